@@ -9,6 +9,7 @@
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
+# make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
@@ -34,6 +35,8 @@ ARGS ?=
 export UV_PYTHON_DOWNLOADS = never
 # Start-up is a feature: nobody pays for compiling a library at the first command.
 export UV_COMPILE_BYTECODE = 1
+# Modules and rewritten tests are compiled once, not by every process anew.
+export PYTHONDONTWRITEBYTECODE =
 # One target folder for the extension, the crates' tests and clippy.
 export CARGO_TARGET_DIR = $(CURDIR)/target
 
@@ -42,7 +45,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
-.PHONY: bench-removal bench-scan bench-tally bench-twin twin-questions bench-allocator calibration
+.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
 
@@ -89,6 +92,9 @@ bench-scan: .venv/.core
 
 bench-tally: .venv/.core
 	$(BIN)/python benchmarks/namespace_tally.py $(ARGS)
+
+bench-readers: .venv/.core
+	$(BIN)/python benchmarks/namespace_readers.py $(ARGS)
 
 bench-removal: .venv/.core
 	$(BIN)/python benchmarks/namespace_removal.py $(ARGS)

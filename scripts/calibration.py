@@ -2,7 +2,7 @@
 
 Every series is made by tests/calibration/series.py from its seed. The result goes to
 benchmarks/results/calibration.json; scripts/calibration_page.py makes the tables of
-docs/calibration.md of it, and the table of src/trimtab/judge/coverage.py.
+docs/calibration.md of it.
 
 Sections that are not asked for are kept from the last result; each says when it was measured.
 """

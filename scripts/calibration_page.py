@@ -1,4 +1,4 @@
-"""Make the tables of docs/calibration.md, and that of judge/coverage.py, of what was measured.
+"""Make the tables of docs/calibration.md from the measurements.
 
 What stands between ``<!-- calibration NAME -->`` and ``<!-- end -->`` is made from
 benchmarks/results/calibration.json and judge_against_others.json. Without arguments both files are
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,33 +20,17 @@ sys.path.insert(0, str(ROOT))
 from scripts.page_blocks import remade, write_or_check  # noqa: E402
 
 PAGE = ROOT / "docs" / "calibration.md"
-TABLE = ROOT / "src" / "trimtab" / "judge" / "coverage.py"
 RESULTS = ROOT / "benchmarks" / "results"
 ALL = "all noises"
-_MEASURED = re.compile(r"(?<=# measured: begin\n).*?(?=# measured: end\n)", re.DOTALL)
 
 Row = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Write page and table, or return 1 if they are not what they would be."""
+    """Write the page, or return 1 if it is out of date."""
     blocks = {f"calibration {name}": made() for name, made in BLOCKS.items()}
     page = remade(PAGE.read_text(), blocks)
-    return write_or_check({PAGE: page, TABLE: made_table(TABLE.read_text())}, arguments)
-
-
-def made_table(module: str) -> str:
-    """Return the module with the table of measured coverages made anew."""
-    rows = [row for row in _rows("ratio_intervals") if row["kind"] == "normal"]
-    series = {row["series"] - row["without"] for row in rows}
-    lines = [f"SERIES: Final = {min(series)}", '"""Pairs of series behind each number."""', ""]
-    lines.append("MEASURED: Final[dict[tuple[int, float], float]] = {")
-    lines += [f"    ({row['n']}, {row['phi']}): {round(row['held'], 3)}," for row in rows]
-    lines.append("}")
-    lines.append(
-        '"""(runs a side, autocorrelation of neighbours): share of intervals that held."""'
-    )
-    return _MEASURED.sub("\n".join(lines) + "\n", module)
+    return write_or_check({PAGE: page}, arguments)
 
 
 def _section(name: str) -> Row:

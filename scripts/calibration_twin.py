@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trimtab.report.documents.reproduce import reproduction_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.simulated import ReproduceDocument
 from trimtab.report.reproduce import TITLES, error_text, printed_text, twin_text
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Terms, summary_of
 
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 def kept(found: Reproduction, at: datetime) -> dict[str, Any]:
     """Return what is kept of a run: the rows that need time, what contradicts, version and date."""
-    document = reproduction_document(found).model_dump()
+    document = json.loads(to_json(ReproduceDocument(found)))
     layers = {row.id for row in layer_rows()}
     return {
         "date": at.date().isoformat(),

@@ -1,4 +1,8 @@
-"""Write the JSON Schema of every ``--json`` document and of the site file into a directory."""
+"""Write the JSON Schema of every ``--json`` document and of the site file into a directory.
+
+``docs/schemas`` is committed: what changes there changes what programs read, and belongs into
+``CHANGELOG.md``. ``tests/report/documents/test_schemas.py`` compares it with the code.
+"""
 
 from __future__ import annotations
 
@@ -6,87 +10,30 @@ import json
 import sys
 from pathlib import Path
 
-from trimtab.report.documents import (
-    check,
-    compare,
-    correlate,
-    events,
-    hints,
-    imported,
-    incidents,
-    judge,
-    kept,
-    ladder,
-    probe,
-    purge,
-    purge_evasion,
-    purge_replay,
-    purge_run,
-    reproduce,
-    site,
-    size,
-    survey,
-    sweep,
-    twin,
-    whatif,
-)
+from trimtab.report.documents import DOCUMENTS, document_of
+from trimtab.report.documents.encode import schema
 from trimtab.site.schema import json_schema
 
-DOCUMENTS = {
-    "check": check.CheckDocument,
-    "status": kept.StatusDocument,
-    "runs": kept.RunsDocument,
-    "show": kept.ShowDocument,
-    "init": site.InitDocument,
-    "site": site.SiteDocument,
-    "targets": site.TargetsDocument,
-    "snapshot": site.SnapshotDocument,
-    "watch": site.WatchDocument,
-    "probe": probe.ProbeDocument,
-    "sweep": sweep.SweepDocument,
-    "import": imported.ImportDocument,
-    "compare": compare.CompareDocument,
-    "hints": hints.HintsDocument,
-    "ladder": ladder.LadderDocument,
-    "survey": survey.SurveyDocument,
-    "judge": judge.JudgeDocument,
-    "incidents": incidents.IncidentsDocument,
-    "explain": incidents.ExplainDocument,
-    "correlate": correlate.CorrelateDocument,
-    "event": events.EventsDocument,
-    "size": size.SizeDocument,
-    "whatif": whatif.WhatIfDocument,
-    "reproduce": reproduce.ReproduceDocument,
-    "twin": twin.AmplificationDocument,
-    "twin-list": twin.ScenariosDocument,
-    "twin-run": twin.RunDocument,
-    "twin-show": twin.ScenarioDocument,
-    "purge": purge_run.PurgeReportDocument,
-    "purge-policy": purge.PurgePolicyDocument,
-    "purge-scan": purge.IndexDocument,
-    "purge-import": purge.IndexDocument,
-    "purge-query": purge_run.PurgeQueryDocument,
-    "purge-horizon": purge.PurgeHorizonDocument,
-    "purge-evasion": purge_evasion.PurgeEvasionDocument,
-    "purge-replay": purge_replay.PurgeReplayDocument,
-    "purge-plan": purge.PurgePlanDocument,
-    "purge-notify": purge_run.PurgeNotifyDocument,
-    "purge-arm": purge_run.PurgeArmDocument,
-    "purge-run": purge_run.PurgeRunDocument,
-    "error": check.FailureDocument,
-}
+
+def schema_texts() -> dict[str, str]:
+    """Return the text of every schema, of the documents and of the site file, by its name."""
+    schemas = {name: schema(document_of(name)) for name in DOCUMENTS}
+    schemas["site-file"] = json_schema()
+    return {
+        name: json.dumps(value, indent=2, sort_keys=True) + "\n" for name, value in schemas.items()
+    }
 
 
 def main(directory: str) -> None:
-    """Write one ``NAME.json`` a document."""
+    """Write one ``NAME.json`` a document, and remove those of documents that are gone."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    schemas = {
-        name: document.model_json_schema(mode="serialization")
-        for name, document in DOCUMENTS.items()
-    }
-    for name, schema in (schemas | {"site-file": json_schema()}).items():
-        (target / f"{name}.json").write_text(json.dumps(schema, indent=2) + "\n")
+    texts = schema_texts()
+    for file in target.glob("*.json"):
+        if file.stem not in texts:
+            file.unlink()
+    for name, text in texts.items():
+        (target / f"{name}.json").write_text(text)
 
 
 if __name__ == "__main__":

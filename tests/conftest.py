@@ -37,8 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold the tests of the tier ``unit`` to it."""
-    if config.getoption("markexpr") == "unit":
-        config.pluginmanager.register(UnitGuard(), "unit-guard")
+    config.pluginmanager.register(UnitGuard(), "unit-guard")
 
 
 @pytest.hookimpl(tryfirst=True)

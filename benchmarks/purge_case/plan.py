@@ -16,7 +16,8 @@ from trimtab.loop.purging.place import purge_place
 from trimtab.loop.purging.planning import make_plan
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy_file import load_policy
-from trimtab.report.documents.purge import plan_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.purged import PurgePlanDocument
 
 
 def main() -> None:
@@ -29,13 +30,9 @@ def main() -> None:
         question, loaded, Path(out), place=place, now=utc_now(), measure=lambda _: usage
     )
     print(
-        plan_document(
-            made.plan,
-            made.directory,
-            new_key=made.new_key,
-            notes=made.found.notes,
-            user=lambda _: None,
-        ).to_json()
+        to_json(
+            PurgePlanDocument(str(made.directory), made.plan, made.new_key, tuple(made.found.notes))
+        )
     )
 
 

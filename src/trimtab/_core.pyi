@@ -7,6 +7,10 @@ from typing import Any, Final
 
 from trimtab.twin.windows import WindowTerms
 
+INDEX_COLUMNS: Final[tuple[tuple[str, str, bool], ...]]
+"""The columns of an index in the order of its shards: name, kind (``binary``, ``string``,
+``uint32``, ``uint64``, ``int64``, ``list[uint32]``) and whether a row may have no value."""
+
 __version__: Final[str]
 
 def ioload_main() -> int:

@@ -59,3 +59,17 @@ class Message(str):
 def code_of(text: str | None) -> str | None:
     """Return the code of a sentence; ``None`` where it has none, as text read from a store."""
     return text.code if isinstance(text, Message) else None
+
+
+def joined(*sentences: str | None) -> str | None:
+    """Return sentences as one, with the code of the first that has one; ``None`` of none.
+
+    Examples
+    --------
+    >>> joined(None, Message("line-cut", "line 3 is cut"), "no space").code
+    'line-cut'
+    """
+    present = tuple(dict.fromkeys(sentence for sentence in sentences if sentence))
+    code = next(filter(None, map(code_of, present)), None)
+    text = "; ".join(present)
+    return Message(code, text) if code is not None else text or None

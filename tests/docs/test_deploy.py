@@ -60,6 +60,7 @@ def test_patterns_of_devices_match_digits_only() -> None:
     )
 
 
+@pytest.mark.system
 def test_visudo_accepts_it() -> None:
     visudo = _needs("visudo")
     checked = execute((visudo, "-cf", str(FILE)), timeout_s=30)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.each import for_each
 
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
@@ -73,8 +74,8 @@ def test_the_efficiencies_of_table_3_by_hand() -> None:
 GIVEN, NOT_GIVEN, NO_INPUTS = Match.GIVEN, Match.NOT_GIVEN, Match.NO_INPUTS
 
 
-@pytest.mark.parametrize(
-    ("name", "printed", "matches"),
+@for_each(
+    "name, printed, matches",
     [
         ("perlmutter", "92.6 %", [GIVEN, NOT_GIVEN]),
         ("perlmutter", "99.9 %", [GIVEN, GIVEN]),

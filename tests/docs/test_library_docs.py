@@ -26,6 +26,7 @@ def ran() -> tuple[dict[str, object], list[str]]:
     return names, printed
 
 
+@pytest.mark.system
 def test_each_block_prints_what_the_page_says(ran: tuple[dict[str, object], list[str]]) -> None:
     assert len(BLOCKS) >= 9
     shown = [(text, out) for (_, text), out in zip(BLOCKS, ran[1], strict=True) if text]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre import asking, collector, collector_tree, reads
 from trimtab.model.site import Servers, Ssh
@@ -119,7 +120,7 @@ def test_what_is_lost_without_rights_are_values_of_a_target() -> None:
     assert set(lost) <= set(TELEMETRY_UNITS)
 
 
-@pytest.mark.parametrize("trap", re.findall(r"^## (.*)$", TRAPS, re.MULTILINE))
+@for_each("trap", re.findall(r"^## (.*)$", TRAPS, re.MULTILINE))
 def test_a_trap_is_told_whole(trap: str) -> None:
     text = section(TRAPS, trap)
     assert re.findall(r"^\*\*(.*?)\*\*", text, re.MULTILINE) == list(LEADS)

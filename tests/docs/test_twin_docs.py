@@ -30,6 +30,7 @@ def test_the_positions_are_what_was_measured() -> None:
     assert made.returncode == 0, "run scripts/twin_questions_page.py"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 def test_the_allocator_s_table_is_what_it_counts(column: int) -> None:
     page = (DOCS / "twin-allocator.md").read_text()
@@ -48,6 +49,7 @@ def test_every_command_that_the_page_shows_is_there() -> None:
     assert set(re.findall(r"twin (wa|list|show|run)\b", TWIN)) == set(twin.commands)
 
 
+@pytest.mark.system
 def test_the_files_that_the_page_names_are_those_that_a_run_leaves(tmp_path: Path) -> None:
     wanted = Wanted(load_scenario("template"), tmp_path / "template", until_s=3 * 3600.0)
     run_twin(wanted, progress=lambda *_: None)

@@ -27,6 +27,8 @@ from trimtab.model.telemetry import TELEMETRY_UNITS, NotAvailable, Setting, Snap
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.driver import TwinDriver
 
+pytestmark = pytest.mark.system
+
 AT = datetime(2026, 11, 20, 3, 4, 5, 678901, tzinfo=UTC)
 MIB = 1024**2
 

@@ -20,6 +20,7 @@ from trimtab.explain.contrasts import (
     presence,
     weighed,
 )
+from trimtab.message import Message
 from trimtab.model.incident import Found, Route
 
 T0 = datetime(2026, 3, 2, tzinfo=UTC)
@@ -68,7 +69,7 @@ def test_a_rise_that_does_not_matter_tells_against() -> None:
 def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
     always = in_time(frame([0.8] * 48, [0.8] * 48), present_from=0.75)
     assert (always.weight, always.throughout) == (0.0, True)
-    piece = always.evidence("fullness", unit="1", source="used_bytes")
+    piece = always.evidence("fullness", "fullness", unit="1", source="used_bytes")
     assert piece.found is Found.NEUTRAL
     assert piece.throughout
     assert presence(frame([1.0] * 48, [1.0] * 48)).throughout
@@ -85,20 +86,23 @@ def test_presence() -> None:
     assert presence(frame([1.0] * 48, [0.0] * 36)).weight < 0
 
 
+NOT_READ = Message("not-read", "not read")
+
+
 def test_what_is_missing_has_a_reason() -> None:
-    for found, why in (
-        (in_time(frame([1.0], [])), "bad hours"),
-        (in_time(frame([], [1.0])), "good hours"),
-        (presence(frame([1.0], [])), "bad hours"),
-        (presence(frame([], [1.0])), "good hours"),
-        (expected(None, 0.75), "bad hours"),
+    for contrast, code in (
+        (in_time(frame([1.0], [])), "no-bad-value"),
+        (in_time(frame([], [1.0])), "no-good-value"),
+        (presence(frame([1.0], [])), "no-bad-value"),
+        (presence(frame([], [1.0])), "no-good-value"),
+        (expected(None, 0.75), "no-bad-value"),
     ):
-        piece = found.evidence("something")
+        piece = contrast.evidence("something", "something")
         assert piece.found is Found.NOT_AVAILABLE
         assert piece.reason is not None
-        assert why in piece.reason
-    assert in_time(frame([], [])).evidence("x", why_not="not read").reason == "not read"
-    assert not_available("x", Route.LOG, "no log").reason == "no log"
+        assert piece.reason.code == code
+    assert in_time(frame([], [])).evidence("x", "x", why_not=NOT_READ).reason is NOT_READ
+    assert not_available("x", "x", Route.LOG, NOT_READ).reason is NOT_READ
 
 
 def test_slow_targets_are_held_against_fast_ones() -> None:
@@ -106,14 +110,14 @@ def test_slow_targets_are_held_against_fast_ones() -> None:
     rows = frame([1.0] * 4, [1.0] * 12, targets=24).with_columns(
         value=pl.when(pl.col("target").is_in(names[:3])).then(9.0).otherwise(1.0)
     )
-    sides = Breadth(tuple(names[:3]), tuple(names[3:]), 1.0, True, False, "")
+    sides = Breadth(tuple(names[:3]), tuple(names[3:]), 1.0, True, False, NOT_READ)
     found = between_targets(rows, sides, ratio=2)
     assert (found.value, found.reference, found.n_value, found.n_reference) == (9.0, 1.0, 3, 21)
     assert found.weight > 1.0
-    swapped = Breadth(sides.fast, sides.slow, 1.0, True, False, "")
+    swapped = Breadth(sides.fast, sides.slow, 1.0, True, False, NOT_READ)
     assert between_targets(rows, swapped, ratio=2).weight < 0
-    nobody = Breadth((), tuple(names), 1.0, True, True, "no target was slow by itself")
-    assert between_targets(rows, nobody).evidence("x").reason == "no target was slow by itself"
+    nobody = Breadth((), tuple(names), 1.0, True, True, NOT_READ)
+    assert between_targets(rows, nobody).evidence("x", "x").reason is nobody.reason
 
 
 def test_expectations() -> None:
@@ -126,7 +130,7 @@ def test_expectations() -> None:
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_no_piece_weighs_more_than_the_most(weight: float) -> None:
-    piece = weighed("x", Route.LOG, weight)
+    piece = weighed("x", "x", Route.LOG, weight)
     assert abs(piece.weight) <= MOST
     assert (piece.found is Found.NEUTRAL) == (piece.weight == 0)
 
@@ -193,4 +197,4 @@ class TestBreadth:
         found = self.make({}, {})
         assert not found.surveyed
         assert found.alike is None
-        assert "no survey" in found.reason
+        assert found.reason.code == "no-bad-survey"

@@ -18,6 +18,8 @@ from tests.support.counts import repetitions
 from trimtab.explain.ranking import NAMED
 from trimtab.model.incident import Explanation
 
+pytestmark = pytest.mark.calibration
+
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 1
 PLAIN = [
@@ -61,7 +63,7 @@ def test_a_mitigation_that_is_the_cause_is_named_as_one() -> None:
     gated = next(one for one in firsts if one.cause == "few-targets-open")
     assert gated.confidence >= NAMED
     assert gated.because_of in {"targets-over-limit", "target-filling"}
-    assert any("mitigation" in piece.what for piece in gated.evidence)
+    assert any(piece.what.code == "closed-by-mitigation" for piece in gated.evidence)
 
 
 @pytest.mark.parametrize("name", names("standing/"))

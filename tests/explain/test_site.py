@@ -34,6 +34,7 @@ def failed_over() -> tuple[World, Known]:
     return world, known_of(world)
 
 
+@pytest.mark.calibration
 def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
     world, known = failed_over()
     incidents = incidents_of(world, known)
@@ -47,6 +48,7 @@ def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
     assert {one.name for one in first.instruments} >= {"hourly", "survey of single targets"}
 
 
+@pytest.mark.calibration
 def test_the_same_record_is_explained_alike() -> None:
     world, known = failed_over()
     incidents = incidents_of(world, known)
@@ -54,6 +56,7 @@ def test_the_same_record_is_explained_alike() -> None:
     assert once == again
 
 
+@pytest.mark.calibration
 def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() -> None:
     world, known = failed_over()
     for day, wrong in ((4.5, False), (8.5, True)):
@@ -70,6 +73,7 @@ def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() 
         assert found.incident.shape is Shape.MOMENT
 
 
+@pytest.mark.calibration
 def test_a_moment_at_the_very_beginning_and_end() -> None:
     world, known = failed_over()
     for at in (known.record_from, known.now):
@@ -77,6 +81,7 @@ def test_a_moment_at_the_very_beginning_and_end() -> None:
         assert found.incident.summary.startswith(f"{at:%Y-%m-%d %H:%M}")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: bool) -> None:
     site = Site(bound_by="clients", fullness=0.6, trim_every_h=None if stopped else 24.0)

@@ -8,6 +8,7 @@ import pytest
 from tests.drivers.hosts import real_data
 from tests.fake_lustre.replay import fill_as, masked, replay
 from tests.fake_lustre.state import FakeLustre
+from tests.support.each import for_each
 
 
 def recorded(name: str) -> tuple[str, str, str, int]:
@@ -20,7 +21,7 @@ def recorded(name: str) -> tuple[str, str, str, int]:
     return line.strip(), out, err, int(base.with_suffix(".rc").read_text())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(f"versions/lfs_df{form}" for form in ("", "_v", "_i", "_h", "_ih", "_o", "_path")),

@@ -136,6 +136,7 @@ def test_fstrim_finds_once_what_was_freed() -> None:
     assert "count: " in files["/proc/fs/ldiskfs/vdd/discard_stats"]
 
 
+@pytest.mark.system
 def test_a_large_file_system_answers_whole() -> None:
     state = FakeLustre.perlmutter()
     nodes = [server.name for server in state.servers]

@@ -7,6 +7,7 @@ import statistics
 import pytest
 from scipy import stats
 from tests.judge.history import points
+from tests.support.sentences import numbers
 
 from trimtab.judge.baseline import compare_with_earlier
 
@@ -26,43 +27,48 @@ def test_the_ratio_of_medians_and_its_interval():
     assert compared.ratio_interval is not None
     assert compared.ratio_interval.low == pytest.approx(math.exp(-half))
     assert compared.ratio_interval.high == pytest.approx(math.exp(half))
-    assert compared.reason == "at the median of 6 earlier runs: within what they did"
+    assert compared.reason.code == "within-earlier"
+    assert numbers(compared.reason) == [6]
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "reason"),
+    ("metric", "value", "code", "figures"),
     [
-        ("write_bandwidth", 50.0, "50.2 % under the median of 6 earlier runs: worse than"),
-        ("write_bandwidth", 200.0, "99.0 % over the median of 6 earlier runs: better than"),
-        ("output_time", 50.0, "50.2 % under the median of 6 earlier runs: better than"),
-        ("output_time", 200.0, "99.0 % over the median of 6 earlier runs: worse than"),
+        ("write_bandwidth", 50.0, "worse-than-earlier", [50.2, 6]),
+        ("write_bandwidth", 200.0, "better-than-earlier", [99.0, 6]),
+        ("output_time", 50.0, "better-than-earlier", [50.2, 6]),
+        ("output_time", 200.0, "worse-than-earlier", [99.0, 6]),
     ],
 )
-def test_an_unusual_run_is_called_by_its_metric(metric, value, reason):
+def test_an_unusual_run_is_called_by_its_metric(metric, value, code, figures):
     earlier = [dataclasses.replace(p, metric=metric) for p in EARLIER]
-    assert compare([value], earlier, metric).reason.startswith(reason)
+    compared = compare([value], earlier, metric)
+    assert (compared.reason.code, numbers(compared.reason)) == (code, figures)
+    assert (" above " in compared.reason) == (value > 100)
 
 
 def test_four_runs_are_too_few_for_an_interval():
     compared = compare([100.0], EARLIER[:4])
     assert compared.ratio == pytest.approx(100 / 99)
     assert compared.ratio_interval is None
-    assert "takes 5 of them over 24 h" in compared.reason
+    assert compared.reason.code == "too-few-earlier-runs"
+    assert numbers(compared.reason)[2:4] == [5, 24]
 
 
 def test_runs_of_one_hour_are_no_measure_of_days():
     compared = compare([100.0], points([100.0, 101, 99, 100, 100, 101], step_s=600.0))
     assert compared.ratio == 1
     assert compared.ratio_interval is None
-    assert "they span 0.8 h" in compared.reason
+    assert compared.reason.code == "too-few-earlier-runs"
+    assert numbers(compared.reason)[-1] == 0.8
 
 
 def test_nothing_to_compare():
     assert compare([]).ratio is None
-    assert compare([]).reason == "this run has no repetition to be believed"
+    assert compare([]).reason.code == "no-believed-repetition"
     alone = compare([100.0], [])
     assert (alone.ratio, alone.n_earlier, alone.earlier_median) == (None, 0, None)
-    assert alone.reason == "there is no earlier run of this probe here to compare with"
+    assert alone.reason.code == "no-earlier-run"
 
 
 def test_unfinished_and_empty_runs_other_metrics_and_doubles_are_passed_over():
@@ -80,7 +86,7 @@ def test_a_run_of_0_is_far_off():
     compared = compare([0.0])
     assert compared.ratio == 0
     assert compared.ratio_interval is None
-    assert "measured 0" in compared.reason
+    assert compared.reason.code == "measured-zero"
 
 
 def test_a_value_that_is_none_is_refused():

@@ -81,6 +81,7 @@ def test_late_and_slightly_early_runs_are_the_ones_that_were_due():
     assert missing([], runs) == ()
 
 
+@pytest.mark.calibration
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 3000)))
 def test_a_due_time_is_missing_if_no_run_begins_before_the_next(due_hours, run_minutes):
     start = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,6 +12,7 @@ import pytest
 from tests.judge.frames import hour, series
 from tests.judge.history import noise, with_cov
 from tests.measure.recorded import REAL_DATA
+from tests.support.sentences import numbers
 
 from trimtab.judge.dispersion import dispersion
 from trimtab.judge.spread import cov, mad_cv, quartile_dispersion
@@ -47,7 +48,9 @@ def test_one_step_of_8_per_cent_without_noise_is_a_cov_of_4_2_per_cent():
     assert found.cov == pytest.approx(0.042, abs=0.0005)
     assert found.cov_within_regimes == 0.0
     assert found.noise is Noise.STEPS
-    assert found.reason.startswith("100 % of the variance goes with 1 change of level: COV 4.2")
+    assert found.reason.code == "steps"
+    changes, share, *_ = numbers(found.reason)
+    assert (changes, share) == (1, 100)
 
 
 def test_within_regimes_each_level_costs_a_degree_of_freedom():
@@ -57,7 +60,8 @@ def test_within_regimes_each_level_costs_a_degree_of_freedom():
     # Deviations of 10 % in two of three runs each: six of them, over 9 - 3 degrees.
     assert found.cov_within_regimes == pytest.approx(math.sqrt(6 * 0.01 / 6))
     assert found.noise is Noise.CANNOT_TELL
-    assert found.reason == "9 runs: it takes 24 to tell"
+    assert found.reason.code == "too-few-runs"
+    assert numbers(found.reason) == [9, 24]
 
 
 def test_two_levels_and_as_much_noise_are_not_steps():
@@ -72,7 +76,8 @@ def test_unfinished_runs_are_bad_events():
     values = noise(1, 200, cov=0.03)[0]
     found = dispersion(series(values, unfinished={20, 70, 71, 150, 190}))
     assert found.noise is Noise.FEW_BAD_EVENTS
-    assert found.reason.endswith("most runs are steady; of 200 runs, 5 did not finish")
+    assert found.reason.code == "few-bad-events"
+    assert numbers(found.reason)[-2:] == [200, 5]
     assert found.cov is not None
     assert found.cov_finished is not None
     assert found.cov > 4 * found.cov_finished
@@ -89,20 +94,17 @@ def test_which_side_the_events_are_on_is_told():
         values[place] = factor * 1e9
     found = dispersion(series(values))
     assert found.noise is Noise.FEW_BAD_EVENTS
-    assert found.reason.endswith("of 300 runs, 4 lie far below the rest, 1 far above it")
+    assert numbers(found.reason)[-3:] == [300, 4, 1]
+    assert found.reason.index("4 far below") < found.reason.index("1 far above")
 
 
 @pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ([5.0] * 30, "all 30 runs gave the very same value: there is no spread"),
-        ([0.0] * 30, "the mean is 0: COV is not defined"),
-        ([], "0 runs: it takes 24 to tell"),
-    ],
+    ("values", "code"),
+    [([5.0] * 30, "constant-values"), ([0.0] * 30, "mean-zero"), ([], "too-few-runs")],
 )
-def test_why_nothing_can_be_told(values, reason):
+def test_why_nothing_can_be_told(values, code):
     found = dispersion(series(values))
-    assert (found.noise, found.reason) == (Noise.CANNOT_TELL, reason)
+    assert (found.noise, found.reason.code) == (Noise.CANNOT_TELL, code)
     assert found.cov_over_mad_cv is None
 
 
@@ -116,9 +118,8 @@ def test_mostly_one_value_has_no_mad_and_only_events():
     found = dispersion(series([1.0] * 30 + [0.2]))
     assert found.noise is Noise.FEW_BAD_EVENTS
     assert found.cov_over_mad_cv is None
-    assert found.reason == (
-        "more than half of the runs gave the very same value; of 31 runs, 1 lies far below the rest"
-    )
+    assert found.reason.code == "bulk-constant"
+    assert numbers(found.reason) == [31, 1]
 
 
 def test_autocorrelation_is_taken_within_regimes():

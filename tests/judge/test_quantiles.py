@@ -2,6 +2,7 @@
 
 import pytest
 from scipy import special
+from tests.support.each import for_each
 
 from trimtab.judge.quantiles import chi_square_quantile, normal_quantile, t_quantile
 
@@ -9,8 +10,8 @@ PROBABILITIES = (0.0005, 0.005, 0.025, 0.3, 0.5, 0.9, 0.975, 0.995)
 DEGREES = (0.3, 1, 1.7, 2, 4, 7, 23, 47.31, 95, 500, 1e5)
 
 
-@pytest.mark.parametrize("degrees", DEGREES)
-@pytest.mark.parametrize("probability", PROBABILITIES)
+@for_each("degrees", DEGREES)
+@for_each("probability", PROBABILITIES)
 def test_they_agree_with_scipy(probability, degrees):
     assert normal_quantile(probability) == pytest.approx(special.ndtri(probability), abs=1e-12)
     assert chi_square_quantile(probability, degrees) == pytest.approx(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.judge.frames import hour, series
 from tests.judge.history import noise
 
-from trimtab.judge.frame import points_of, whole
+from trimtab.judge.frame import normalised, points_of
 from trimtab.judge.rolling import rolling
 from trimtab.judge.variability import judge_history
 from trimtab.model.verdict import VerdictStatus
@@ -17,7 +17,7 @@ MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatu
 
 def one_by_one(frame, **terms):
     """Return (at, n, cov, interval, status) of every window from a verdict of its own."""
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     points = points_of(tidy, "write_bandwidth")
     more = terms.pop("more_is_better", True)
     found = []

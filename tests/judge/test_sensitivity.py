@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.support.sentences import numbers
 
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
 
@@ -28,7 +29,7 @@ def test_the_probe_of_the_seeds_is_blind_to_osts_that_lose_half():
     for healthy in (15.1e9, 19.9e9):
         assert limit.notices_below_bytes_per_s < healthy / 2
     assert limit.share_of_targets == 1.0
-    assert limit.reason.startswith("it asks 2.46 GB/s of each of 274 targets and ends with the")
+    assert numbers(limit.reason)[:2] == [2.46, 274]
 
 
 def test_an_ost_that_crawls_holds_up_the_last_close():
@@ -86,7 +87,7 @@ def test_few_files_do_not_touch_every_target():
     few = probe_limit(replace(PERLMUTTER, files=100))
     assert few.share_of_targets == pytest.approx(100 / 274)
     assert few.share_bytes == pytest.approx(125e12 / 100)
-    assert few.reason.endswith("a run touches 36 % of the targets")
+    assert numbers(few.reason)[-1] == 36
     wide = probe_limit(replace(PERLMUTTER, files=1, stripe_count=1000))
     assert wide.share_of_targets == 1.0
     assert wide.share_bytes == pytest.approx(125e12 / 274)
@@ -98,12 +99,12 @@ def test_a_survey_sees_what_the_probe_cannot():
     assert survey.notices_below_bytes_per_s > 12e9
     assert survey.notices_below_bytes_per_s > 5 * probe.notices_below_bytes_per_s
     assert survey.share_takes_s(1e9) is None
-    assert "by itself" in survey.reason
+    assert (survey.share_bytes, survey.share_of_targets) == (None, 1.0)
 
 
 @pytest.mark.parametrize(
     "wrong", [{"bytes_moved": 0.0}, {"targets": 0}, {"cov": -0.1}, {"autocorrelation": 1.0}]
 )
 def test_what_makes_no_sense_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"over 0|autocorrelation"):
+    with pytest.raises(ValueError, match=r"greater than 0|autocorrelation"):
         replace(PERLMUTTER, **wrong)

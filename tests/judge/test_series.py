@@ -12,14 +12,15 @@ from tests.judge.history import noise, points
 
 from trimtab.errors import UsageError
 from trimtab.judge.changes import Changes
-from trimtab.judge.frame import frame_of, whole
+from trimtab.judge.frame import frame_of, normalised
 from trimtab.judge.series import judge_series
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
+from trimtab.message import code_of
 from trimtab.model.series import ChangeStatus, InvalidRun, Noise
 from trimtab.model.verdict import VerdictStatus
 
-NONE = Changes((), seasonal=False, autocorrelation=0.0, scale=0.05, reason="none")
+NONE = Changes((), seasonal=False, autocorrelation=0.0, scale=0.05)
 
 
 def with_changes(*found):
@@ -109,10 +110,10 @@ def test_values_that_are_none_are_told_and_not_judged():
     frame = frame.with_columns(value=pl.Series([1.0, None, -3.0, float("nan"), 5.0]))
     judged = judge_series(frame, KEY, changes=NONE)
     assert judged.overall.n == 2
-    assert [(one.run, one.reason) for one in judged.invalid] == [
-        ("run-1", "it has no value"),
-        ("run-2", "its value is negative"),
-        ("run-3", "its value is not a finite number"),
+    assert [(run.run, code_of(run.reason)) for run in judged.invalid] == [
+        ("run-1", "value-missing"),
+        ("run-2", "value-negative"),
+        ("run-3", "value-not-finite"),
     ]
 
 
@@ -131,34 +132,35 @@ def test_somebody_elses_metric_is_judged_as_told():
     assert judged.verdict.unit == judged.trend.unit == "min"
     assert judged.verdict.n == 47
     assert judged.verdict.status is VerdictStatus.CANNOT_TELL
-    assert judged.verdict.slowest == pytest.approx(whole(frame)[0]["value"].max())
-    assert judged.verdict.reason.endswith("did not finish cannot be counted in a time")
+    assert judged.verdict.slowest == pytest.approx(normalised(frame)[0]["value"].max())
+    assert judged.verdict.reason.code == "unfinished-not-counted"
 
 
 @pytest.mark.parametrize(
-    ("frame", "message"),
+    ("frame", "code", "text"),
     [
-        (pl.DataFrame({"value": [1.0]}), "no column 'at'"),
-        (pl.DataFrame({"at": ["x"], "value": [1.0]}), "the times are of type String"),
-        (pl.DataFrame({"at": [hour(0).replace(tzinfo=None)], "value": [1.0]}), "no zone"),
-        (pl.DataFrame({"at": [hour(0)], "value": ["x"]}), "the values are of type String"),
+        (pl.DataFrame({"value": [1.0]}), "column-missing", "'at'"),
+        (pl.DataFrame({"at": ["x"], "value": [1.0]}), "column-type", "'at'"),
+        (pl.DataFrame({"at": [hour(0).replace(tzinfo=None)], "value": [1.0]}), "zone-missing", "z"),
+        (pl.DataFrame({"at": [hour(0)], "value": ["x"]}), "column-type", "'value'"),
     ],
 )
-def test_a_frame_of_another_shape_is_refused(frame, message):
-    with pytest.raises(UsageError, match=message):
+def test_a_frame_of_another_shape_is_refused(frame, code, text):
+    with pytest.raises(UsageError, match=text) as refused:
         judge_series(frame, KEY, changes=NONE)
+    assert refused.value.code == code
 
 
 def test_a_frame_is_made_whole():
     frame = pl.DataFrame(
         {"at": [hour(2), hour(0), hour(1)], "value": [3, 1, 2], "run": ["b", "a", "b"]}
     )
-    tidy, invalid = whole(frame)
+    tidy, invalid = normalised(frame)
     assert tidy["value"].to_list() == [1.0, 2.0]
     assert tidy["run"].to_list() == ["a", "b"]
     assert tidy["unfinished"].to_list() == [False, False]
     assert invalid == ()
-    numbered, _ = whole(frame.drop("run"))
+    numbered, _ = normalised(frame.drop("run"))
     assert numbered["run"].to_list() == ["row 2", "row 3", "row 1"]
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.sweeps import METRIC, at_most, sweep
 from tests.support.counts import series_counts
+from tests.support.sentences import numbers
 
 from trimtab.judge.randomised_blocks import fit_blocks
 from trimtab.judge.scaling import scaling
@@ -21,6 +22,7 @@ from trimtab.judge.settings import (
     ordered_levels,
 )
 from trimtab.judge.sweep import analyse_sweep, measured_points
+from trimtab.message import code_of
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.sweep import MeasuredPoint, Shape
 
@@ -46,7 +48,7 @@ def test_the_best_setting_stands_alone_when_it_does():
     (best,) = best_settings(sweep(SETTINGS, winner), METRIC)
     assert best.best == {"nps": 1, "cpt": 8}
     assert best.runners_up == ()
-    assert "ahead of the next" in best.reason
+    assert best.reason.code == "best-distinct"
     assert best.degrees == 16
     shares = [one.of_best or math.nan for one in best.settings]
     assert shares == sorted(shares, reverse=True)
@@ -62,7 +64,8 @@ def test_the_scatter_is_that_of_a_run(trials):
 def test_settings_that_are_alike_are_all_kept():
     (best,) = best_settings(sweep(SETTINGS, lambda *_: 1.0), METRIC)
     assert len(best.runners_up) >= 6
-    assert "cannot be told from" in best.reason
+    assert best.reason.code == "best-tied"
+    assert numbers(best.reason)[0] == len(best.runners_up)
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 6])
@@ -153,8 +156,9 @@ def test_one_round_tells_nothing_of_chance():
     (best,) = best_settings(sweep(SETTINGS, winner, rounds=1), METRIC)
     assert best.best is not None
     assert all(one.may_be_best is None for one in best.settings[1:])
-    assert "measured once" in best.reason
-    assert analyse_sweep(sweep(SETTINGS, winner, rounds=1)).notes
+    assert best.reason.code == "one-round"
+    notes = analyse_sweep(sweep(SETTINGS, winner, rounds=1)).notes
+    assert [note.code for note in notes] == ["one-round"]
 
 
 def test_settings_that_failed_are_not_best_and_are_listed():
@@ -164,11 +168,8 @@ def test_settings_that_failed_are_not_best_and_are_listed():
     points[2] = MeasuredPoint(points[2].levels, {})
     (best,) = best_settings(points, METRIC)
     last = best.settings[-3:]
-    assert [one.reason for one in last] == [
-        "a run did not finish in its time",
-        "nothing was measured",
-        "nothing was measured",
-    ]
+    codes = [code_of(setting.reason) for setting in last]
+    assert codes == ["unfinished-run", "not-measured", "not-measured"]
     assert [one.may_be_best for one in last] == [False, None, None]
     assert all(one.middle is None for one in last)
     (none,) = best_settings(points[:3], METRIC)
@@ -209,7 +210,8 @@ def test_no_level_of_a_protection_is_advised():
     assert found.effects is not None
     cost = next(one for one in found.effects[METRIC] if one.factors == ("checksums",))
     assert cost.ratio == pytest.approx(1.25, rel=0.05)
-    assert any("checksums protects" in note for note in found.notes)
+    assert [note.code for note in found.notes] == ["protection"]
+    assert "checksums" in found.notes[0]
 
 
 def test_equal_values_are_equal():
@@ -372,7 +374,7 @@ def test_a_soft_approach_is_found(trials):
     found = knees(trials, lambda nodes: nodes / (1 + nodes / 4), scatter=0.03)
     assert all(one.shape is Shape.KNEE for one in found)
     assert np.median([one.knee or math.nan for one in found]) == pytest.approx(4, rel=0.1)
-    assert any("half of which it has at the knee" in one.reason for one in found)
+    assert any("saturates" in one.reason for one in found)
 
 
 def test_a_curve_like_that_of_the_e2000():
@@ -381,11 +383,13 @@ def test_a_curve_like_that_of_the_e2000():
     assert bandwidth.shape is Shape.KNEE
     assert bandwidth.enough == 16
     assert bandwidth.knee == pytest.approx(150 / 11, rel=0.1)
-    assert "16 give" in bandwidth.reason
+    assert bandwidth.reason.code == "knee"
+    assert numbers(bandwidth.reason)[-2] == 16
     iops = scaling(curve(lambda nodes: nodes**0.8), METRIC, "nodes")
     assert iops.shape is Shape.GROWING
     assert iops.enough == 32
-    assert "no knee from 1 to 32 nodes: it still grows at the end" in iops.reason
+    assert iops.reason.code == "growing"
+    assert numbers(iops.reason)[:2] == [1, 32]
     assert iops.growth == pytest.approx(0.8, abs=0.05)
 
 
@@ -393,6 +397,8 @@ def test_beyond_the_peak_it_falls():
     found = scaling(curve(lambda n: min(n, 8) * max(1, n / 8) ** -0.4), METRIC, "nodes")
     assert found.shape is Shape.KNEE
     assert found.enough == 8
+    assert found.growth_after is not None
+    assert found.growth_after < -0.1
     assert "beyond it falls" in found.reason
 
 
@@ -401,7 +407,7 @@ def test_a_bend_that_still_pays_is_no_knee():
         curve(lambda n: min(n, 8) * max(1, n / 8) ** 0.7, scatter=0.01), METRIC, "nodes"
     )
     assert found.shape is Shape.GROWING
-    assert "growth changes" in found.reason
+    assert found.reason.code == "growth-changes"
     assert found.knee is None
 
 
@@ -419,21 +425,21 @@ def test_of_a_time_the_speed_is_looked_at():
 
 
 @pytest.mark.parametrize(
-    ("points", "reason"),
+    ("points", "code"),
     [
-        (curve(lambda n: n, amounts=(1, 2, 4)), "a knee takes 4"),
-        (curve(lambda n: n, rounds=1), "another round"),
-        ([], "0 amounts"),
+        (curve(lambda n: n, amounts=(1, 2, 4)), "too-few-amounts"),
+        (curve(lambda n: n, rounds=1), "too-few-runs"),
+        ([], "too-few-amounts"),
         (
             [*curve(lambda n: n), MeasuredPoint({"nodes": 64}, {METRIC: (0.0, 1.0, 1.0)})],
-            "did not finish",
+            "unfinished-run",
         ),
     ],
 )
-def test_what_is_not_enough_for_a_knee(points, reason):
+def test_what_is_not_enough_for_a_knee(points, code):
     found = scaling(points, METRIC, "nodes")
     assert found.shape is Shape.CANNOT_TELL
-    assert reason in found.reason
+    assert found.reason.code == code
 
 
 def test_without_scatter_there_is_still_an_answer():
@@ -444,6 +450,7 @@ def test_without_scatter_there_is_still_an_answer():
     assert line.shape is Shape.GROWING
 
 
+@pytest.mark.calibration
 @given(st.lists(st.floats(1e3, 1e12), min_size=12, max_size=12), st.integers(2, 3))
 def test_any_values_have_an_answer(values, rounds):
     count = len(values) // rounds

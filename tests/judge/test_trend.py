@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.history import noise, points
+from tests.support.sentences import numbers
 
 from trimtab.judge.trend import trend
 from trimtab.model.verdict import TrendDirection
@@ -28,14 +29,15 @@ def test_a_steady_loss_is_found_with_its_size():
     assert found.change_per_day == pytest.approx(-0.01 / 0.9, rel=0.1)
     assert found.change_per_day_interval is not None
     assert found.change_per_day_interval.low < -0.01 / 0.9 < found.change_per_day_interval.high
-    assert found.reason.startswith("-1.1 % a day (")
+    assert found.reason.code == "falling"
+    assert numbers(found.reason)[0] == -1.1
 
 
 def test_it_rises_and_it_stays():
     assert judged(hourly(20, 0.01)).direction is TrendDirection.RISING
     still = judged(hourly(20, 0.0))
     assert still.direction is TrendDirection.NONE_SEEN
-    assert still.reason.endswith("no trend to be seen")
+    assert still.reason.code == "no-trend"
 
 
 def test_the_slope_is_the_median_over_all_pairs_of_days():
@@ -52,7 +54,8 @@ def test_the_slope_is_the_median_over_all_pairs_of_days():
 def test_six_days_are_too_few():
     found = judged(hourly(6, -0.05))
     assert found.direction is TrendDirection.CANNOT_TELL
-    assert found.reason == "runs on 6 days; a trend takes 7"
+    assert found.reason.code == "too-few-days"
+    assert numbers(found.reason) == [6, 7]
     assert found.change_per_day is found.change_per_day_interval is None
 
 

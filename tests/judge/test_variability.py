@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.history import points, with_cov
+from tests.support.sentences import numbers
 
 from trimtab.judge.variability import judge_history, judge_repetitions
 from trimtab.model.check import HistoryPoint
@@ -52,17 +53,17 @@ def test_five_repetitions_have_all_their_numbers():
     assert verdict.mean_interval is not None
     assert verdict.mean_interval.low == pytest.approx(100 - 2.776445 * (2.5 / 5) ** 0.5)
     assert verdict.unit == "B/s"
-    assert "day to day" in verdict.reason
-    assert "8 %" in verdict.reason
+    assert verdict.reason.code == "repetitions-only"
+    assert numbers(verdict.reason)[-1] == 8
 
 
 def test_no_one_and_two_repetitions():
     none, one, two = repetitions([]), repetitions([5.0]), repetitions([4.0, 6.0])
     assert none.mean is none.median is none.slowest is none.cov is none.mean_interval is None
-    assert none.reason == "there is no repetition to judge"
+    assert none.reason.code == "no-repetition"
     assert (one.mean, one.median, one.slowest) == (5, 5, 5)
     assert one.cov is one.cov_interval is one.mad_cv is one.mean_interval is None
-    assert one.reason.startswith("one repetition has no spread")
+    assert one.reason.code == "one-repetition"
     assert two.cov == pytest.approx(0.2828427)
     assert two.cov_interval is not None
     assert two.cov_interval.high > 1  # two numbers exclude next to nothing
@@ -71,20 +72,20 @@ def test_no_one_and_two_repetitions():
 def test_repetitions_that_moved_nothing_have_no_cov():
     verdict = repetitions([0.0, 0.0, 0.0])
     assert verdict.cov is verdict.cov_interval is None
-    assert "mean is 0" in verdict.reason
+    assert verdict.reason.code == "mean-zero"
 
 
 def test_what_was_not_believed_is_said_first():
     some = repetitions([1.0, 2.0], disbelieved=["too short", "cached", "cached"])
-    assert some.reason.startswith(
-        "3 of 5 repetitions were not to be believed: cached (and 1 other reason); "
-    )
-    assert repetitions([], disbelieved=["cached"] * 5).reason == (
-        "none of the 5 repetitions was to be believed: cached"
-    )
-    assert repetitions([], disbelieved=["cached"]).reason == (
-        "the only repetition was not to be believed: cached"
-    )
+    assert some.reason.code == "repetitions-only"
+    assert numbers(some.reason)[:3] == [3, 5, 1]
+    assert "cached" in some.reason
+    assert "too short" not in some.reason
+    for count, figures in ((5, [5]), (1, [])):
+        none = repetitions([], disbelieved=["cached"] * count)
+        assert none.reason.code == "no-believed-repetition"
+        assert none.reason.endswith(": cached")
+        assert numbers(none.reason) == figures
 
 
 def test_the_slowest_of_a_time_is_the_longest():
@@ -96,19 +97,26 @@ def test_the_slowest_of_a_time_is_the_longest():
 
 
 @pytest.mark.parametrize(
-    ("cov", "status"),
-    [(0.04, MET), (0.06, MET), (0.07, CANNOT_TELL), (0.09, CANNOT_TELL), (0.11, MISSED)],
+    ("cov", "status", "code"),
+    [
+        (0.04, MET, "goal-met"),
+        (0.06, MET, "goal-met"),
+        (0.07, CANNOT_TELL, "goal-in-interval"),
+        (0.09, CANNOT_TELL, "goal-in-interval"),
+        (0.11, MISSED, "goal-missed"),
+    ],
 )
-def test_48_hourly_runs(cov, status):
+def test_48_hourly_runs(cov, status, code):
     verdict = history(points(with_cov(48, cov)))
-    assert verdict.status is status
+    assert (verdict.status, verdict.reason.code) == (status, code)
     assert verdict.scope is Scope.HISTORY
     assert (verdict.n, verdict.unfinished) == (48, 0)
     assert verdict.cov == pytest.approx(cov)
     assert verdict.cov_finished == pytest.approx(cov)
     assert verdict.cov_interval is not None
     assert verdict.cov_interval.low < cov < verdict.cov_interval.high
-    assert "goal of 8 %" in verdict.reason
+    assert numbers(verdict.reason)[0] == pytest.approx(100 * cov)
+    assert numbers(verdict.reason)[3:] == [8, 48]
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=30, max_size=60), st.floats(0.001, 0.5))
@@ -134,22 +142,14 @@ def test_status_is_where_the_interval_lies(values, goal):
 
 
 @pytest.mark.parametrize(
-    ("n", "step_h", "reason"),
-    [
-        (23, 2, "23 runs over 44 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
-                "1 more run to go"),
-        (24, 1, "24 runs over 23 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
-                "13 h more to go"),
-        (1, 1, "1 run over 0 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
-               "23 more runs and 36 h more to go"),
-        (0, 1, "0 runs over 0 h in the last 48 h; a verdict needs at least 24 runs over 36 h: "
-               "24 more runs and 36 h more to go"),
-    ],
-)  # fmt: skip
-def test_too_little_history_says_what_is_missing(n, step_h, reason):
+    ("n", "step_h", "span_h", "lacking"),
+    [(23, 2, 44, [1]), (24, 1, 23, [13]), (1, 1, 0, [23, 36]), (0, 1, 0, [24, 36])],
+)
+def test_too_little_history_says_what_is_missing(n, step_h, span_h, lacking):
     verdict = history(points(with_cov(50, 0.02)[:n], step_s=step_h * HOUR_S))
     assert verdict.status is CANNOT_TELL
-    assert verdict.reason == reason
+    assert verdict.reason.code == "too-few-runs"
+    assert numbers(verdict.reason) == [n, span_h, 48, 24, 36, *lacking]
     assert verdict.n == n
 
 
@@ -164,15 +164,15 @@ def test_runs_back_to_back_do_not_make_a_history():
     later = dataclasses.replace(burst[0], at=points([1] * 40)[-1].at, run="later")
     verdict = history([*burst, later])
     assert verdict.status is CANNOT_TELL
-    assert "41 runs over 39 h" in verdict.reason
-    assert "4 of them at least 15 min apart" in verdict.reason
-    assert "20 more runs to go" in verdict.reason
+    assert verdict.reason.code == "too-few-runs"
+    assert numbers(verdict.reason) == [41, 39, 48, 4, 15, 24, 36, 20]
 
 
 def test_a_window_that_can_never_hold_enough_is_named():
     verdict = history(points(with_cov(48, 0.02)), window_s=24 * HOUR_S)
     assert verdict.status is CANNOT_TELL
-    assert verdict.reason.startswith("the window is 24 h: ")
+    assert verdict.reason.code == "window-too-short"
+    assert numbers(verdict.reason) == [24, 24, 36]
 
 
 # --- history: the window
@@ -213,7 +213,7 @@ def test_an_unfinished_run_counts_as_0():
     assert verdict.slowest == 0
     assert verdict.cov == plain.cov
     assert verdict.cov_finished == pytest.approx(0.02, rel=0.2)
-    assert "3 of them unfinished and counted as 0" in verdict.reason
+    assert numbers(verdict.reason)[-2:] == [3, 0]
 
 
 def test_a_value_beside_an_unfinished_run_is_not_used():
@@ -232,7 +232,7 @@ def test_one_event_is_too_few_to_tell_but_is_seen():
 def test_nothing_finished():
     verdict = history(points([1.0] * 48, unfinished=set(range(48))))
     assert verdict.status is MISSED
-    assert verdict.reason == "none of the 48 runs finished in its time"
+    assert verdict.reason.code == "none-finished"
     assert verdict.cov is verdict.cov_interval is verdict.cov_finished is verdict.mad_cv is None
     assert (verdict.mean, verdict.unfinished) == (0, 48)
 
@@ -240,7 +240,7 @@ def test_nothing_finished():
 def test_finished_runs_of_0_have_no_cov():
     verdict = history(points([0.0] * 48))
     assert verdict.status is CANNOT_TELL
-    assert "not defined" in verdict.reason
+    assert verdict.reason.code == "mean-zero"
 
 
 def test_a_constant_series_is_met_and_wondered_at():
@@ -248,7 +248,7 @@ def test_a_constant_series_is_met_and_wondered_at():
     assert verdict.status is MET
     assert verdict.cov == 0
     assert verdict.cov_interval == Interval(0.0, 0.0)
-    assert "very same value" in verdict.reason
+    assert verdict.reason.code == "constant-values"
 
 
 def test_an_unfinished_run_is_no_short_time():
@@ -258,7 +258,8 @@ def test_an_unfinished_run_is_no_short_time():
     assert verdict.status is CANNOT_TELL
     assert (verdict.n, verdict.unfinished) == (47, 1)
     assert verdict.slowest == max(steady[:7] + steady[8:])
-    assert "1 run that did not finish cannot be counted in a time" in verdict.reason
+    assert verdict.reason.code == "unfinished-not-counted"
+    assert numbers(verdict.reason)[-1] == 1
     wild = points(with_cov(48, 0.2), metric="output_time", unfinished={7})
     assert history(wild, metric="output_time").status is MISSED
     hung = points(steady, metric="output_time", unfinished=set(range(48)))
@@ -268,7 +269,10 @@ def test_an_unfinished_run_is_no_short_time():
 def test_a_series_that_drifts_slowly_has_few_independent_runs():
     verdict = history(points(1 + 0.05 * (i // 12 % 2) for i in range(48)))
     assert verdict.status is CANNOT_TELL
-    assert "resemble their neighbours" in verdict.reason
+    assert verdict.reason.code == "goal-in-interval"
+    *_, runs, independent = numbers(verdict.reason)
+    assert runs == 48
+    assert independent < 24
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

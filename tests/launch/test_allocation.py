@@ -14,6 +14,7 @@ from trimtab.launch.allocation import Demand, HostAllocation
 from trimtab.launch.launchers import Local, OpenMpi
 
 
+@pytest.mark.system
 def test_commands_run_here_through_the_launcher() -> None:
     program = "import sys; print(sys.argv[1])"
     allocation = Local().allocate(Demand("x", tasks_per_node=4))

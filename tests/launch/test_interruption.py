@@ -171,6 +171,7 @@ class _Finalizer:
         send()
 
 
+@pytest.mark.system
 def test_error_lost_in_a_finalizer_is_raised_again() -> None:
     with pytest.raises(Interrupted), interruptible():
         _Finalizer()

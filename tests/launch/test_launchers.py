@@ -114,6 +114,7 @@ def test_hardware_threads_of_a_core_count_once(
     assert physical_cores(tmp_path) == 3  # cpu7 does not say: it counts for itself
 
 
+@pytest.mark.system
 def test_real_mpirun_starts_the_tasks_and_dies_with_them() -> None:
     if shutil.which("mpirun") is None:
         pytest.skip("mpirun is not installed")

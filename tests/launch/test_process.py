@@ -21,6 +21,8 @@ from trimtab.launch.interruption import interruptible
 from trimtab.launch.orphans import reap, session_members
 from trimtab.launch.process import ProcessResult, execute
 
+pytestmark = pytest.mark.system
+
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 
@@ -250,13 +252,15 @@ def test_program_that_is_not_a_program(tmp_path: Path) -> None:
     program = tmp_path / "rubbish"
     program.write_bytes(b"\x00\x01rubbish")
     program.chmod(0o755)
-    with pytest.raises(ToolError, match="cannot start"):
+    with pytest.raises(ToolError) as caught:
         execute([str(program)], timeout_s=10)
+    assert caught.value.code == "program-not-started"
 
 
 def test_directory_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="no such directory"):
+    with pytest.raises(ToolError) as caught:
         execute(["true"], timeout_s=10, directory=str(tmp_path / "none"))
+    assert caught.value.code == "directory-missing"
 
 
 def test_progress_is_told_while_it_runs() -> None:

@@ -173,8 +173,9 @@ def test_an_answer_that_was_lost_is_found_by_the_name() -> None:
 
 def test_a_controller_that_stays_silent_makes_a_missing_probe() -> None:
     answers = Answers([None], submitted=[None])
-    with pytest.raises(NeverStarted, match="did not answer for"), allocation(answers):
+    with pytest.raises(NeverStarted) as caught, allocation(answers):
         pytest.fail("it never began")
+    assert caught.value.code == "controller-silent"
     assert 120 <= answers.now_s < 300
     assert answers.times("sbatch") > 5
 
@@ -183,8 +184,9 @@ def test_silence_that_outlasts_patience_in_the_queue_is_a_missing_probe_too() ->
     answers = Answers([PENDING, None])
     answers.on_cancel = lambda answers: None
     job = allocation(answers)
-    with pytest.raises(NeverStarted, match="controller does not answer"), job:
+    with pytest.raises(NeverStarted) as caught, job:
         pytest.fail("it never began")
+    assert caught.value.code == "controller-silent"
     assert "may still hold its nodes" in str(job.facts["reason"])
 
 
@@ -366,8 +368,9 @@ def test_steps_that_stay_forbid_another_command() -> None:
     answers.on_cancel = lambda answers: answers.states.append(("CANCELLED", "None"))
     with allocation(answers) as job:
         assert job.execute(("ior",), tasks=4, timeout_s=60).timed_out
-        with pytest.raises(ToolError, match="still run in job 7"):
+        with pytest.raises(ToolError) as caught:
             job.execute(("ior",), tasks=4, timeout_s=60)
+        assert caught.value.code == "tasks-left-running"
     assert ("scancel", "--signal=KILL", "7.1") in answers.asked
     assert ("scancel", "--batch", "--signal=TERM", "7") not in answers.asked
     assert ("scancel", "7") in answers.asked

@@ -13,6 +13,8 @@ from trimtab.loop.event_log import add_event
 from trimtab.model.event import EventKind
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 

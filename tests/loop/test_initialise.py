@@ -23,6 +23,7 @@ def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str
     assert caught.value.message.isprintable()
 
 
+@pytest.mark.system
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
     assert discover(Wanted(str(tmp_path), name="a-1")).site.name == "a-1"
 
@@ -36,6 +37,7 @@ OF_LUSTRE = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("given", OF_LUSTRE)
 @pytest.mark.parametrize("driver", [None, "local"])
 def test_what_is_of_lustre_is_refused_elsewhere(
@@ -67,6 +69,7 @@ def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     assert any(" is no mount point: it is part of " in one for one in ended.document["not_found"])
 
 
+@pytest.mark.system
 def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()

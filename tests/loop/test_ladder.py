@@ -536,6 +536,7 @@ def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: P
     assert shown.document["name"] == "here"
 
 
+@pytest.mark.system
 def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> None:
     """What is kept of the driver tells that there is no network between."""
     store.ensure_site("here", driver="local")

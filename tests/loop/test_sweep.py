@@ -71,6 +71,7 @@ def work(store: Store, runner: Recorder, sweep: Sweep = SWEEP) -> SweepWork:
     return SweepWork(sweep, Site("s", "local", "/", probes=(PROBE,)), PROBE, store, runner, now)
 
 
+@pytest.mark.system
 def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: Store) -> None:
     place = tmp_path / "fs"
     place.mkdir()
@@ -90,6 +91,7 @@ def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: St
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.system
 def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     with pytest.raises(Interrupted):
         work(store, Recorder(stop_at=1)).run({}, lambda *_: None)
@@ -102,6 +104,7 @@ def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     assert idle.asked == []
 
 
+@pytest.mark.system
 def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Store) -> None:
     work(store, Recorder()).run({}, lambda *_: None)
     site = Site("s", "local", "/")
@@ -112,6 +115,7 @@ def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Sto
     assert state_of(SWEEP, site, later, store).measured == 4
 
 
+@pytest.mark.system
 def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
     class Several(Recorder):
         def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
@@ -127,6 +131,7 @@ def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
     assert all("levels" in run.parameters["sweep"] for run in others)  # type: ignore[operator]
 
 
+@pytest.mark.system
 def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
     state = work(store, Recorder(fail=frozenset({0}))).run({}, lambda *_: None)
     assert (state.measured, len(state.failures)) == (3, 1)
@@ -136,6 +141,7 @@ def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
     assert len(again.asked) == 1
 
 
+@pytest.mark.system
 def test_three_failures_in_a_row_end_it(store: Store) -> None:
     runner = Recorder(fail=frozenset(range(9)))
     with pytest.raises(ToolError) as caught:
@@ -144,6 +150,7 @@ def test_three_failures_in_a_row_end_it(store: Store) -> None:
     assert len(runner.asked) == 3
 
 
+@pytest.mark.system
 def test_what_is_set_by_hand_waits_until_it_is_said(store: Store) -> None:
     sweep = replace(SWEEP, manual={"nps": (1, 4)}, rounds=1)
     runner = Recorder()

@@ -20,6 +20,8 @@ from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.store import Store
 from trimtab.site.sweep_file import Sweep, load_sweep, varied
 
+pytestmark = pytest.mark.system
+
 __all__ = ["store"]  # the fixture
 
 SITE = """
@@ -139,7 +141,8 @@ def test_runs_that_nobody_believes_are_counted_with_the_reason(store: Store) -> 
     assert state.measured == 4
     assert [(one.reason, one.runs) for one in state.doubts] == [("cached", 3), ("too short", 1)]
     (best,) = analyse_sweep(measured_points(points_of(state))).best
-    assert best.reason == "no setting can be judged: nothing is believed: cached"
+    assert best.reason.code == "no-setting-usable"
+    assert best.reason.endswith(": cached")
     assert {one.n for one in best.settings} == {0}
     assert {one.may_be_best for one in best.settings} == {None}
 
@@ -178,10 +181,10 @@ def test_doubts_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     text = " ".join(capsys.readouterr().out.split())
     assert "2 of 2 runs measured" in text
     assert "2 of them hold no figure that is believed: cached (2 runs)" in text
-    assert "no setting can be judged: nothing is believed: cached" in text
+    assert "no setting can be judged: no credible value: cached" in text
     assert typed(files, 'transfer_size = ["64KiB", "1MiB"]', "--no-run", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["doubts"] == [{"reason": "cached", "runs": 2}]
+    assert document["doubts"] == [{"reason": "cached", "reason_code": None, "runs": 2}]
 
 
 def test_nothing_was_measured_yet_is_no_error(

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from trimtab.loop.sites import reach_of
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
-from trimtab.report.documents.twin import RunDocument
 from trimtab.site.load import load_site
 from trimtab.twin.diary import Diary
 from trimtab.twin.life import Life
@@ -88,11 +87,12 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     words = ("twin", "run", scenario_file(tmp_path), "--until", "2d", "--directory", directory)
     ended = trimtab(*words, "--json", store=tmp_path / "other.db")
     assert ended.code == 0, ended.stderr
-    document = RunDocument.model_validate_json(ended.stdout)
-    assert (document.scenario, document.start) == ("small", START)
-    assert document.end == START + timedelta(days=2)
-    assert document.runs == {"ok": 48}
-    assert (document.surveys, document.snapshots, document.events) == (2, 48, 0)
+    document = ended.document
+    end = START + timedelta(days=2)
+    assert document["scenario"] == "small"
+    assert [datetime.fromisoformat(document[key]) for key in ("start", "end")] == [START, end]
+    assert document["runs"] == {"ok": 48}
+    assert [document[key] for key in ("surveys", "snapshots", "events")] == [2, 48, 0]
     assert not (tmp_path / "other.db").exists()
     assert {one.name for one in directory.iterdir()} == {
         "small.db", "small.toml", "scenario.toml", "life.jsonl", "raw", "small.truth.parquet",
@@ -102,10 +102,10 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
     assert len(state["runs"]) == 50
     assert len(state["snapshots"]) == 48
     assert len(state["truth"]) == 48 * 4
-    loaded = load_site(document.site_file)
+    loaded = load_site(document["site_file"])
     assert loaded.warnings == ()
     assert loaded.site.driver == "twin"
-    assert Diary(directory).time() == document.end
+    assert Diary(directory).time() == end
     again = trimtab(*words, store=tmp_path / "other.db")
     assert again.code == 4
     assert "already" in again.stderr
@@ -142,6 +142,7 @@ def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
     assert "simulating" not in ended.stderr
 
 
+@pytest.mark.system
 def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     scenario, store = small_scenario(probes=PROBES), f"sqlite:///{tmp_path / 'elsewhere.db'}"
     first = Wanted(scenario, tmp_path / "one", store, until_s=DAY_S)
@@ -158,6 +159,7 @@ def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     assert not (tmp_path / "two" / "life.jsonl").exists()
 
 
+@pytest.mark.system
 def test_the_same_scenario_is_kept_bit_for_bit_and_another_seed_is_not(tmp_path: Path) -> None:
     faults = (
         Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,)),
@@ -173,6 +175,7 @@ def test_the_same_scenario_is_kept_bit_for_bit_and_another_seed_is_not(tmp_path:
     assert {RunStatus.OK, RunStatus.UNFINISHED, RunStatus.NOT_STARTED} <= statuses
 
 
+@pytest.mark.system
 def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
     simulated(tmp_path / "short", 1.0)
     simulated(tmp_path / "long", 2.0)
@@ -182,6 +185,7 @@ def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> N
     assert set(short["runs"]) < set(long["runs"])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [1, 7, 30])
 def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
     tmp_path: Path, after: int
@@ -252,6 +256,7 @@ def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     simulated(tmp_path / "life", 1.0)
 
 
+@pytest.mark.system
 def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
     wanted = Wanted(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
     found = run_twin(wanted, progress=lambda text, part: None)
@@ -261,6 +266,7 @@ def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
     assert {b - a for a, b in pairwise(times)} == {timedelta(hours=6)}
 
 
+@pytest.mark.system
 def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
     tmp_path: Path,
 ) -> None:
@@ -271,6 +277,7 @@ def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
         )
 
 
+@pytest.mark.system
 def test_the_truth_names_what_was_put_in(tmp_path: Path) -> None:
     fault = Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,))
     simulated(tmp_path, 1.0, faults=(fault,))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.whatif import print_swept
+from trimtab.cli.whatif import print_swept
 from trimtab.errors import UsageError
 from trimtab.loop.whatif import WhatIf, default_results, scenario_of, what_if
 from trimtab.twin.scenario.load import load_scenario
@@ -57,6 +57,7 @@ def test_a_real_site_is_refused_with_a_way_on(tmp_path):
     assert "twin show template" in (caught.value.hint or "")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["nowhere.toml", "/no/such/site", "no-such-preset"])
 def test_nothing_of_that_name(name):
     with pytest.raises(UsageError):
@@ -81,6 +82,7 @@ def test_refusals_come_before_anything_runs(small, changed, message):
         what_if(replace(WhatIf(str(small)), **changed), model=never)
 
 
+@pytest.mark.system
 def test_the_same_with_any_number_of_workers(small):
     asked = WhatIf(str(small), ("trim=never,nightly",), seeds=2, until_s=2 * 86400.0, workers=1)
     alone, together = (what_if(replace(asked, workers=n))[1] for n in (1, 3))

@@ -10,6 +10,8 @@ import pytest
 from trimtab.errors import ToolError
 from trimtab.loop.workers import one_by_one, side_by_side
 
+pytestmark = pytest.mark.system
+
 HINT = "take fewer"
 
 

@@ -21,6 +21,7 @@ from trimtab.measure import darshan
 from trimtab.measure.darshan import FORMAT
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus, Sample
 
 REAL = REAL_DATA / "darshan"
@@ -119,12 +120,12 @@ def test_the_bad_ost_is_named_as_lustre_names_it() -> None:
         "application",
         "3.1.3",
     )
-    assert posix.asked["tasks"] == 2048
-    assert posix.asked["application"] == "ior"
-    assert posix.told["slowest_target"] == "OST000e"  # 14 in decimal, of 24
-    assert posix.told["slowest_target_ratio"] == pytest.approx(49.475, abs=0.001)
-    assert posix.told["targets"] == 24
-    assert (posix.told["slowest_rank"], posix.told["mount"]) == (1507, "/scratch1")
+    assert posix.requested["tasks"] == 2048
+    assert posix.requested["application"] == "ior"
+    assert posix.reported["slowest_target"] == "OST000e"  # 14 in decimal, of 24
+    assert posix.reported["slowest_target_ratio"] == pytest.approx(49.475, abs=0.001)
+    assert posix.reported["targets"] == 24
+    assert (posix.reported["slowest_rank"], posix.reported["mount"]) == (1507, "/scratch1")
     # What Darshan's own accumulator makes of the log: 673.464 MiB/s, 778.494 s, 512 GiB.
     assert figure(posix, "write_bandwidth").value == pytest.approx(673.4640899451731 * MIB)
     assert figure(posix, "bytes_written").value == 549_755_813_888
@@ -142,8 +143,8 @@ def test_the_bad_ost_is_named_as_lustre_names_it() -> None:
 def test_a_healthy_job_names_no_ost() -> None:
     posix = by_name(FORMAT.read(real("sample-goodost.darshan")))["posix"]
     assert posix.status is RunStatus.OK
-    assert "slowest_target" not in posix.told
-    assert posix.told["targets"] == 24
+    assert "slowest_target" not in posix.reported
+    assert posix.reported["targets"] == 24
     assert figure(posix, "write_bandwidth").value == pytest.approx(13078.748559778762 * MIB)
     moved = [one.value for one in posix.samples if one.metric == "bytes_written" and one.target]
     assert moved == [2 * 1024 * MIB] * 24
@@ -164,7 +165,7 @@ def test_the_streams_of_a_job_are_a_result_of_their_own() -> None:
     assert figure(stdio, "bytes_written").value == 1_989
     both = figure(stdio, "read_bandwidth")
     assert both.value is None
-    assert "read and wrote" in (both.reason or "")
+    assert code_of(both.reason) == "time-of-both"
     assert not any(one.target for one in stdio.samples)
 
 
@@ -179,7 +180,7 @@ def test_slowest_rank_as_darshan_counts_it() -> None:
     )
     assert figure(one, "write_bandwidth").value == 500 * MIB / (3.5 + 0.75 + 0.5)
     assert figure(one, "write_bandwidth", "data").value == 500 * MIB / (3.0 + 0.75 + 0.5)
-    assert (one.told["slowest_rank"], one.told["slowest_rank_s"]) == (0, 3.5)
+    assert (one.reported["slowest_rank"], one.reported["slowest_rank_s"]) == (0, 3.5)
 
 
 def test_reading_and_writing_have_no_time_of_both_apart() -> None:
@@ -201,7 +202,7 @@ def test_a_shared_file_that_was_read_and_written_has_no_time_of_each() -> None:
 def test_striped_files_are_counted_and_left_out() -> None:
     one = measured(group(0, 1), group(1, None, targets=[1, 2], files=3))
     assert [gap.what for gap in one.missing] == ["3 files per OST"]
-    assert one.told["targets"] == 1
+    assert one.reported["targets"] == 1
     assert figure(one, "bytes_written", target="OST0001").value == 100 * MIB
 
 
@@ -209,12 +210,12 @@ def test_without_lustre_there_is_nothing_per_ost() -> None:
     one = measured(group(0, None, type="xfs"))
     assert [gap.what for gap in one.missing] == ["figures per OST"]
     assert not any(sample.target for sample in one.samples)
-    assert "slowest_target" not in one.told
+    assert "slowest_target" not in one.reported
 
 
 def test_the_osts_of_two_file_systems_are_not_mixed() -> None:
     one = measured(group(0, 1), group(1, 1), group(2, 1, mount="/home", bytes_written=MIB))
-    assert one.told["mount"] == "/scratch"
+    assert one.reported["mount"] == "/scratch"
     assert figure(one, "bytes_written", target="OST0001").value == 200 * MIB
     assert [gap.what for gap in one.missing] == ["figures per OST of /home"]
 
@@ -227,14 +228,14 @@ def test_which_ost_is_named(count: int, seconds: float, size: int, named: bool) 
     """Three times the median; not among fewer than four, nor one that holds hardly anything."""
     groups = [group(index, index) for index in range(count - 1)]
     slow = group(count, 0x14, write_s=seconds * size / 100, bytes_written=size * MIB)
-    told = measured(*groups, slow).told
-    assert told.get("slowest_target") == ("OST0014" if named else None)
+    reported = measured(*groups, slow).reported
+    assert reported.get("slowest_target") == ("OST0014" if named else None)
 
 
 def test_a_log_without_room_for_its_records_is_partial() -> None:
     one = measured(group(0, 1), partial=True)
     assert one.status is RunStatus.PARTIAL
-    assert "ran out of memory" in (one.problem or "")
+    assert one.codes == ("records-incomplete",)
 
 
 def test_a_job_that_moved_nothing_is_no_result() -> None:

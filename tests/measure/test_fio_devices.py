@@ -70,8 +70,9 @@ def test_writing_must_be_asked_for_by_name() -> None:
         lambda **more: device_command(TWO, "write", program="fio", **more),
         lambda **more: device_job_file(TWO, "write", **more),
     ):
-        with pytest.raises(RefusedError, match="/dev/nvme0n1, /dev/nvme1n1 destroys"):
+        with pytest.raises(RefusedError, match="/dev/nvme0n1, /dev/nvme1n1") as caught:
             make()
+        assert caught.value.code == "device-write-refused"
         assert make(destroy=True)
     argv = device_command(TWO, "write", program="fio", destroy=True)
     assert "--readonly" not in argv
@@ -162,8 +163,8 @@ def test_real_devices(tmp_path: Path) -> None:
         )
     (measurement,) = read(Source("drives.json", ran.stdout))
     assert (measurement.status, ran.returncode) == (RunStatus.OK, 0), ran.stderr
-    assert measurement.told["tasks"] == 4
-    assert measurement.asked["transfer_size_bytes"] == MIB
+    assert measurement.reported["tasks"] == 4
+    assert measurement.requested["transfer_size_bytes"] == MIB
     shares = {
         sample.target: sample.value or 0.0
         for sample in measurement.samples

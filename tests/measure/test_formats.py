@@ -17,6 +17,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import formats
@@ -35,7 +36,7 @@ def ids(form: Format) -> str:
     return form.kind
 
 
-@pytest.mark.parametrize("path", OUTPUTS, ids=lambda path: str(path.relative_to(FIXTURES)))
+@for_each("path", OUTPUTS, ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_no_file_is_claimed_by_two(path: Path) -> None:
     assert len(recognised(Source(path.name, path.read_bytes()))) <= 1
 
@@ -60,7 +61,8 @@ def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
             assert values(read_or_none(form, source) or ()) == {}, path
 
 
-@pytest.mark.parametrize("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
+@pytest.mark.calibration
+@for_each("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_line_ends_of_windows_and_damage(path: Path) -> None:
     source = Source(path.name, path.read_bytes())
     for form in formats():

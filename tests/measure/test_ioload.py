@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from tests.measure import damage
 from tests.measure.recorded import Recording, fixture, kept
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError
 from trimtab.measure import ioload
+from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "builtin", 4, MIB, 1024 * MIB, 5, 5.0)
-each = pytest.mark.parametrize("recorded", kept("ioload"), ids=lambda recorded: recorded.name)
+each = for_each("recorded", kept("ioload"), ids=lambda recorded: recorded.name)
 
 
 def report(name: str = "write-direct") -> dict[str, Any]:
@@ -55,14 +57,17 @@ def test_whole_run() -> None:
     assert (measured.kind, measured.status, measured.problem) == ("builtin", RunStatus.OK, None)
     assert measured.tool_version == printed["ioload"]
     (phase,) = measured.phases
-    told = printed["phases"][0]
+    reported = printed["phases"][0]
     assert (phase.access, phase.repetition, phase.tasks) == ("write", 2, 2)
     assert (phase.transfer_size_bytes, phase.block_size_bytes) == (MIB, 32 * MIB)
-    assert phase.moved_bytes == told["bytes"]
-    assert phase.bandwidth_bytes_per_s == told["bandwidth_bytes_per_s"]
-    assert phase.elapsed_s == told["elapsed_s"]
+    assert phase.moved_bytes == reported["bytes"]
+    assert phase.bandwidth_bytes_per_s == reported["bandwidth_bytes_per_s"]
+    assert phase.elapsed_s == reported["elapsed_s"]
     assert (phase.direct, phase.caches_dropped) == (True, False)
-    assert (phase.cpu_user_s, phase.cpu_system_s) == (told["cpu_user_s"], told["cpu_system_s"])
+    assert (phase.cpu_user_s, phase.cpu_system_s) == (
+        reported["cpu_user_s"],
+        reported["cpu_system_s"],
+    )
     sample = measured.samples[0]
     assert (sample.metric, sample.repetition, sample.output, sample.line) == (
         "write_bandwidth",
@@ -74,16 +79,16 @@ def test_whole_run() -> None:
 
 def test_latency_and_timeline_add_up() -> None:
     measured = ioload.parse(fixture("ioload", "write-direct").output)
-    told = report()["phases"][0]
+    reported = report()["phases"][0]
     latency = {sample.statistic: sample.value for sample in measured.samples[1:]}
-    assert latency["p99.9"] == told["latency"]["p999_s"]
-    assert latency["p50"] == told["latency"]["p50_s"]
+    assert latency["p99.9"] == reported["latency"]["p999_s"]
+    assert latency["p50"] == reported["latency"]["p50_s"]
     (histogram,) = measured.histograms
-    assert sum(histogram.count) == told["latency"]["count"]
+    assert sum(histogram.count) == reported["latency"]["count"]
     (timeline,) = measured.timelines
-    assert sum(timeline.moved_bytes) == told["bytes"]
+    assert sum(timeline.moved_bytes) == reported["bytes"]
     assert timeline.interval_s == 0.1
-    assert len(timeline.moved_bytes) == max(len(row) for row in told["timeline"]["tasks"])
+    assert len(timeline.moved_bytes) == max(len(row) for row in reported["timeline"]["tasks"])
 
 
 def test_deadline_that_came_is_what_was_asked_for() -> None:
@@ -97,7 +102,9 @@ def test_buffered_instead_of_direct_is_said() -> None:
     document["direct"] = {"asked": True, "used": False, "reason": "tmpfs ignores it"}
     measured = parsed(document)
     assert measured.phases[0].direct is False
-    assert measured.warnings == ("buffered instead of O_DIRECT: tmpfs ignores it",)
+    (warning,) = measured.warnings
+    assert code_of(warning) == "direct-not-used"
+    assert warning.endswith("tmpfs ignores it")
 
 
 def test_data_that_came_back_wrong_is_a_failure() -> None:
@@ -105,7 +112,7 @@ def test_data_that_came_back_wrong_is_a_failure() -> None:
     document["phases"][0]["verify"] = {"checked_bytes": 1, "mismatches": 2, "first_mismatch": None}
     measured = parsed(document)
     assert measured.status is RunStatus.FAILED
-    assert "not what was written" in (measured.problem or "")
+    assert measured.codes == ("data-corrupt",)
     assert not measured.samples[0].believed
 
 
@@ -124,8 +131,8 @@ def test_failure_is_explained(name: str, status: RunStatus, words: str) -> None:
     assert words in (measured.problem or "")
 
 
-@pytest.mark.parametrize("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
-@pytest.mark.parametrize("value", [0, -1, None, "many", float("nan"), float("inf"), True])
+@for_each("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
+@for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
 def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
     document = report()
     document["phases"][0][key] = value
@@ -134,8 +141,8 @@ def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> Non
     assert not measured.samples[0].believed
 
 
-@pytest.mark.parametrize("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
-@pytest.mark.parametrize("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
+@for_each("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
+@for_each("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
 def test_other_shapes_never_raise(key: str, value: object) -> None:
     document = report()
     document["phases"][0][key] = value
@@ -160,7 +167,7 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
             damage.check_changed(ioload.parse, recorded.output, changed)
 
 
-@pytest.mark.parametrize("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
+@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
 def test_rubbish_is_named(rubbish: bytes) -> None:
     measured = ioload.parse(RawOutput("x", ("ioload",), rubbish, exit_code=0))
     damage.check_sane(measured)
@@ -169,11 +176,15 @@ def test_rubbish_is_named(rubbish: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [(b"ioload 0.1.0\n", "0.1.0"), (b"", "it says nothing"), (b"rubbish", "does not say")],
+    [
+        (b"ioload 0.1.0\n", "0.1.0"),
+        (b"", "tool-not-recognised"),
+        (b"rubbish", "tool-not-recognised"),
+    ],
 )
 def test_version(said: bytes, expected: str) -> None:
     found = ioload.version(lambda argv: RawOutput("version", argv, said), "/x/trimtab-ioload")
-    assert expected in (found.reason if isinstance(found, NotAvailable) else found)
+    assert expected == (code_of(found.reason) if isinstance(found, NotAvailable) else found)
 
 
 def test_version_of_what_cannot_be_started() -> None:

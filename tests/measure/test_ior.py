@@ -11,9 +11,11 @@ import pytest
 from tests.measure import damage
 from tests.measure.ior_captures import EVERY_VERSION
 from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
+from tests.support.each import for_each
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure import ior
+from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
@@ -23,8 +25,8 @@ REAL = real("lustre-2.17/ior", without="mdtest")
 OWN = sorted((FIXTURES / "ior" / "4.1.0+dev").glob("*.out"))
 PROBES = [recording(path) for path in OWN if path.stem not in EVERY_VERSION]
 """What a probe of ours may meet; ``test_ior_versions`` has what else is printed."""
-each = pytest.mark.parametrize("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
-each_probe = pytest.mark.parametrize("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
+each = for_each("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
+each_probe = for_each("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
 
 
 def test_command_of_a_write() -> None:
@@ -61,8 +63,9 @@ def test_shared_file_and_no_flush() -> None:
 
 
 def test_directory_that_ior_would_split() -> None:
-    with pytest.raises(UsageError, match="@"):
+    with pytest.raises(UsageError) as caught:
         ior.command(SPEC, "write", program="ior", directory="/scratch/a@b")
+    assert caught.value.code == "directory-unusable"
 
 
 def test_text_of_a_whole_run() -> None:
@@ -166,17 +169,16 @@ def test_status_follows_from_what_was_printed(recorded: Recording) -> None:
     [
         ("no-space", "No space left on device"),
         ("enospc-fpp-json", "No space left on device"),
-        ("interrupted-int", "IOR did not finish; IOR ended with exit code 1"),
+        ("interrupted-int", "output-unfinished, tool-exit"),
         ("no-directory", "No such file or directory"),
         ("no-files", "No such file or directory"),
-        ("verify-corrupt", "not what was written"),
+        ("verify-corrupt", "data-corrupt"),
     ],
 )
 def test_failure_is_explained(name: str, words: str) -> None:
     measured = ior.parse(fixture("ior", name).output)
     assert measured.status is RunStatus.FAILED
-    assert measured.problem is not None
-    assert words in measured.problem
+    assert words in f"{', '.join(measured.codes)}: {measured.problem}"
     assert not any(sample.believed for sample in measured.samples)
 
 
@@ -187,7 +189,8 @@ def test_several_tests_are_not_mixed() -> None:
     assert {phase.block_size_bytes for phase in measured.phases} == {4 * MIB, 8 * MIB}
     assert not any(sample.believed for sample in measured.samples)
     assert measured.status is RunStatus.FAILED
-    assert "2 tests" in (measured.problem or "")
+    assert measured.codes == ("several-tests",)
+    assert "2 tests" in measured.problems[0]
 
 
 def test_collection_is_read_as_a_whole() -> None:
@@ -206,6 +209,7 @@ def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     wrong = output.stdout.replace(b"157.11", b"175.11", 1)
     measured = ior.parse(replace(output, stdout=wrong))
     assert measured.samples[0].value == pytest.approx(175.11 * MIB)
+    assert code_of(measured.samples[0].reason) == "figures-disagree"
     assert "175.11 MiB/s" in (measured.samples[0].reason or "")
     assert measured.samples[1].believed
 
@@ -217,7 +221,7 @@ def test_bandwidth_of_too_few_digits_is_not_believed(printed: bytes) -> None:
     slow = output.stdout.replace(b"157.11", printed, 1).replace(b"0.203684", b"102.40  ", 1)
     sample = ior.parse(replace(output, stdout=slow)).samples[0]
     assert not sample.believed
-    assert "digits" in (sample.reason or "") or printed != b"0.31  "
+    assert code_of(sample.reason) == "too-few-digits" or printed != b"0.31  "
 
 
 def test_lost_line_of_bytes_moved_is_noticed() -> None:
@@ -233,6 +237,7 @@ def test_lost_repetition_is_noticed() -> None:
     gone = next(index for index, line in enumerate(lines) if line.startswith(b"write"))
     measured = ior.parse(replace(output, stdout=b"\n".join(lines[:gone] + lines[gone + 1 :])))
     assert measured.status is not RunStatus.OK
+    assert "repetitions-missing" in measured.codes
     assert "1 of 2 writes" in (measured.problem or "")
 
 
@@ -245,6 +250,7 @@ def test_aborted_run_keeps_what_stands() -> None:
     assert measured.samples[0].believed
 
 
+@pytest.mark.calibration
 @each_probe
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     end = recorded.output.stdout.rfind(b"Finished")
@@ -255,13 +261,14 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
             assert measured.status is not RunStatus.OK or len(cut) > first_end >= 0
 
 
+@pytest.mark.calibration
 @each_probe
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     for changed in damage.flips(recorded.output.stdout, seed=1, count=10):
         damage.check_changed(ior.parse, recorded.output, changed)
 
 
-@pytest.mark.parametrize("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
+@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
 def test_rubbish_is_named(rubbish: bytes) -> None:
     measured = ior.parse(RawOutput("x", ("ior",), rubbish, exit_code=0))
     damage.check_sane(measured)
@@ -272,8 +279,8 @@ def test_truncated_and_killed_output_is_said() -> None:
     output = fixture("ior", "json").output
     measured = ior.parse(replace(output, truncated=True, exit_code=None))
     assert measured.status is RunStatus.PARTIAL
-    assert "cut at its limit" in (measured.problem or "")
-    assert "ended with a signal" in (measured.problem or "")
+    assert measured.codes == ("output-cut", "tool-exit")
+    assert "a signal" in measured.problems[1]
 
 
 @pytest.mark.parametrize(
@@ -281,23 +288,26 @@ def test_truncated_and_killed_output_is_said() -> None:
     [
         (b'{\n  "Version": "4.1.0+dev", \n', "4.1.0+dev"),
         (b"IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n", "4.0.0"),
-        (b"IOR-3.3.0: MPI Coordinated Test of Parallel I/O\n", "before 4.0"),
-        (b"IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n", "before 4.0"),
-        (b"", "it says nothing"),
+        (b"IOR-3.3.0: MPI Coordinated Test of Parallel I/O\n", "tool-too-old"),
+        (b"IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n", "tool-too-old"),
+        (b"", "tool-not-recognised"),
         (b"ior: not the benchmark", "not the benchmark"),
     ],
 )
 def test_version(said: bytes, expected: str) -> None:
-    asked: list[tuple[str, ...]] = []
+    requested: list[tuple[str, ...]] = []
 
     def run(argv: tuple[str, ...]) -> RawOutput:
-        asked.append(argv)
+        requested.append(argv)
         return RawOutput("version", argv, said)
 
     found = ior.version(run, "/opt/ior")
-    assert expected in (found.reason if isinstance(found, NotAvailable) else found)
+    if isinstance(found, NotAvailable):
+        assert expected in f"{code_of(found.reason)}: {found.reason}"
+    else:
+        assert found == expected
     assert isinstance(found, NotAvailable) == (expected[0] not in "4")
-    assert asked[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
+    assert requested[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
 
 
 def test_version_of_what_cannot_be_started() -> None:

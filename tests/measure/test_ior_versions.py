@@ -23,19 +23,19 @@ from tests.measure.of_formats import (
     sources,
 )
 from tests.measure.recorded import REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure import ior
 from trimtab.measure.ior.reading import moment
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RawOutput, RunStatus
 
 MIB = 2**20
 CAPTURES = captures()
-each = pytest.mark.parametrize(
-    ("version", "case", "path"), CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES]
-)
+each = for_each("version, case, path", CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES])
 
 
 def only(source: Source) -> Measurement:
@@ -103,7 +103,7 @@ def test_values_of_3_0() -> None:
     assert measured.began == moment(text[2].removeprefix("Began: "))
     assert measured.ended is not None
     assert printed(measured, "write_iops") == []  # it prints none
-    assert measured.asked == {
+    assert measured.requested == {
         "api": "POSIX",
         "tasks": 2,
         "nodes": 1,
@@ -119,18 +119,18 @@ def test_values_of_3_0() -> None:
         "flush": False,
         "direct": False,
     }
-    assert measured.told["path"] == "/tmp/x/f"
+    assert measured.reported["path"] == "/tmp/x/f"
 
 
 def test_the_same_run_is_asked_the_same_in_every_version() -> None:
     for case in ("repeat", "text-shared", "random", "odd-sizes"):
-        asked = [
-            only(Source(path.name, path.read_bytes())).asked
+        requested = [
+            only(Source(path.name, path.read_bytes())).requested
             for _, name, path in CAPTURES
             if name == case
         ]
-        assert len(asked) >= 3
-        assert all(one == asked[0] for one in asked), case
+        assert len(requested) >= 3
+        assert all(one == requested[0] for one in requested), case
 
 
 def test_json_is_asked_the_same_as_text() -> None:
@@ -138,9 +138,9 @@ def test_json_is_asked_the_same_as_text() -> None:
         (capture("3.2.1", "wear-out"), capture("3.2.1", "wear-out-json")),
         (capture("4.0.0", "wear-out"), capture("4.1.0+dev", "wear-out-json")),
     ):
-        assert only(text).asked == only(json).asked
-        assert only(text).asked["stonewall_s"] == 1
-        assert only(text).asked["wear_out"] is True
+        assert only(text).requested == only(json).requested
+        assert only(text).requested["stonewall_s"] == 1
+        assert only(text).requested["wear_out"] is True
 
 
 def test_sizes_that_text_rounds_are_taken_from_where_they_are_exact() -> None:
@@ -148,39 +148,45 @@ def test_sizes_that_text_rounds_are_taken_from_where_they_are_exact() -> None:
         source = capture(version, "odd-sizes")
         assert re.search(r"blocksize +[:=] 5\.30 MiB", source.text)
         measured = only(source)
-        assert measured.asked["block_size_bytes"] == 5_555_000
-        assert measured.asked["transfer_size_bytes"] == 1000
-        assert measured.asked["segments"] == 2
+        assert measured.requested["block_size_bytes"] == 5_555_000
+        assert measured.requested["transfer_size_bytes"] == 1000
+        assert measured.requested["segments"] == 2
         assert measured.phases[0].moved_bytes == 3 * 2 * 5_555_000
 
 
 def test_options_of_the_command_line() -> None:
     direct = {version: only(capture(version, "direct")) for version in ("3.2.1", "4.0.0")}
-    assert {one.asked["direct"] for one in direct.values()} == {True}
-    shared = only(capture("4.0.0", "text-shared")).asked
+    assert {one.requested["direct"] for one in direct.values()} == {True}
+    shared = only(capture("4.0.0", "text-shared")).requested
     assert shared["flush"] is True
     assert shared["task_offset"] == 1
     assert shared["file_per_process"] is False
-    assert only(capture("4.0.0", "random")).asked["ordering"] == "random"
+    assert only(capture("4.0.0", "random")).requested["ordering"] == "random"
     for version in ("3.0.1", "4.0.0"):
-        collective = only(capture(version, "mpiio")).asked
+        collective = only(capture(version, "mpiio")).requested
         assert collective["collective"] is True
         assert collective["api"] == "MPIIO"
 
 
 def test_of_a_script_only_what_is_printed_is_known() -> None:
     text = ior.read(capture("4.0.0", "script"))
-    assert not {"flush", "direct"} & set(text[0].asked)  # text does not say, and no line does
+    assert not {"flush", "direct"} & set(text[0].requested)  # text does not say, and no line does
     json = ior.read(capture("4.1.0+dev", "json-script"))
-    assert [one.asked["flush"] for one in json] == [True, True]
-    assert "direct" not in json[0].asked
+    assert [one.requested["flush"] for one in json] == [True, True]
+    assert "direct" not in json[0].requested
 
 
 def test_tests_of_a_script_are_results_of_their_own() -> None:
     first, second = ior.read(capture("3.2.1", "script"))
     assert (first.name, second.name) == (None, "test 1")
-    assert (first.asked["file_per_process"], second.asked["file_per_process"]) == (False, True)
-    assert (first.asked["block_size_bytes"], second.asked["block_size_bytes"]) == (MIB, 2 * MIB)
+    assert (first.requested["file_per_process"], second.requested["file_per_process"]) == (
+        False,
+        True,
+    )
+    assert (first.requested["block_size_bytes"], second.requested["block_size_bytes"]) == (
+        MIB,
+        2 * MIB,
+    )
     assert first.ended is None  # nothing says when
     assert second.ended is not None
     for one in (first, second):
@@ -190,7 +196,7 @@ def test_tests_of_a_script_are_results_of_their_own() -> None:
 def test_runs_one_after_another_are_results_of_their_own() -> None:
     first, second = ior.read(capture("3.0.1", "twice"))
     assert (first.name, second.name) == (None, "run 2")
-    assert (first.asked["tasks"], second.asked["tasks"]) == (1, 2)
+    assert (first.requested["tasks"], second.requested["tasks"]) == (1, 2)
 
 
 def test_log_of_many_runs() -> None:
@@ -221,7 +227,7 @@ def test_deadline_moved_what_the_warning_says() -> None:
         assert found is not None
         (phase,) = only(source).phases
         assert phase.moved_bytes == int(found.group(1))
-        assert only(source).asked["stonewall_s"] == 1
+        assert only(source).requested["stonewall_s"] == 1
 
 
 @pytest.mark.parametrize("version", ["3.0.1", "3.1.0", "3.2.1", "4.0.0"])
@@ -230,7 +236,8 @@ def test_full_file_system_over_mpi_io_is_no_bandwidth(version: str) -> None:
     assert (FOLDER / version / "full-mpiio.rc").read_text().strip() == "0"
     assert "Finished" in capture(version, "full-mpiio").text
     measured = only(capture(version, "full-mpiio"))
-    assert "its files hold 6291456" in (measured.problem or "")
+    assert "bytes-not-in-files" in measured.codes
+    assert "6291456" in (measured.problem or "")
     assert not any(sample.believed for sample in measured.samples)
 
 
@@ -244,18 +251,19 @@ def test_full_file_system_over_mpi_io_is_no_bandwidth(version: str) -> None:
         ("3.3.0", "full-json", "No space left on device"),
         ("4.0.0", "full", "No space left on device"),
         ("4.0.0", "bad-size", "block size must be a multiple of transfer size"),
-        ("4.1.0+dev", "corrupt", "data read is not what was written"),
-        ("3.2.1", "corrupt", "data read is not what was written"),
-        ("3.2.1", "csv", "no result as CSV"),
-        ("3.3.0", "dry-run", "a dry run does no I/O"),
-        ("4.0.0", "dry-run", "IOR did not finish: 11/21/2026"),
-        ("4.0.0", "dummy", "the API DUMMY does no I/O"),
-        ("3.0.1", "terminated", "IOR did not finish; 20 of 1000 writes were printed"),
-        ("4.0.0", "csv", "does not say whether the run came to its end"),
+        ("4.1.0+dev", "corrupt", "data-corrupt"),
+        ("3.2.1", "corrupt", "data-corrupt"),
+        ("3.2.1", "csv", "output-format-unsupported"),
+        ("3.3.0", "dry-run", "dry-run"),
+        ("4.0.0", "dry-run", "output-unfinished"),
+        ("4.0.0", "dummy", "dry-run"),
+        ("3.0.1", "terminated", "output-unfinished, repetitions-missing"),
+        ("4.0.0", "csv", "end-unknown"),
     ],
 )
 def test_failure_is_explained(version: str, case: str, words: str) -> None:
-    assert words in (only(capture(version, case)).problem or "")
+    measured = only(capture(version, case))
+    assert words in f"{', '.join(measured.codes)}: {measured.problem}"
 
 
 def test_stale_reason_of_ior_3_is_left_out() -> None:
@@ -264,20 +272,22 @@ def test_stale_reason_of_ior_3_is_left_out() -> None:
 
 
 def test_csv_of_3_3_is_named() -> None:
-    with pytest.raises(DataError, match="no result as CSV"):
+    with pytest.raises(DataError) as caught:
         ior.read(capture("3.3.0", "csv"))
+    assert caught.value.code == "output-format-unsupported"
 
 
 def test_option_that_3_2_dropped_is_said() -> None:
     measured = only(capture("3.2.1", "bad-option"))
+    assert code_of(measured.warnings[0]) == "option-ignored"
     assert "--nosuch" in measured.warnings[0]
-    assert measured.asked["transfer_size_bytes"] == MIB
-    assert not {"direct", "flush"} & set(measured.asked)  # the command line is not what ran
+    assert measured.requested["transfer_size_bytes"] == MIB
+    assert not {"direct", "flush"} & set(measured.requested)  # the command line is not what ran
 
 
 def test_csv_tells_tasks_and_sizes_alone() -> None:
     measured = only(capture("4.0.0", "csv"))
-    assert measured.asked == {"tasks": 2}
+    assert measured.requested == {"tasks": 2}
     assert [phase.transfer_size_bytes for phase in measured.phases] == [MIB] * 4
     assert [phase.block_size_bytes for phase in measured.phases] == [128 * MIB] * 4
     assert [phase.moved_bytes for phase in measured.phases] == [None] * 4
@@ -291,7 +301,7 @@ def test_summary_of_one_repetition_is_that_repetition() -> None:
         row = next(line.split() for line in source.text.split("\n") if line.startswith("write "))
         assert printed(measured, "write_bandwidth") == [pytest.approx(float(row[1]) * MIB)]
         assert measured.phases[0].moved_bytes == 16 * MIB
-        assert measured.asked["tasks"] == 2
+        assert measured.requested["tasks"] == 2
 
 
 def test_summary_of_a_write_may_be_of_the_bytes_read() -> None:
@@ -321,7 +331,8 @@ def test_summary_that_the_repetitions_do_not_bear_out_is_said() -> None:
     row = next(line for line in tail.split("\n") if line.startswith("write "))
     other = row.replace(row.split()[1], "99999.99", 1)
     measured = only(Source("x", (head + mark + tail.replace(row, other)).encode()))
-    assert "says max 99999.99" in " ".join(measured.warnings).replace("100000", "99999.99")
+    assert "summary-disagrees" in map(code_of, measured.warnings)
+    assert "max 100000" in " ".join(measured.warnings)
     assert measured.status is RunStatus.OK
 
 
@@ -412,17 +423,17 @@ def test_real_values() -> None:
     assert printed(text, "write_bandwidth") == [pytest.approx(157.11 * MIB)]
     assert printed(text, "read_iops") == [3460.91]
     assert text.began == datetime(2026, 11, 20, 16, 20, 9)
-    assert (text.host, text.told["path"]) == ("lustre1", "/scratch/ior/f")
-    assert text.told["file_system_used_of_size"] == 0.256
-    assert (text.asked["nodes"], text.asked["tasks"]) == (1, 2)
+    assert (text.host, text.reported["path"]) == ("lustre1", "/scratch/ior/f")
+    assert text.reported["file_system_used_of_size"] == 0.256
+    assert (text.requested["nodes"], text.requested["tasks"]) == (1, 2)
     random_4k = only(by_name["random"])
     assert printed(random_4k, "write_iops") == [7392.0]
-    assert random_4k.asked["transfer_size_bytes"] == 4096
+    assert random_4k.requested["transfer_size_bytes"] == 4096
     deadline = only(by_name["stonewall"])
     assert deadline.phases[0].moved_bytes == 586809344
-    assert deadline.asked["stonewall_s"] == 6
+    assert deadline.requested["stonewall_s"] == 6
     least = only(by_name["stonewall_min"])
-    assert least.asked["minimum_duration_s"] == 5
+    assert least.requested["minimum_duration_s"] == 5
     assert [phase.moved_bytes for phase in least.phases] == [305659904, 244449280]
     csv = only(by_name["csv_stdout"])
     assert printed(csv, "write_bandwidth") == [
@@ -442,8 +453,8 @@ def test_fewer_repetitions_within_a_limit_of_time_are_all_there_are(
     source = capture(version, case)
     assert "-nan" in source.text
     measured = only(source)
-    assert measured.asked["maximum_duration_s"] == 60
-    assert measured.asked["repetitions"] == 9
+    assert measured.requested["maximum_duration_s"] == 60
+    assert measured.requested["repetitions"] == 9
     assert len(printed(measured, "write_bandwidth")) == 5
     without = source.text.replace(" -T 1 ", " ", 1).replace('Duration": 1', 'Duration": 0', 1)
     assert only(Source("x", without.encode())).status is not RunStatus.OK

@@ -16,6 +16,7 @@ from tests.measure.of_formats import (
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, UsageError
 from trimtab.measure.lnet_selftest import FORMAT, read
@@ -27,6 +28,7 @@ from trimtab.measure.lnet_selftest.commands import (
 )
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 MIB = 2**20
@@ -37,7 +39,7 @@ MEASURED = [
     for path in [*sorted(HERE.glob("*.out")), *REAL]
     if "[LNet " in path.read_text(errors="replace")
 ]
-each = pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.name)
+each = for_each("path", MEASURED, ids=lambda path: path.name)
 
 TWO_NODES = """\
 SESSION: t FEATURES: 1 TIMEOUT: 300 FORCE: No
@@ -96,7 +98,7 @@ def test_each_interval_is_a_repetition() -> None:
     assert believed(clients, "write_bandwidth") == pytest.approx([one * MIB for one in printed])
     assert believed(clients, "rpc_rate") == [2513.0, 2653.0, 2578.0, 2521.0]
     assert believed(clients, "rpc_rate", "received") == [2511.0, 2654.0, 2578.0, 2521.0]
-    assert clients.told == {"clients": 1, "session": "bw"}
+    assert clients.reported == {"clients": 1, "session": "bw"}
     lines = text.split("\n")
     for sample in clients.samples:
         assert sample.line is not None
@@ -145,22 +147,22 @@ def test_only_one_direction_has_data() -> None:
 def test_a_group_of_an_unknown_side() -> None:
     found = named(TWO_NODES, "oss1")
     assert believed(found, "write_bandwidth") == []
-    assert all("which side oss1 is on" in (one.reason or "") for one in found.samples[:3])
+    assert {code_of(sample.reason) for sample in found.samples[:3]} == {"side-unknown"}
     assert found.status is RunStatus.PARTIAL or believed(found, "rpc_rate", "sent") == [4000.0]
 
 
 def test_commands_tell_sides_nodes_and_parameters() -> None:
     found = named(COMMANDS + TWO_NODES.partition("\n")[2], "oss1")
     assert believed(found, "write_bandwidth") == pytest.approx([2000.3 * MIB])
-    assert found.told["nodes"] == 1
-    assert found.asked == {
+    assert found.reported["nodes"] == 1
+    assert found.requested == {
         "side": "server",
         "concurrency": "8",
         "check": "simple",
         "transfer_size_bytes": MIB,
         "tests": ["brw write"],
     }
-    assert named(COMMANDS + TWO_NODES.partition("\n")[2], "clients").told["nodes"] == 2
+    assert named(COMMANDS + TWO_NODES.partition("\n")[2], "clients").reported["nodes"] == 2
 
 
 def old(text: str) -> str:
@@ -193,7 +195,8 @@ def test_nodes_that_did_not_answer() -> None:
     )
     found = named(text, "clients")
     assert found.status is RunStatus.PARTIAL
-    assert "1 nodes did not answer" in (found.problem or "")
+    assert found.codes == ("nodes-silent",)
+    assert found.problems[0].startswith("1 ")
 
 
 def test_wrong_data_is_told() -> None:
@@ -223,10 +226,12 @@ def test_each_batch_is_a_result() -> None:
 def test_a_session_without_a_measurement(name: str) -> None:
     path = HERE / f"{name}.out"
     assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
-    with pytest.raises(DataError, match="lst measured nothing: Group is deleted"):
+    with pytest.raises(DataError, match="Group is deleted") as caught:
         read(Source("x", path.read_bytes()))
+    assert caught.value.code == "no-result"
 
 
+@pytest.mark.calibration
 @each
 def test_recorded(path: object) -> None:
     ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]
@@ -330,9 +335,9 @@ def test_what_the_commands_say_is_read_back() -> None:
     echoed = "".join(f"+ {' '.join(argv[2:])}\n" for argv in (*found.prepare, found.measure))
     text = echoed + TWO_NODES.partition("\n")[2].replace("oss1", "servers")
     servers = named(text, "servers")
-    assert servers.asked["tests"] == ["brw write"]
-    assert servers.asked["transfer_size_bytes"] == MIB
-    assert servers.told["nodes"] == 1
+    assert servers.requested["tests"] == ["brw write"]
+    assert servers.requested["transfer_size_bytes"] == MIB
+    assert servers.reported["nodes"] == 1
 
 
 def test_a_ping_has_no_size() -> None:

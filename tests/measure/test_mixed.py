@@ -51,6 +51,7 @@ def test_every_part_keeps_its_lines() -> None:
         assert all(b"" in pair for pair in pairs)  # no line is of two
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("first", [IOR, MDTEST, SURVEY])
 @pytest.mark.parametrize("second", [IOR, MDTEST, SURVEY])
 def test_cut(first: bytes, second: bytes) -> None:
@@ -80,6 +81,7 @@ def test_what_says_not_where_it_begins_stands_before_what_does() -> None:
     ]
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     "line",
     [b'{ "Version"', b"mdtest-", b"-- started at 1 --\n\n", b"IOR-4: MPI Coordinated Test\n"],

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.recorded import FIXTURES, REAL_DATA
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mlperf_storage import FORMAT
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
@@ -24,7 +26,7 @@ KEPT = FIXTURES / "mlperf-storage"
 E1000 = REAL / "Cray_ClusterStor_E1000_10xHDR200_1host"
 MIB = 2**20
 
-each_kept = pytest.mark.parametrize(
+each_kept = for_each(
     "path", sorted(KEPT.glob("*/*/summary.json")), ids=lambda path: path.parent.name
 )
 
@@ -96,7 +98,7 @@ def test_the_e1000_reads_56000_samples_a_second_with_one_client() -> None:
     assert len(epochs) == 25
     mean = sum(filter(None, epochs)) / 25
     assert mean == pytest.approx(55_935.28, abs=0.01)  # the submission's own figure
-    assert {run.asked["tasks"] for run in runs} == {34}
+    assert {run.requested["tasks"] for run in runs} == {34}
 
 
 def test_a_run_of_the_e1000() -> None:
@@ -104,7 +106,7 @@ def test_a_run_of_the_e1000() -> None:
     source = source_of(path)
     (run,) = FORMAT.read(source)
     assert (run.layer, run.host, run.problem) == ("application", "o186i234", None)
-    assert run.asked == {
+    assert run.requested == {
         "model": "resnet50",
         "accelerator": "h100",
         "tasks": 34,
@@ -118,7 +120,7 @@ def test_a_run_of_the_e1000() -> None:
         "computation_time_s": 0.224,
         "record_bytes": 114660.07,
     }
-    assert run.told["elapsed_s"] == 4823.813086
+    assert run.reported["elapsed_s"] == 4823.813086
     assert (run.began or run.ended) is not None
     assert run.began is not None
     assert run.began.tzinfo is None
@@ -146,19 +148,22 @@ def kept(name: str) -> Measurement:
 def test_a_run_of_our_own() -> None:
     run = kept("success")
     assert (run.status, run.problem) == (RunStatus.OK, None)
-    assert run.asked["model"] == "unet3d"
-    assert (run.asked["batch_size"], run.asked["read_threads"]) == (7, 4)
-    assert (run.asked["files"], run.asked["record_bytes"]) == (42, 400_000)
+    assert run.requested["model"] == "unet3d"
+    assert (run.requested["batch_size"], run.requested["read_threads"]) == (7, 4)
+    assert (run.requested["files"], run.requested["record_bytes"]) == (42, 400_000)
     assert len(total(run, "samples_rate")) == 2
     rates = zip(total(run, "read_bandwidth"), total(run, "samples_rate"), strict=True)
     assert all(moved == pytest.approx((rate or 0) * 400_000) for moved, rate in rates)
-    assert run.warnings[0].startswith("on 1 of 1 hosts the data fits into memory")
+    assert code_of(run.warnings[0]) == "data-fits-memory"
+    assert "1 of 1" in run.warnings[0]
 
 
 def test_a_run_of_our_own_that_kept_no_accelerator_busy() -> None:
     run = kept("below")
     assert run.status is RunStatus.FAILED
-    assert (run.problem or "").startswith("accelerator utilization 32.7 % is under the 90 %")
+    assert run.codes[0] == "utilization-too-low"
+    assert "32.7 %" in run.problems[0]
+    assert "90 %" in run.problems[0]
 
 
 def test_checkpoints_of_our_own() -> None:
@@ -166,7 +171,7 @@ def test_checkpoints_of_our_own() -> None:
     assert (run.status, run.problem) == (RunStatus.OK, None)
     assert total(run, "write_time") == [0.075386, 0.019881, 0.021]
     assert total(run, "read_time") == [0.013587, 0.006521]
-    size = run.asked["checkpoint_bytes"]
+    size = run.requested["checkpoint_bytes"]
     assert size == 10_240
     assert total(run, "write_bandwidth") == pytest.approx(
         [10_240 / 0.075386, 10_240 / 0.019881, 10_240 / 0.021]
@@ -181,7 +186,7 @@ def test_bytes_that_dlio_got_wrong_are_not_believed() -> None:
     assert total(run, "read_bandwidth") == []
     doubts = {one.reason for one in run.samples if one.metric == "read_bandwidth"}
     assert doubts == {"bytes over samples are 1.00 a sample, the configuration says 400000.00"}
-    assert (run.asked["tasks"], run.asked["record_bytes"]) == (2, 400_000)
+    assert (run.requested["tasks"], run.requested["record_bytes"]) == (2, 400_000)
 
 
 @each_kept
@@ -235,7 +240,7 @@ def test_reports_repeat_the_runs_beside_them() -> None:
             means = {one.metric: one.value for one in own.samples if one.statistic == "mean"}
             for sample in run.samples:
                 assert sample.value == means[sample.metric]
-            assert {key: own.asked[key] for key in run.asked} == run.asked
+            assert {key: own.requested[key] for key in run.requested} == run.requested
 
 
 def test_a_report_without_its_runs_is_read_itself() -> None:
@@ -249,7 +254,7 @@ def test_a_report_without_its_runs_is_read_itself() -> None:
     figures = {sample.metric: sample.value for sample in overall.samples}
     assert figures["samples_rate"] == printed["train_throughput_mean_samples_per_second"]
     assert figures["read_bandwidth"] == printed["train_throughput_mean_MB_per_second"] * MIB
-    assert overall.told == {"runs": 5}
+    assert overall.reported == {"runs": 5}
 
 
 def test_a_report_that_contradicts_itself_is_not_believed() -> None:
@@ -258,7 +263,8 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
     document["runs"]["run-2"]["train_throughput_samples_per_second"] *= 1.01
     for run in FORMAT.read(Source("x.json", json.dumps(document).encode())):
         assert run.status is RunStatus.FAILED
-        assert "mean of samples_per_second" in (run.problem or "")
+        assert run.codes == ("figures-disagree",)
+        assert "samples_per_second" in (run.problem or "")
 
 
 @pytest.mark.parametrize(
@@ -278,9 +284,10 @@ def test_below_the_rules_utilization_it_is_no_result(
         overrides=f"- workload={model}_h100\n",
     )
     assert one.status is status
-    assert one.asked["accelerator"] == "h100"
+    assert one.requested["accelerator"] == "h100"
     if status is RunStatus.FAILED:
-        assert f"{share:.1f} % is under the" in (one.problem or "")
+        assert one.codes[0] == "utilization-too-low"
+        assert f"{share:.1f} %" in (one.problem or "")
         assert not any(sample.believed for sample in one.samples)
         assert [sample.value for sample in one.samples][:2] == [12.0, 8.0]
 
@@ -296,9 +303,10 @@ def test_without_a_configuration_its_own_word_is_taken() -> None:
     assert measured(small()).status is RunStatus.OK
     failed = measured(small(train_au_meet_expectation="fail"))
     assert failed.status is RunStatus.FAILED
-    assert "did not meet" in (failed.problem or "")
+    assert failed.codes[0] == "utilization-too-low"
     silent = measured(small(train_au_meet_expectation=None))
     assert silent.status is RunStatus.FAILED
+    assert silent.codes[0] == "utilization-unknown"
 
 
 def test_where_only_hydras_own_file_is_kept_it_names_the_workload() -> None:
@@ -307,21 +315,23 @@ def test_where_only_hydras_own_file_is_kept_it_names_the_workload() -> None:
     figures = {"train_au_percentage": shares, "train_au_mean_percentage": sum(shares) / 2}
     hydra = "hydra:\n  overrides:\n    task:\n      - workload=cosmoflow_h100\n"
     one = measured(small(**figures), hydra=hydra)
-    assert (one.status, one.asked["model"]) == (RunStatus.OK, "cosmoflow")
+    assert (one.status, one.requested["model"]) == (RunStatus.OK, "cosmoflow")
     assert measured(small(**figures)).status is RunStatus.OK
 
 
 def test_a_configuration_of_another_run_is_not_used() -> None:
     config = "workload:\n  model: resnet50\n  dataset:\n    num_files_train: 65\n"
     one = measured(small(), config=config)
-    assert "model" not in one.asked
-    assert "num_files_train is 65 there, 64 here" in one.warnings[0]
+    assert "model" not in one.requested
+    assert code_of(one.warnings[0]) == "companion-of-another-run"
+    assert "num_files_train is 65" in one.warnings[0]
 
 
 def test_data_that_fits_into_memory_is_said() -> None:
     one = measured(small() | {"potential_caching": [1, 0]})
     assert one.status is RunStatus.OK
-    assert one.warnings[0].startswith("on 1 of 2 hosts")
+    assert code_of(one.warnings[0]) == "data-fits-memory"
+    assert "1 of 2" in one.warnings[0]
 
 
 def test_a_run_that_did_not_end_is_partial() -> None:
@@ -385,7 +395,7 @@ def test_checkpoints() -> None:
     assert total(one, "write_bandwidth") == [2.5 * 2**30, 2.0 * 2**30]
     assert total(one, "write_time") == [4.0, 5.0]
     assert total(one, "read_bandwidth") == [5.0 * 2**30]
-    assert one.asked["checkpoint_bytes"] == 10 * 2**30
+    assert one.requested["checkpoint_bytes"] == 10 * 2**30
     assert {sample.output for sample in one.samples if sample.statistic == "total"} == {1}
     first = one.samples[0]
     assert json.dumps(CHECKPOINTS, indent=4).split("\n")[(first.line or 0) - 1].endswith(": 2.5")
@@ -420,7 +430,7 @@ def test_what_is_no_summary_is_refused_with_its_line(content: str) -> None:
 
 def test_an_empty_summary_is_a_failure() -> None:
     one = measured({"metric": {}, "end": "2025-07-11T10:10:00"})
-    assert (one.status, one.problem) == (RunStatus.FAILED, "it holds no figures")
+    assert (one.status, one.codes) == (RunStatus.FAILED, ("no-result",))
 
 
 def test_foreign_and_rubbish() -> None:

@@ -21,6 +21,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.perf import FORMAT, read
 from trimtab.measure.source import Source
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -35,7 +36,7 @@ def source(name: str) -> Source:
 
 
 def shares(one: Measurement) -> dict[str, float]:
-    found = one.told.get("shares", {})
+    found = one.reported.get("shares", {})
     assert isinstance(found, dict)
     return found
 
@@ -68,17 +69,17 @@ def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
     assert found["ext4_mb_scan_group"] == 0.1108
     assert found["__rcu_read_unlock"] == 0.0964
     assert len(found) == 35
-    assert one.told["allocator_share"] == pytest.approx(
+    assert one.reported["allocator_share"] == pytest.approx(
         sum(share for name, share in found.items() if name.startswith("ext4_mb_"))
     )
-    assert one.told["allocator_share"] == pytest.approx(0.4770)
-    assert "allocator_share_with_callees" not in one.told
+    assert one.reported["allocator_share"] == pytest.approx(0.4770)
+    assert "allocator_share_with_callees" not in one.reported
 
 
 def test_the_header_tells_server_time_and_version() -> None:
     (one,) = read(source("report-header"))
     assert one.host == "oss1"
-    assert one.told["server"] == "oss1"
+    assert one.reported["server"] == "oss1"
     assert one.tool_version == "6.1.187"
     assert one.began is not None
     assert one.began.isoformat() == "2026-11-21T03:26:28"
@@ -102,22 +103,22 @@ def test_with_call_chains_the_function_itself_counts() -> None:
     (one,) = read(source("report-children"))
     assert shares(one)["ext4_mb_prefetch"] == 0.4433
     assert "entry_SYSCALL_64_after_hwframe" not in shares(one)
-    assert one.told["allocator_share_with_callees"] == pytest.approx(0.9667)
+    assert one.reported["allocator_share_with_callees"] == pytest.approx(0.9667)
     (other,) = read(source("report-no-children"))
     assert shares(other)["ext4_mb_prefetch"] == 0.4433
 
 
 def test_a_part_of_a_machine() -> None:
     (one,) = read(source("report-all"))
-    assert one.told["listed_share"] == pytest.approx(0.7489)
-    assert one.told["idle_share"] == pytest.approx(0.1003)
+    assert one.reported["listed_share"] == pytest.approx(0.7489)
+    assert one.reported["idle_share"] == pytest.approx(0.1003)
 
 
 def test_two_events() -> None:
     for name in ("report-two-events", "script-two"):
         found = read(source(name))
         assert [one.name for one in found] == ["cpu-clock", "task-clock"]
-        assert [one.asked["event"] for one in found] == ["cpu-clock", "task-clock"]
+        assert [one.requested["event"] for one in found] == ["cpu-clock", "task-clock"]
     clock, task = read(source("report-two-events"))
     assert shares(clock)["ext4_mb_prefetch"] == 0.4307
     assert shares(task)["ext4_mb_prefetch"] == 0.4406
@@ -131,10 +132,10 @@ def test_samples_are_counted(name: str, samples: int, prefetch: int, chains: boo
     (one,) = read(source(name))
     assert shares(one)["ext4_mb_prefetch"] == pytest.approx(prefetch / samples, abs=1e-6)
     assert sum(shares(one).values()) == pytest.approx(1.0, abs=1e-4)
-    assert ("allocator_share_with_callees" in one.told) == chains
+    assert ("allocator_share_with_callees" in one.reported) == chains
     assert one.status is RunStatus.PARTIAL  # perf script prints no end, and this is a part
-    assert one.problem is not None
-    assert f"{samples} samples" in one.problem
+    assert one.codes == ("end-unknown",)
+    assert f"{samples} samples" in one.problems[0]
 
 
 def test_samples_weigh_by_their_period() -> None:
@@ -148,9 +149,9 @@ def test_samples_weigh_by_their_period() -> None:
     )
     (one,) = read(Source("oss1.perf", text.encode()))
     assert shares(one) == {"ldiskfs_mb_good_group": 0.75, "memcpy": 0.25}
-    assert one.told["allocator_share"] == 0.75
-    assert one.told["allocator_share_with_callees"] == 0.75
-    assert one.asked == {"event": "cycles:P"}
+    assert one.reported["allocator_share"] == 0.75
+    assert one.reported["allocator_share_with_callees"] == 0.75
+    assert one.requested == {"event": "cycles:P"}
 
 
 def test_threads_of_a_server_add_up() -> None:
@@ -168,7 +169,7 @@ def test_threads_of_a_server_add_up() -> None:
     assert shares(one) == {
         "copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1,
     }  # fmt: skip
-    assert one.told["allocator_share_with_callees"] == pytest.approx(0.75)
+    assert one.reported["allocator_share_with_callees"] == pytest.approx(0.75)
     assert one.status is RunStatus.OK
 
 
@@ -185,9 +186,9 @@ def test_shares_of_more_than_all_are_not_believed() -> None:
     content = source("report").content.replace(b" 35.42%", b" 95.42%")
     (one,) = read(Source("x", content))
     assert one.status is RunStatus.FAILED
-    assert one.problem is not None
-    assert "159.9 %" in one.problem
-    assert "shares" not in one.told
+    assert one.codes == ("figures-disagree",)
+    assert "159.9 %" in one.problems[0]
+    assert "shares" not in one.reported
 
 
 def test_decimal_commas_are_no_numbers() -> None:
@@ -201,14 +202,16 @@ def test_events_of_a_group_are_not_told_apart() -> None:
         "#         Overhead  Command  Symbol\n    60.00%  50.00%  x  [k] ldiskfs_mb_scan\n"
     )
     for one in (Source("x", text.encode()), source("report-group")):
-        with pytest.raises(DataError, match="side by side"):
+        with pytest.raises(DataError, match="--no-group") as caught:
             read(one)
+        assert caught.value.code == "events-grouped"
 
 
 def test_lost_samples_are_told() -> None:
     content = source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234")
     (one,) = read(Source("x", content))
-    assert one.warnings == ("1234 samples were lost while it was recorded",)
+    assert [code_of(warning) for warning in one.warnings] == ["samples-lost"]
+    assert one.warnings[0].startswith("1234 ")
 
 
 def test_a_script_with_its_end() -> None:
@@ -222,10 +225,12 @@ def test_a_script_with_its_end() -> None:
 
 
 def test_sorted_without_functions() -> None:
-    with pytest.raises(DataError, match="not sorted by symbol"):
+    with pytest.raises(DataError) as caught:
         read(source("report-no-symbol"))
+    assert caught.value.code == "not-sorted-by-symbol"
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_a_cut_output_gives_no_other_share(path: Path) -> None:
     """A function of a cut report has its share, or less where several threads share it."""
@@ -244,6 +249,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
                     assert any(share == event.get(function) for event in whole)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
     one = Source(path.name, path.read_bytes())

@@ -18,6 +18,8 @@ from trimtab.measure.table import find, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
 
+pytestmark = pytest.mark.system
+
 MIB = 2**20
 SPEC = ProbeSpec("check", "x", 2, MIB, 8 * MIB, 1, 0.4)
 
@@ -84,7 +86,6 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     assert sizes(tmp_path) == held
 
 
-@pytest.mark.system
 def test_data_does_not_compress(tool: Installed, tmp_path: Path) -> None:
     tool.run(replace(SPEC, direct=False), "write", tmp_path)
     blocks: set[bytes] = set()
@@ -123,7 +124,6 @@ def test_short_files_are_not_extended_by_a_read(tool: Installed, tmp_path: Path)
     assert sizes(tmp_path) == held
 
 
-@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_full_file_system(tool: Installed, tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4", size_bytes=64 * MIB) as scratch:

@@ -47,6 +47,7 @@ def test_a_format_has_the_name_of_its_line() -> None:
     assert len(BENCHMARKS) == len(TABLE) == len(formats())
 
 
+@pytest.mark.system
 def test_a_name_is_known_without_reading_any_adapter() -> None:
     """A site file is read often; what a benchmark prints seldom."""
     code = "import sys, trimtab.measure.table as t; t.names('phases'); print(*sys.modules)"
@@ -55,6 +56,7 @@ def test_a_name_is_known_without_reading_any_adapter() -> None:
     assert loaded.isdisjoint({benchmark.adapter for benchmark in TABLE})
 
 
+@pytest.mark.system
 def test_every_benchmark_is_documented() -> None:
     script = FIXTURES.parent.parent / "scripts" / "benchmarks_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)

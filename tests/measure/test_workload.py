@@ -33,54 +33,60 @@ def changed(**values: object) -> Measurement:
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "code", "figures"),
     [
-        ({"tasks": 3}, "3 tasks instead of 2"),
-        ({"tasks": None}, "number of tasks is not known"),
-        ({"transfer_size_bytes": 4096}, "4096 bytes a transfer instead of 1048576"),
-        ({"moved_bytes": 0}, "no bytes were moved"),
-        ({"moved_bytes": None}, "no bytes were moved"),
-        ({"moved_bytes": MIB}, "less than one transfer of every task"),
-        ({"moved_bytes": 100 * MIB + 1}, "not whole transfers"),
-        ({"block_size_bytes": 64 * MIB}, "a block of 67108864 bytes"),
+        ({"tasks": 3}, "workload-mismatch", "3 tasks instead of 2"),
+        ({"tasks": None}, "parameters-not-printed", "tasks"),
+        (
+            {"transfer_size_bytes": 4096},
+            "workload-mismatch",
+            "4096 bytes a transfer instead of 1048576",
+        ),
+        ({"moved_bytes": 0}, "no-bytes", "write 0"),
+        ({"moved_bytes": None}, "no-bytes", "write 0"),
+        ({"moved_bytes": MIB}, "bytes-mismatch", "1048576"),
+        ({"moved_bytes": 100 * MIB + 1}, "bytes-mismatch", "104857601"),
+        ({"block_size_bytes": 64 * MIB}, "workload-mismatch", "67108864"),
     ],
 )
-def test_another_workload_is_not_judged(values: dict[str, object], words: str) -> None:
+def test_another_workload_is_not_judged(values: dict[str, object], code: str, figures: str) -> None:
     confirmed = confirm(changed(**values), SPEC)
     assert confirmed.status is RunStatus.INVALID_WORKLOAD
-    assert words in (confirmed.problem or "")
+    assert confirmed.codes[0] == code
+    assert figures in confirmed.problems[0]
 
 
 def test_access_that_was_not_asked_for() -> None:
     measured = changed()
-    assert "not asked for" in (confirm(measured, SPEC, "read").problem or "")
+    assert confirm(measured, SPEC, "read").codes == ("access-not-requested",)
     only_reads = replace(SPEC, accesses=("read",))
     assert confirm(measured, only_reads).status is RunStatus.INVALID_WORKLOAD
     assert confirm(measured, SPEC, "write") is measured
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
+    ("sizes", "codes"),
     [
-        ({"data.0": 32 * MIB}, "1 files instead of 2"),
-        ({"data.0": MIB, "data.1": 33 * MIB}, "a file of 34603008 bytes instead of at most"),
-        ({}, "0 files instead of 2"),
+        ({"data.0": 32 * MIB}, ("file-count-mismatch",)),
+        ({"data.0": MIB, "data.1": 33 * MIB}, ("file-size-mismatch",)),
+        ({}, ("file-count-mismatch",)),
     ],
 )
-def test_files_that_contradict(sizes: dict[str, int], words: str) -> None:
+def test_files_that_contradict(sizes: dict[str, int], codes: tuple[str, ...]) -> None:
     confirmed = confirm(changed(), SPEC, sizes=sizes)
     assert confirmed.status is RunStatus.INVALID_WORKLOAD
-    assert words in (confirmed.problem or "")
+    assert confirmed.codes == codes
 
 
 def test_files_cannot_hold_more_than_was_written() -> None:
     confirmed = confirm(changed(moved_bytes=10 * MIB), SPEC, sizes=SIZES)
-    assert "67108864 bytes, but 10485760 were written" in (confirmed.problem or "")
+    assert confirmed.codes == ("file-size-mismatch",)
+    assert "67108864 bytes, but 10485760" in confirmed.problems[0]
 
 
 def test_run_that_ended_early_may_have_stopped_anywhere() -> None:
     partial = replace(
-        changed(moved_bytes=MIB // 2), status=RunStatus.PARTIAL, problem="the disk is full"
+        changed(moved_bytes=MIB // 2), status=RunStatus.PARTIAL, problems=("the disk is full",)
     )
     assert confirm(partial, SPEC) is partial
 
@@ -91,10 +97,10 @@ def test_failed_run_stays_failed() -> None:
 
 
 def test_earlier_problem_is_kept() -> None:
-    partial = replace(changed(tasks=1), status=RunStatus.PARTIAL, problem="the disk is full")
-    problem = confirm(partial, SPEC).problem or ""
-    assert "1 tasks instead of 2" in problem
-    assert "the disk is full" in problem
+    partial = replace(changed(tasks=1), status=RunStatus.PARTIAL, problems=("the disk is full",))
+    confirmed = confirm(partial, SPEC)
+    assert confirmed.codes == ("workload-mismatch", "tool-message")
+    assert confirmed.problems[1] == "the disk is full"
 
 
 @pytest.mark.parametrize(
@@ -113,19 +119,21 @@ def test_read_asks_for_the_shortest_file_in_whole_transfers(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
+    ("sizes", "code"),
     [
-        ({}, "left 0 files instead of 2"),
-        ({"a": MIB}, "left 1 files"),
-        ({"a": MIB, "b": MIB - 1}, "less than one transfer"),
-        ({"a": MIB, "b": 0}, "less than one transfer"),
+        ({}, "file-count-mismatch"),
+        ({"a": MIB}, "file-count-mismatch"),
+        ({"a": MIB, "b": MIB - 1}, "file-too-short"),
+        ({"a": MIB, "b": 0}, "file-too-short"),
     ],
 )
-def test_nothing_to_read(sizes: dict[str, int], words: str) -> None:
-    with pytest.raises(ToolError, match=words):
+def test_nothing_to_read(sizes: dict[str, int], code: str) -> None:
+    with pytest.raises(ToolError) as caught:
         readable_size_bytes(sizes, SPEC)
+    assert caught.value.code == code
 
 
 def test_shared_file_has_holes() -> None:
-    with pytest.raises(UsageError, match="holes"):
+    with pytest.raises(UsageError) as caught:
         readable_size_bytes({"data": 64 * MIB}, replace(SPEC, file_per_process=False))
+    assert caught.value.code == "shared-file-holes"

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.damage import RUBBISH
 from tests.measure.recorded import Recording, fixture, kept
+from tests.support.each import for_each
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.measure.wrf import FORMAT
+from trimtab.message import code_of
 from trimtab.model.run import RunStatus
 
-each = pytest.mark.parametrize("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
+each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
 
 
 def source(name: str) -> Source:
@@ -75,7 +77,7 @@ def test_a_nested_run() -> None:
     assert {sample.metric for sample in found["input"].samples} == {"read_time"}
     whole = found[None]
     assert (whole.host, whole.tool_version, whole.layer) == ("nid00012", "4.5", "application")
-    assert whole.asked == {"tasks": 32, "domains": ["425x300", "220x214"]}
+    assert whole.requested == {"tasks": 32, "domains": ["425x300", "220x214"]}
 
 
 def test_the_time_of_a_run_counts_nothing_twice() -> None:
@@ -86,10 +88,10 @@ def test_the_time_of_a_run_counts_nothing_twice() -> None:
     assert times(whole, None)[0] == pytest.approx(elapsed)
     written = 2.27105 + 1.1042 + 11.4021 + 9.00125 + 2.31007 + 1.09991
     assert times(whole, None, "sum") == [pytest.approx(written)]
-    assert whole.told["output_share"] == pytest.approx(written / elapsed)
-    assert found["restart"].told["share"] == pytest.approx((11.4021 + 9.00125) / elapsed)
-    assert whole.told["steps"] == 4
-    assert whole.told["last_time"] == "2019-11-26_12:01:12"
+    assert whole.reported["output_share"] == pytest.approx(written / elapsed)
+    assert found["restart"].reported["share"] == pytest.approx((11.4021 + 9.00125) / elapsed)
+    assert whole.reported["steps"] == 4
+    assert whole.reported["last_time"] == "2019-11-26_12:01:12"
 
 
 def test_every_number_is_on_its_line() -> None:
@@ -116,17 +118,18 @@ def test_adaptive_steps_other_streams_and_names_that_were_cut() -> None:
     assert times(found["history"], "d01") == [3.1]
     assert times(found["output"], "d01") == [3.3]  # of its name the first 30 characters are left
     assert times(found["filter"], "d01") == [0.11]
-    assert found[None].told["steps"] == 3
+    assert found[None].reported["steps"] == 3
     for one in found.values():
         assert one.status is RunStatus.PARTIAL
-        assert "SUCCESS COMPLETE WRF" in (one.problem or "")
+        assert one.codes == ("output-unfinished",)
 
 
 def test_io_servers_are_said() -> None:
     for one in streams(source("quilted")).values():
         assert one.status is RunStatus.OK
-        assert one.warnings[0].startswith("32 I/O servers write")
-        assert one.asked["io_servers"] == 32
+        assert code_of(one.warnings[0]) == "quilting"
+        assert one.warnings[0].startswith("32 ")
+        assert one.requested["io_servers"] == 32
 
 
 def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
@@ -136,9 +139,9 @@ def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
     assert "error opening wrfbdy_d01 for reading" in (whole.problem or "")
     (elapsed,) = (sample for sample in whole.samples if sample.metric == "elapsed")
     assert elapsed.value is None
-    assert "9999.99999" in (elapsed.reason or "")
+    assert code_of(elapsed.reason) == "time-overflowed"
     assert times(found["history"], "d01") == [2.2]
-    assert "share" not in found["history"].told
+    assert "share" not in found["history"].reported
 
 
 def test_steps_as_users_quote_them() -> None:
@@ -151,7 +154,7 @@ def test_standard_output_and_error_in_one_file_count_once() -> None:
     copies = [line for line in once.text.splitlines(keepends=True) for _ in range(2)]
     found = FORMAT.read(Source("log", "".join(copies).encode()))
     assert of_formats.values(found) == of_formats.values(FORMAT.read(once))
-    assert found[0].warnings[0].startswith("lines stand in it twice")
+    assert code_of(found[0].warnings[0]) == "lines-doubled"
     halves = FORMAT.read(Source("log", once.content * 2))
     assert of_formats.values(halves) == of_formats.values(FORMAT.read(once))
 
@@ -175,11 +178,12 @@ def test_a_damaged_line_gives_no_number(line: str) -> None:
     good = lines(WRITE, STEP)
     found = streams(Source("rsl.out.0000", line.encode() + b"\n" + good.content))
     assert found["history"].status is RunStatus.PARTIAL
+    assert found["history"].codes == ("line-damaged",)
     assert "line 1" in (found["history"].problem or "")
     assert times(found["history"], "d01") == [2.0]
     assert times(found["history"], "d01", "sum") == []
     assert times(found[None], None) == []
-    assert "output_share" not in found[None].told
+    assert "output_share" not in found[None].reported
 
 
 def test_other_timers_are_passed_over() -> None:
@@ -195,7 +199,7 @@ def test_writing_before_the_first_step_ended_has_no_time_of_the_run() -> None:
     assert found["history"].status is RunStatus.PARTIAL
     assert times(found["history"], "d01") == [2.0]
     (elapsed,) = (sample for sample in found[None].samples if sample.metric == "elapsed")
-    assert "no step" in (elapsed.reason or "")
+    assert code_of(elapsed.reason) == "no-step"
 
 
 def test_which_files_are_read() -> None:

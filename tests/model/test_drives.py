@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.each import for_each
 
 from trimtab.model.drive_table import PARTS, ROWS
 from trimtab.model.drives import DataSheet, data_sheet, pcie_bytes_per_s
@@ -137,7 +138,7 @@ def test_a_missing_figure_stays_missing_behind_a_link() -> None:
     assert isinstance(sheet("PM1743").effective_read_bytes_per_s(4, 9), NotAvailable)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.model}{row.capacities_tb}")
+@for_each("row", ROWS, ids=lambda row: f"{row.model}{row.capacities_tb}")
 def test_rows_are_sourced_and_possible(row) -> None:  # type: ignore[no-untyped-def]
     assert row.sources
     assert all(len(source) > 10 for source in row.sources)

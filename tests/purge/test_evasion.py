@@ -158,6 +158,7 @@ def slow_renewed(worlds: list[list[File]], minimum: int) -> dict[int, int]:
     return {uid: count for uid, count in many.items() if count >= minimum}
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("part_rows", [7, 10**6])
 @pytest.mark.parametrize("seeds", repetitions(gate=15, soak=500))
 def test_what_is_renewed_is_what_a_look_at_each_file_says(
@@ -266,6 +267,7 @@ def _of_work(
             return files
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("years", repetitions(gate=6, soak=200))
 def test_ordinary_work_is_hardly_ever_reported(years: int) -> None:
     """A year of eight users each time; a report now and then is one too many, so it is counted."""

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from trimtab.errors import DataError
+from trimtab.purge.index.schema import completed
 
 core = pytest.importorskip("trimtab._core")
 if not hasattr(core, "tally"):
@@ -69,8 +70,7 @@ def index(rows: int, seed: int) -> pl.DataFrame:
             "pool": [(None, b"flash", None, b"fl\xff\n")[row % 4] for row in range(rows)],
         }
     ).cast({"osts": pl.List(pl.UInt32), "pool": pl.Binary})
-    last_use_s = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").floordiv(10**9)
-    return frame.with_columns(last_use_s=last_use_s)
+    return completed(frame)
 
 
 def eligible(frame: pl.DataFrame) -> list[dict[str, Any]]:
@@ -92,6 +92,7 @@ def curve(arrays: Sequence[bytes]) -> dict[int, tuple[int, int]]:
     return dict(zip(buckets.tolist(), amounts, strict=True))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "lz4", "zstd"])
 def test_shards_of_polars_are_counted(tmp_path: Path, codec: Any) -> None:
     """Whatever codec they have, and however large their groups are."""

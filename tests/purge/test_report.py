@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.run.world import FILE_BYTES, NOW_S, World
 
-from trimtab.purge.index.owners import nobody
 from trimtab.purge.report import report
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import BatchLine, BeginLine, Chronicle, DoneLine, EndLine, PlanLine
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.purge.run.state import Rows
-from trimtab.report.documents.purge_run import report_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.purged import PurgeReportDocument
 
 DAY = datetime.fromtimestamp(NOW_S, UTC).date()
 
@@ -113,7 +113,7 @@ def test_a_run_that_was_killed_has_no_end_and_its_batch_is_told(world):
 def test_it_is_ready_for_json_and_says_the_same(world):
     run(world.job(), apply=True)
     found = report(chronicles(world))
-    values = json.loads(report_document(found, "/place", nobody).to_json())
+    values = json.loads(to_json(PurgeReportDocument("/place", found.days, found.plans)))
     (day,) = values["days"]
     assert (day["day"], day["files"], day["before"]["fullness"]) == (DAY.isoformat(), 50, 1.0)
     assert day["runs"][0]["began"].endswith("Z")

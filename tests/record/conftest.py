@@ -93,7 +93,7 @@ def postgresql_url(postgresql_directory: Path) -> Iterator[str]:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Yield a function that opens the same store again and again, each time anew."""
     if request.param == "sqlite":

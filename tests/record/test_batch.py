@@ -30,6 +30,7 @@ def _decoded(data: bytes) -> Snapshot:
     return batch.decode(data, at=NOON, driver="local", complete=True)
 
 
+@pytest.mark.system
 @settings(deadline=None)
 @given(snapshot=values.snapshots)
 def test_every_value_keeps_its_type(snapshot: Snapshot) -> None:
@@ -59,6 +60,7 @@ def test_another_program_can_read_it() -> None:
     ]
 
 
+@pytest.mark.system
 def test_a_site_of_a_thousand_targets_is_small() -> None:
     chance = random.Random(1)
     readings = [

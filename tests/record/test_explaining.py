@@ -120,6 +120,7 @@ def test_a_damaged_batch_is_told(at: int) -> None:
         frames.telemetry_frames([(AT, bytes(damaged))])
 
 
+@pytest.mark.system
 def test_the_store_gives_frames_of_the_times_asked_for(store: Store) -> None:
     times = [AT + timedelta(hours=hour) for hour in range(500)]
     for place, at in enumerate(times[:3]):

@@ -14,6 +14,7 @@ from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 
 from trimtab.errors import RefusedError, UnreadableError
+from trimtab.message import Message
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.record import schema, slots
@@ -29,7 +30,7 @@ VERDICT = Verdict(
     "hourly (fio)",
     Scope.HISTORY,
     VerdictStatus.MISSED,
-    "its whole interval is over the goal",
+    Message("goal-missed", "its whole interval is over the goal"),
     48,
     from_=NOON - 48 * HOUR,
     to=NOON,
@@ -327,6 +328,7 @@ def test_content_that_was_put_just_now_is_not_pruned(store: Store) -> None:
     assert store.run(late.id, outputs=True) == late
 
 
+@pytest.mark.system
 def test_many_old_things_go_step_by_step(store: Store) -> None:
     for number in range(450):
         store.add_snapshot("scratch", a_snapshot(0), identifier=f"{number}")

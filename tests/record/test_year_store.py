@@ -11,6 +11,8 @@ from tests.record.year_store import REPETITIONS, RUNS, SITE, make_year_store
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def year(tmp_path_factory: pytest.TempPathFactory) -> Path:

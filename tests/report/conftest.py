@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from trimtab.message import Message
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.finding import Finding, Fix, Missing, Seen, Severity
@@ -170,7 +171,7 @@ def verdicts() -> tuple[Verdict, ...]:
     def one(metric: str, scope: Scope, status: VerdictStatus, **numbers: object) -> Verdict:
         return Verdict(metric, "B/s", "check (builtin)", scope, status, **numbers)  # type: ignore[arg-type]
 
-    few = "repetitions back to back say nothing about 48 hours"
+    few = Message("repetitions-only", "repetitions back to back say nothing about 48 hours")
     return (
         one(
             "write_bandwidth",
@@ -208,7 +209,7 @@ def verdicts() -> tuple[Verdict, ...]:
             VerdictStatus.MISSED,
             n=40,
             unfinished=1,
-            reason="the interval of the COV lies above the goal of 8 %",
+            reason=Message("goal-missed", "the interval of the COV lies above the goal of 8 %"),
             mean=11.5e9,
             median=11.8e9,
             slowest=0.0,
@@ -223,7 +224,9 @@ def verdicts() -> tuple[Verdict, ...]:
             Scope.HISTORY,
             VerdictStatus.CANNOT_TELL,
             n=40,
-            reason="the interval of the COV, 5.1 % to 8.4 %, holds the goal of 8 %",
+            reason=Message(
+                "goal-in-interval", "the interval of the COV, 5.1 % to 8.4 %, holds the goal of 8 %"
+            ),
             mean=18.2e9,
             median=18.2e9,
             slowest=15.9e9,
@@ -370,7 +373,7 @@ def full() -> CheckResult:
                 11.9e9,
                 1.0085,
                 Interval(0.97, 1.04),
-                "within the spread of the earlier runs",
+                Message("within-earlier", "within the spread of the earlier runs"),
             ),
         ),
         findings=findings(),

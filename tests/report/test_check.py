@@ -112,6 +112,7 @@ def with_text_replaced(value: Any, text: str) -> Any:
     return value
 
 
+@pytest.mark.calibration
 def test_the_page_has_its_sections_in_order_and_needs_nothing_from_outside(full_html: str) -> None:
     page = assert_self_contained(full_html)
     assert page.headings["h1"] == ["/scratch"]
@@ -121,6 +122,7 @@ def test_the_page_has_its_sections_in_order_and_needs_nothing_from_outside(full_
     assert "None" not in page.text
 
 
+@pytest.mark.calibration
 def test_equal_results_give_equal_pages(full: CheckResult, full_html: str) -> None:
     assert render_check(full) == full_html
 

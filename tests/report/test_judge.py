@@ -136,6 +136,7 @@ def test_what_is_not_there_is_not_drawn(judged: SeriesJudgement, surveys: pl.Dat
     assert judge_charts.survey_chart(surveys, "read_bandwidth", "B/s", "x") is None
 
 
+@pytest.mark.system
 def test_the_page_shows_names_and_runs_nothing(
     frame: pl.DataFrame, judged: SeriesJudgement, surveys: pl.DataFrame
 ) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.cli.render.ladder import print_ladder
+from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
-from trimtab.report.documents.ladder import ladder_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.judged import LadderDocument
 from trimtab.report.ladder import ladder_chart, render_ladder
 from trimtab.report.ladder_text import computed_text, rate_text
 from trimtab.site.figures import parse_figure
@@ -55,7 +56,7 @@ def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
 
 
 def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:
-    document = json.loads(ladder_document(perlmutter).to_json())
+    document = json.loads(to_json(LadderDocument(perlmutter)))
     track = document["tracks"][0]
     client = track["rungs"][-1]
     assert client["layer"] == "client"
@@ -100,7 +101,7 @@ def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixtu
     print_ladder(ladder)
     shown = capsys.readouterr().out
     assert "(3.00 GB/s)" in shown
-    assert "not known what part of the whole" in shown
+    assert "share of the whole unknown" in shown
     assert ladder_chart(ladder, ladder.tracks[0]) is None
     assert "(3.00 GB/s)" in render_ladder(ladder)
 
@@ -110,7 +111,7 @@ def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     print_ladder(empty)
     assert "Nothing is kept" in capsys.readouterr().out
     assert "Nothing is kept" in render_ladder(empty)
-    assert json.loads(ladder_document(empty).to_json())["tracks"] == []
+    assert json.loads(to_json(LadderDocument(empty)))["tracks"] == []
 
 
 @pytest.mark.parametrize(

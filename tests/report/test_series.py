@@ -23,6 +23,7 @@ BUCKETS = st.dictionaries(
 )
 
 
+@pytest.mark.calibration
 @given(BUCKETS)
 def test_tail_agrees_with_counting_operations_one_by_one(buckets: dict[float, int]) -> None:
     histogram = LatencyHistogram("read", 0, tuple(buckets), tuple(buckets.values()))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
+from tests.support.documents import misfits
 
 from trimtab.judge.sweep import analyse_sweep
 from trimtab.model.sweep import MeasuredPoint
-from trimtab.report.documents.sweep import Progress, SweepDocument, sweep_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.judged import SweepDocument, SweepPoint
 from trimtab.report.sweep import heat_chart, render_sweep
 
 HOSTILE = "</td><script>alert(1)</script>"
@@ -53,10 +54,18 @@ def test_a_hole_in_the_map_is_a_dash() -> None:
 
 
 def test_the_document_is_of_its_schema() -> None:
-    progress = Progress([({"nodes": 1}, 0, None)], [{"nps": 4}], ["nodes 2: broken"])
-    document = sweep_document("store", "s", "try", progress, analyse_sweep(points()))
-    value = json.loads(document.to_json())
-    jsonschema.validate(value, SweepDocument.model_json_schema(mode="serialization"))
+    document = SweepDocument(
+        "store",
+        "s",
+        "try",
+        points=(SweepPoint({"nodes": 1}, 0, None, None),),
+        waiting=({"nps": 4},),
+        failures=("nodes 2: broken",),
+        doubts=(),
+        analysis=analyse_sweep(points()),
+    )
+    value = json.loads(to_json(document))
+    assert misfits(value, "sweep") == []
     assert value["best"][0]["best"]["size"] == "1MiB"
     (curve,) = value["scaling"]
     assert curve["shape"] == "knee"

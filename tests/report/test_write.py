@@ -11,6 +11,8 @@ from tests.support.silent_fuse import silent_mount
 from trimtab.errors import NoAnswer, UnreadableError, UsageError
 from trimtab.report.write import check_report_path, write_report
 
+pytestmark = pytest.mark.system
+
 
 def test_the_report_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "report.html"

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.model.hardware import Hardware, Parity
@@ -65,7 +66,7 @@ def test_said_to_be_rounded_more_coarsely(text: str) -> None:
         assert (low, high) == pytest.approx((0.45, 0.55))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "GB/s", "3,2 GB/s", "9,600", "1.600,5", "-3 GB/s", "3 gb/s", "3 MIB/s", "3 miB/s", "nan",
      "inf", "1e9 B/s", "0x10", "3 GB", "3 GB/s/s", "3 iB/s",

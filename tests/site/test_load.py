@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.measure.table import TABLE
@@ -161,8 +162,8 @@ armed = false
     assert keys >= set(schema.ServersTable.model_fields) | set(schema.LimitsTable.model_fields)
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "message", "hint"),
+@for_each(
+    "text, place, message, hint",
     [
         ("", "scratch.toml", "[site]: is missing", 'name = "scratch"'),
         ('[site]\nname = "a"\npath = "/"', ":1", "[site] driver: is missing", "lustre"),

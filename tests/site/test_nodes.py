@@ -9,6 +9,7 @@ from ClusterShell import NodeUtils
 from ClusterShell.NodeSet import set_std_group_resolver
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.site.nodes import fold_nodes, unfold_nodes
@@ -46,7 +47,7 @@ def test_folding_is_short_where_the_order_allows() -> None:
     assert fold_nodes(["b", "a"]) == "b,a"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -81,6 +82,7 @@ def test_what_is_no_node_set_is_refused(text: str) -> None:
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.system
 def test_a_group_is_what_clustershell_says(tmp_path: Path) -> None:
     (tmp_path / "groups.conf").write_text(
         "[Main]\ndefault: site\n[site]\nmap: echo oss[1-2]\nlist: echo oss\n"

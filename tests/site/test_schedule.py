@@ -10,6 +10,7 @@ import pytest
 from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.site.schedule import find_zone, jitter_s, parse_schedule
@@ -130,6 +131,7 @@ def test_a_day_that_is_skipped_altogether() -> None:
     assert found == ["12-29 22:00", "12-30 10:00", "12-30 22:00"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("text", TEXTS)
 @given(at=instants)
@@ -147,16 +149,16 @@ def test_slots_follow_one_another(text: str, zone: str, at: datetime) -> None:
 CHANGING = ("Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("zone", CHANGING)
 def test_two_years_equal_a_scan_of_every_minute(zone: str) -> None:
     assert_equal_to_a_scan("*/20 1-3 * * *", zone, "2026-01-01T00:00", "2028-01-01T00:00")
 
 
-@pytest.mark.parametrize("zone", CHANGING)
-@pytest.mark.parametrize(
-    "text", ["30 2 * * *", "15,45 2 28-31 3,10 *", "0 * * * sun", "* 0-3 * * *"]
-)
-@pytest.mark.parametrize("month", ["2026-03", "2026-04", "2026-10", "2026-11"])
+@pytest.mark.calibration
+@for_each("zone", CHANGING)
+@for_each("text", ["30 2 * * *", "15,45 2 28-31 3,10 *", "0 * * * sun", "* 0-3 * * *"])
+@for_each("month", ["2026-03", "2026-04", "2026-10", "2026-11"])
 def test_months_of_changes_equal_a_scan_of_every_minute(text: str, zone: str, month: str) -> None:
     assert_equal_to_a_scan(text, zone, f"{month}-01T00:00", f"{month}-09T00:00")
     assert_equal_to_a_scan(text, zone, f"{month}-24T12:00", f"{month}-30T12:00")
@@ -218,7 +220,7 @@ def test_far_too_many_slots_are_not_made_at_once() -> None:
     assert next(found) == utc("1970-01-01T00:00:01")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

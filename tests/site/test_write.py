@@ -37,6 +37,7 @@ LUSTRE = Site(
 )
 
 
+@pytest.mark.system
 @given(
     sites(),
     st.lists(st.text(max_size=30), max_size=3),

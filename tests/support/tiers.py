@@ -1,14 +1,15 @@
 """Tiers of tests, chosen with ``-m``; every test has exactly one.
 
-============= =====================================================================================
-tier          what its tests may use
-============= =====================================================================================
-unit          this process and files of their own; no other process, socket, server or device
-cli           the installed commands, as processes
-system        the kernel, Slurm, PostgreSQL, FUSE, hangs, kills
-calibration   how often a verdict is wrong, over many simulated series
-soak          the same as the others, with long counts: ``make soak``
-============= =====================================================================================
+============= ====================================================================================
+tier          what its tests do
+============= ====================================================================================
+unit          run in this process with files of their own, and soon end; no socket, no device
+cli           run the installed commands
+system        need other processes, the kernel, Slurm, PostgreSQL, hangs, kills, large inputs
+calibration   compute for long: how often verdicts are wrong over many simulated series, simulations
+              against slow twins, outputs cut at every line
+soak          the same with long counts: ``make soak``
+============= ====================================================================================
 
 A test belongs to the tier of the nearest mark (test, class, file), else to that of its directory.
 A set of parameters marked ``soak`` is ``soak`` whatever the test around it is.

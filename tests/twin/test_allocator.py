@@ -29,6 +29,7 @@ TERMS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("family", FAMILIES)
 @terms(max_examples=150, deadline=None)
 @given(st.integers(1, 7), st.sampled_from([64, 256]), THRESHOLDS, TERMS, ASKED, st.data())
@@ -133,6 +134,7 @@ class Site:
             self.blocks.release(*extent)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("seed", [1, 2])
 def test_useless_loops_begin_where_the_first_threshold_leaves_c0_out(seed: int) -> None:
     """Under 25 % free the default thresholds send every request to c1, which asks for a long

@@ -17,6 +17,7 @@ UNITS = (
 SPARES = (0.0654, 0.07, 0.10, 0.12, 0.127, 0.15, 0.20, 0.25, 0.272, 0.28, 0.30, 0.50)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("spare", SPARES)
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("policy", ["greedy", "fifo"])
@@ -26,12 +27,14 @@ def test_within_one_per_cent_of_the_formula(policy, units, spare) -> None:
     assert found.relative_error == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("live", [0.95, 0.9, 0.75, 0.5])
 def test_trim_counts_as_spare(live) -> None:
     found = simulate(Terms(0.12, units=64, live=live))
     assert found.relative_error == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.calibration
 def test_mixed_hot_and_cold_are_worse_than_all_alike_and_apart_better() -> None:
     """Of 4.30 for all alike an independent program made 4.67 (20/80) and 6.16 (5/95), and 5.15 of
     that with copies kept apart; its open superblocks were part of its spare."""

@@ -63,6 +63,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("examples", repetitions(gate=4, soak=60))
 def test_the_miniature_does_what_the_slow_one_does(examples) -> None:
     property_test = given(SETTINGS, st.sampled_from([0.0, 0.1, 0.6, 0.97]), ASKED)
@@ -93,6 +94,7 @@ def check_against_the_slow_one(settings, full, asked) -> None:
         assert state == pytest.approx(slow.state(), rel=1e-12)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("family", ["optimize-scan", "el9", "ordered"])
 def test_it_does_so_with_every_family_of_allocators(family) -> None:
     settings = {"groups": 1, "superblock_units": 64, "spare": 0.12, "family": family, "seed": 5}

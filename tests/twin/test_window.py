@@ -83,6 +83,7 @@ def windows(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("examples", repetitions(gate=15, soak=200))
 def test_the_fast_window_does_what_the_slow_one_does(examples) -> None:
     terms(max_examples=examples)(given(windows())(check_against_the_slow_one))()
@@ -168,6 +169,7 @@ def test_write_alone_is_not_throttled() -> None:
     assert on["sampled"]["below"] == 0
 
 
+@pytest.mark.calibration
 def test_few_reads_throttle_many_do_not_and_direct_writes_never_are() -> None:
     """A window keeps its target by its shortest read: where there are many, one is always quick."""
 
@@ -181,6 +183,7 @@ def test_few_reads_throttle_many_do_not_and_direct_writes_never_are() -> None:
     assert rate(120.0, write_class="direct") == unthrottled
 
 
+@pytest.mark.calibration
 def test_throttling_starves_drives_that_do_not_collect_through_threads_that_sleep() -> None:
     def starved(**more: Any) -> float:
         seen = window(amplification=1.7, reads_per_s=120.0, **more)["sampled"]

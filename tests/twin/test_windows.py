@@ -72,6 +72,7 @@ def test_faults_are_seen() -> None:
     assert windows.slowdown(rebuilding).write_bytes_per_s == pytest.approx(0.8 * healthy, rel=0.02)
 
 
+@pytest.mark.calibration
 def test_throttling_costs_what_turning_it_off_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     """About a tenth where collection limits writes, with slices as long as an erase."""
     monkeypatch.setattr(windows, "_DURATION_S", 5.0)

@@ -30,6 +30,7 @@ def jobs_of(rates: list[float | None]) -> list[JobRun]:
     ]  # fmt: skip
 
 
+@pytest.mark.calibration
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.none(), st.floats(5e11, 8e11)), min_size=40, max_size=120))
 def test_spread_against_windows_one_by_one(rates):

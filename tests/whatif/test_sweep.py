@@ -39,6 +39,7 @@ def swept():
     return run()
 
 
+@pytest.mark.calibration
 def test_two_processes_find_the_same_bit_for_bit(swept):
     with side_by_side(2, hint="") as together:
         assert run(together=together) == swept
@@ -114,6 +115,7 @@ def test_words_about_a_scenario_are_no_physics():
     assert Run(replace(SMALL, assumptions={}), UNTIL_S).key == base.key
 
 
+@pytest.mark.system
 def test_the_key_is_the_same_in_every_process():
     with side_by_side(2, hint="") as together:
         keys = list(together([_Ask(Run(SMALL, UNTIL_S)) for _ in range(4)]))

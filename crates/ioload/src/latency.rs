@@ -9,7 +9,7 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 const BUCKETS_PER_DECADE: f64 = 10.0;
 
-/// Latencies of transfers in nanoseconds, in an HDR histogram beside the exact least, greatest and sum.
+/// Latencies of transfers in nanoseconds, in an HDR histogram, with the exact minimum, maximum and sum.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,

@@ -31,7 +31,7 @@ const MPI_PAIRS: [(&str, &str, &str); 2] = [
     ("PMI_RANK", "PMI_SIZE", "PMI_RANK and PMI_SIZE"),
 ];
 
-/// Where the size may stand beside `PMIX_RANK`, which comes without one of its own.
+/// Variables that may hold the size where `PMIX_RANK` is set, which has none of its own.
 const PMIX_SIZES: [&str; 5] =
     ["PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
 

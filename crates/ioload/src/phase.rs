@@ -73,7 +73,7 @@ pub struct PhaseContext<'a> {
     pub progress: bool,
 }
 
-/// Runs the phase; a failure stands in the result, beside what was done until then.
+/// Runs the phase; the result holds a failure and what was done until then.
 pub fn run(
     settings: &PhaseSettings,
     plans: &[TaskPlan],

@@ -40,11 +40,6 @@ impl Geometry {
         self.block_bytes / self.transfer_bytes * self.segments
     }
 
-    /// Bytes of one task in one pass.
-    pub fn bytes_per_task(&self) -> u64 {
-        self.block_bytes * self.segments
-    }
-
     /// File offset in bytes of the transfer `index` (file order, from 0) of a task.
     pub fn offset(&self, task: u64, index: u64) -> u64 {
         let per_block = self.block_bytes / self.transfer_bytes;

@@ -8,7 +8,7 @@ use rustix::fs::{FileType as SystemType, Mode, Statx};
 pub const NS_PER_S: i64 = 1_000_000_000;
 
 /// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileType {
     /// A file with data.
@@ -26,6 +26,7 @@ pub enum FileType {
     /// A character device.
     CharacterDevice = 7,
     /// Something else, or the source does not say.
+    #[default]
     Unknown = 8,
 }
 
@@ -89,6 +90,13 @@ pub enum ObjectId {
     },
 }
 
+impl Default for ObjectId {
+    /// An identity that no file has.
+    fn default() -> Self {
+        Self::Inode(0)
+    }
+}
+
 impl ObjectId {
     /// The 16 bytes that the index keeps, big-endian, so that they sort as the numbers do.
     pub fn to_bytes(self) -> [u8; 16] {
@@ -141,7 +149,7 @@ pub struct Layout {
 }
 
 /// What `statx` says of one name, and what was asked besides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Which object it is.
     pub id: ObjectId,
@@ -180,7 +188,6 @@ impl Entry {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             uid: stat.stx_uid,
             gid: stat.stx_gid,
-            project: None,
             size_bytes: stat.stx_size,
             allocated_bytes: stat.stx_blocks.saturating_mul(512),
             links: stat.stx_nlink,
@@ -193,7 +200,7 @@ impl Entry {
             kind: FileType::of_mode(
                 Mode::from_raw_mode(0).as_raw_mode() | u32::from(stat.stx_mode),
             ),
-            layout: None,
+            ..Self::default()
         }
     }
 }

@@ -13,12 +13,12 @@ pub enum Error {
     System {
         /// The call, as its manual page names it.
         operation: &'static str,
-        /// What it was asked about.
+        /// The path of the call.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A shard, a list of candidates or a checkpoint is not what it should be.
+    /// A shard, a list of candidates or a checkpoint is invalid.
     #[error("{}: {problem}", path.display())]
     Data {
         /// The file.
@@ -31,16 +31,16 @@ pub enum Error {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the library said.
+        /// The error of the library.
         source: parquet::errors::ParquetError,
     },
-    /// A value that was asked for makes no sense.
+    /// An invalid argument.
     #[error("{0}")]
     Usage(String),
-    /// A safety rule says no: what was asked could not be done without risk to other files.
+    /// A safety rule refuses the request: it would put other files at risk.
     #[error("{0}")]
     Refused(String),
-    /// Somebody asked to stop; what was done so far is kept.
+    /// Stopped on request; what was done so far is retained.
     #[error("stopped")]
     Stopped,
 }
@@ -55,7 +55,7 @@ impl Error {
         Self::System { operation, path: path.into(), source: source.into() }
     }
 
-    /// A file that is not what it should be.
+    /// An invalid file.
     pub fn data(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
         Self::Data { path: path.into(), problem: problem.into() }
     }

@@ -1,4 +1,4 @@
-//! What Lustre keeps beside a file: its identifier and where its data lie. Pure parsers.
+//! What Lustre stores with a file: its identifier and where its data lie. Pure parsers.
 //!
 //! The layouts are those of `lustre/include/uapi/linux/lustre/lustre_user.h`: `lustre_mdt_attrs`,
 //! `lov_user_md_v1`, `lov_user_md_v3`, `lov_comp_md_v1`. All are little-endian as a client hands

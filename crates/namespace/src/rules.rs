@@ -222,11 +222,6 @@ impl Rules {
         Ok(last_use_s)
     }
 
-    /// Whether a directory and everything in it is exempt.
-    pub fn is_exempt_directory(&self, path: &[u8]) -> bool {
-        self.exempt.paths.iter().any(|exempt| is_at_or_under(path, exempt))
-    }
-
     /// Whether one file is: its directory, or the file by its own name.
     pub fn is_exempt_path(&self, parent: &[u8], name: &[u8]) -> bool {
         self.exempt.paths.iter().any(|exempt| {
@@ -261,13 +256,12 @@ mod tests {
             device: 1,
             uid: 1000,
             gid: 1000,
-            project: None,
             size_bytes: 10,
             allocated_bytes: 4096,
             links: 1,
             times: Times { access_ns: at, modification_ns: at, change_ns: at, birth_ns: None },
             kind: FileType::Regular,
-            layout: None,
+            ..Entry::default()
         }
     }
 

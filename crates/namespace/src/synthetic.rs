@@ -207,7 +207,7 @@ impl Work {
         } else {
             written_ns
         };
-        Entry {
+        let mut entry = Entry {
             // Two names that follow one another are one file, where they are linked.
             id: ObjectId::Inode(if linked { 1 + number / 2 * 2 } else { 2 + number * 2 }),
             device: 0x1_0000_0002,
@@ -228,12 +228,14 @@ impl Work {
                 birth_ns: Some(written_ns - within.abs() / 4),
             },
             kind,
-            layout: scratch.layout.then(|| Layout {
-                stripe_count: self.osts.len() as u32,
-                osts: self.osts.clone(),
-                pool: self.pool.clone(),
-            }),
-        }
+            ..Entry::default()
+        };
+        entry.layout = scratch.layout.then(|| Layout {
+            stripe_count: self.osts.len() as u32,
+            osts: self.osts.clone(),
+            pool: self.pool.clone(),
+        });
+        entry
     }
 
     fn name(&self, entry: &Entry, place: u64) -> String {

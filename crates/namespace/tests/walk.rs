@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use namespace::walk::board::Task;
 use namespace::walk::directory::Directory;
-use namespace::walk::{Board, Record, Rows, Settings, Shard, Sink, Walk, walk};
+use namespace::walk::scheduler::Task;
+use namespace::walk::{Record, Rows, Scheduler, Settings, Shard, Sink, Walk, walk};
 use namespace::{Entry, FileType, Root};
 use proptest::prelude::*;
 use rustix::fs::{Mode, OFlags};
@@ -90,9 +90,9 @@ impl Sink for Longest {
 
 fn longest(root: &Path, settings: &Settings) -> (u64, usize) {
     let root = Root::open(root).unwrap();
-    let board = Board::new(settings.threads, vec![Task::Read(Directory::root(), 0)]);
+    let scheduler = Scheduler::new(settings.threads, vec![Task::Read(Directory::root(), 0)]);
     let (record, sinks) = (Record::default(), [Mutex::new(Longest::default())]);
-    let walk = Walk::new(&root, settings, &board, &record, &sinks).unwrap();
+    let walk = Walk::new(&root, settings, &scheduler, &record, &sinks).unwrap();
     std::thread::scope(|scope| {
         for worker in 0..settings.threads {
             let walk = &walk;

@@ -41,6 +41,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("INDEX_COLUMNS", crate::scan::columns(module.py())?)?;
         module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)
     }
 

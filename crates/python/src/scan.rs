@@ -6,10 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use namespace::Error;
+use namespace::index::{COLUMNS, Kind};
 use namespace::scan::{Control, Options, Summary, scan};
 use namespace::walk::{Settings, THREADS_MAX, Wanted};
 use pyo3::exceptions::{PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 /// Where nothing is asked for: a local file system answers from memory, a parallel one from afar.
 const LUSTRE_THREADS: usize = 64;
@@ -243,4 +245,20 @@ impl NamespaceScan {
 fn default_threads(lustre: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if lustre { LUSTRE_THREADS } else { cores.clamp(2, THREADS_MAX) }
+}
+
+/// The columns of an index in the order of the shards: name, kind, whether a row may have no value.
+pub fn columns(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    let columns = COLUMNS.iter().map(|column| {
+        let kind = match column.kind {
+            Kind::Bytes | Kind::Identity => "binary",
+            Kind::Text => "string",
+            Kind::Small => "uint32",
+            Kind::Unsigned => "uint64",
+            Kind::Signed | Kind::Time => "int64",
+            Kind::Smalls => "list[uint32]",
+        };
+        (column.name, kind, column.is_nullable())
+    });
+    PyTuple::new(py, columns.collect::<Vec<_>>())
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.measure.table import names
 
 
@@ -22,14 +23,14 @@ from trimtab.measure.table import names
     metavar="FILE",
     help="Where to write the HTML report. Default: beside the store, under reports/.",
 )
-@click.option("--no-probe", is_flag=True, help="Look only: write and measure nothing on PATH.")
+@click.option("--no-probe", is_flag=True, help="Inspect only: write and measure nothing on PATH.")
 @click.option(
     "--probe",
     "benchmark",
     default="auto",
     show_default=True,
     type=click.Choice(["auto", *names("phases")]),
-    help="What measures; auto takes IOR with MPI, else fio, else the built-in generator.",
+    help="Benchmark; auto takes IOR with MPI, else fio, else the built-in generator.",
 )
 @click.option(
     "--budget",
@@ -85,12 +86,12 @@ from trimtab.measure.table import names
 @click.option(
     "--fullness-limit",
     type=options.FRACTION,
-    help="Fullness not to exceed. Default: the site file's, else 75%.",
+    help="Highest fullness. Default: the site file's, else 75%.",
 )
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    help="COV over 48 h not to exceed. Default: the site file's, else 8%.",
+    help="Highest COV over 48 h. Default: the site file's, else 8%.",
 )
 @click.option(
     "--allocator-statistics/--no-allocator-statistics",
@@ -104,37 +105,33 @@ from trimtab.measure.table import names
     type=click.Choice(["missed"]),
     help="Exit with 10 when a verdict over history is missed.",
 )
-def command(as_json: bool, fail_on: str | None, **given: object) -> None:
-    """Measure PATH, keep the result, judge it, and say what is set up badly.
+def command(fail_on: str | None, **settings: object) -> None:
+    """Measure PATH, keep the result, judge it, and list misconfigurations.
 
     Looks at the file system and the devices beneath it, runs a short write and read probe within
     a budget of time and space, keeps the run with its raw output, compares it with earlier ones,
     and writes a report. Files of the probe are removed in every case.
     """
+    from trimtab.cli.render.check import print_check
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
+    from trimtab.report import documents
 
-    loaded, reach = site_file(str(given["path"])), THIS_HOST
+    loaded, reach = site_file(str(settings["path"])), THIS_HOST
     if loaded is not None:
         reach = reach_of(loaded.site)
         refuse_wrong_mount(loaded.site, None, reach)
-        given = of_site(loaded.site, given)
-    wanted = CheckOptions(**given)  # type: ignore[arg-type]
-    with progress_bar(silent=as_json) as progress:
+        settings = of_site(loaded.site, settings)
+    wanted = CheckOptions(**settings)  # type: ignore[arg-type]
+    with progress_bar() as progress:
         outcome = check(wanted, progress=progress, reach=reach)
-    if as_json:
-        from trimtab.report.documents.check import check_document
-
-        click.echo(check_document(outcome.result, outcome.error).to_json())
-    else:
-        from trimtab.cli.render.check import print_check
-
-        print_check(outcome.result)
-    if outcome.error is not None:
-        outcome.error.reported = as_json
-        raise outcome.error
+    show(
+        lambda: documents.measured.CheckDocument(outcome.result, outcome.error),
+        lambda: print_check(outcome.result),
+        error=outcome.error,
+    )
     if fail_on and outcome.missed_history:
         raise click.exceptions.Exit(10)

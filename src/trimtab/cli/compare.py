@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab import units
 from trimtab.cli import options
 from trimtab.cli.options import Quantity
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment, percent_text, table
+from trimtab.model.compare import Basis, Change
+from trimtab.units import format_value
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from trimtab.model.compare import CompareResult, Effect, SeriesComparison, Side
+    from trimtab.model.verdict import Interval
 
 
 def _rate(text: str) -> float:
@@ -20,15 +34,15 @@ def _rate(text: str) -> float:
 @click.argument("after", metavar="B")
 @options.as_json
 @options.store
-@click.option("--site", metavar="SITE", help="Of sides that are a stretch of time or a setting.")
-@click.option("--metric", metavar="METRIC", help="Only this one. Default: all that both have.")
+@click.option("--site", metavar="SITE", help="Site of a side that is a time range or a setting.")
+@click.option("--metric", metavar="METRIC", help="Only this metric. Default: all that both have.")
 @click.option("--probe", metavar="NAME", help="Only this probe. Default: all that both have.")
 @click.option(
     "--margin",
     type=options.FRACTION,
     default="5%",
     show_default=True,
-    help="Differences below it do not matter.",
+    help="Ignore differences smaller than this.",
 )
 @click.option(
     "--wash-out",
@@ -36,7 +50,7 @@ def _rate(text: str) -> float:
     type=options.DURATION,
     default="0s",
     show_default=True,
-    help="How much of the beginning of the later side is left out.",
+    help="Time to leave out at the start of the later side.",
 )
 @click.option(
     "--targets",
@@ -49,29 +63,28 @@ def _rate(text: str) -> float:
 @click.option(
     "--files",
     type=click.IntRange(min=1),
-    help="Of the whole job, with --targets. Default: one a task, or one shared file.",
+    help="Files of the whole job, with --targets. Default: one per task, or one shared file.",
 )
 @click.option(
     "--target-rate",
     "target_bytes_per_s",
     type=Quantity("rate", _rate),
-    help="What one target does by itself: 15GB/s. Below it targets do not limit the job.",
+    help="Rate of one target alone: 15GB/s. Below it, targets do not limit the job.",
 )
 @click.option(
     "--autocorrelation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     show_default=True,
-    help="Of published results: how much a run resembles the one before it.",
+    help="Autocorrelation of neighbouring runs, for published results.",
 )
 def command(
     before: str,
     after: str,
-    as_json: bool,
     store_url: str | None,
-    **asked: Any,
+    **sides: Any,
 ) -> None:
-    """Say by how much B differs from A, for each metric of each series that both have.
+    """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
     @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
@@ -81,18 +94,145 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides
+    from trimtab.report import documents
 
-    margin, wash_out_s = asked.pop("margin"), asked.pop("wash_out_s")
+    margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
-    request = Request(before, after, store_url=store_url, terms=terms, **asked)
-    found = compare_sides(request)
-    if as_json:
-        from trimtab.report.documents.compare import compare_document
+    request = Request(before, after, store_url=store_url, terms=terms, **sides)
+    result = compare_sides(request)
+    show(lambda: documents.judged.CompareDocument(result), lambda: print_compare(result))
 
-        click.echo(compare_document(found).to_json())
-    else:
-        from trimtab.cli.render.compare import print_compare
 
-        print_compare(found)
+_WORDS = {
+    Change.BETTER: ("better", "green"),
+    Change.WORSE: ("worse", "bold red"),
+    Change.NO_DIFFERENCE: ("no difference", "green"),
+    Change.CANNOT_TELL: ("cannot tell", "yellow"),
+}
+
+
+def print_compare(result: CompareResult) -> None:
+    """Print what two sides have in common, and by how much the second differs."""
+    out = console()
+    out.print(f"A  {visible(result.before)}", style="bold")
+    out.print(f"B  {visible(result.after)}", style="bold")
+    for series in result.series:
+        out.print()
+        _print_series(out, series)
+    out.print()
+    for name, alone in (("A", result.only_before), ("B", result.only_after)):
+        for name_alone in alone:
+            out.print(f"only {name} has  {visible(name_alone)}", style="dim")
+    for note in result.notes:
+        out.print(f"note  {visible(note)}", style="dim")
+
+
+def _print_series(out: Console, series: SeriesComparison) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(_title(series), style="bold")
+    for difference in series.differences:
+        before, after = (_plain(value) for value in (difference.before, difference.after))
+        out.print(
+            Padding(Text(f"{visible(difference.name)}: {before} against {after}"), (0, 0, 0, 2))
+        )
+    numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
+    made = table("metric", *numbers, "answer")
+    for effect in series.effects:
+        made.add_row(*_row(effect))
+    out.print(made)
+    for line in _lines(series.effects):
+        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+
+
+def _title(series: SeriesComparison) -> str:
+    probe = visible(series.probe)
+    if series.probe_after != series.probe:
+        probe = f"{probe} against {visible(series.probe_after)}"
+    layer = "" if series.layer is None else f", layer {series.layer}"
+    return f"{probe} ({visible(series.kind)}){layer}"
+
+
+def _row(effect: Effect) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    word, style = _WORDS[effect.change]
+    ratio, interval = effect.ratio, effect.ratio_interval
+    return (
+        effect.metric or "-",
+        format_value(effect.before.middle, effect.unit),
+        format_value(effect.after.middle, effect.unit),
+        "-" if ratio is None else f"{(ratio - 1) * 100:+.1f} %",
+        "-"
+        if interval is None
+        else f"{(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %",
+        percent_text(effect.detectable),
+        f"{percent_text(effect.before.cov)} | {percent_text(effect.after.cov)}",
+        f"{effect.before.n} | {effect.after.n}",
+        Text(word + (" *" if _is_provisional(effect) else ""), style=style, no_wrap=True),
+    )
+
+
+def _is_provisional(effect: Effect) -> bool:
+    """Return whether runs are not known to cover a week on either side."""
+    return effect.basis is Basis.RUNS and effect.provisional is not False
+
+
+def _lines(effects: Sequence[Effect]) -> list[str]:
+    """Return what stands beneath the rows, each line once, with the metrics that it is of."""
+    holds: dict[str, list[str]] = {}
+    for effect in effects:
+        for text in _texts(effect):
+            holds.setdefault(text, []).append(effect.metric or effect.unit)
+    return [
+        visible(f"{text}." if len(names) == len(effects) else f"{', '.join(names)}: {text}.")
+        for text, names in holds.items()
+    ]
+
+
+def _texts(effect: Effect) -> Iterator[str]:
+    if _is_provisional(effect):
+        yield "* provisional: a side is not known to have lasted a week"
+    if effect.change is Change.CANNOT_TELL:
+        yield effect.reason
+    if effect.taken_out is not None:
+        yield effect.taken_out.reason
+        if (remaining := effect.taken_out.remaining) is not None:
+            yield f"were it so, {_remaining(remaining, effect.taken_out.remaining_interval)}"
+    if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
+        yield f"as measured {(effect.ratio_measured - 1) * 100:+.1f} %"
+    yield effect.method
+    for label, side in (("A", effect.before), ("B", effect.after)):
+        if (about := _of_side(side)) is not None:
+            yield f"{label}: {about}"
+    if effect.weighted is not None:
+        yield effect.weighted
+
+
+def _remaining(ratio: float, interval: Interval | None) -> str:
+    text = f"{(ratio - 1) * 100:+.1f} % would be left beside it"
+    if interval is None:
+        return text
+    return f"{text} ({(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %)"
+
+
+def _of_side(side: Side) -> str | None:
+    parts = []
+    if side.from_ is not None:
+        parts.append(f"{moment(side.from_)} to {moment(side.to)}")
+    if side.n_effective is not None and side.n_effective < 0.9 * side.n:
+        parts.append(f"counts as {side.n_effective:.0f} independent runs")
+    if side.unfinished:
+        parts.append(f"{side.unfinished} unfinished, counted as 0")
+    if side.washed_out:
+        parts.append(f"{side.washed_out} left out after the change")
+    return ", ".join(parts) or None
+
+
+def _plain(value: object) -> str:
+    return "not set" if value is None else visible(str(value))

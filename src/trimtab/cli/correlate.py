@@ -2,52 +2,96 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.correlating import Correlated
+    from trimtab.model.correlation import Correlation
 
 
 @click.command("correlate")
 @click.argument("where", metavar="SITE")
 @click.option("--since", metavar="TIME", help="Default: 90 days before the last run.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @click.option("--probe", metavar="NAME", help="Only this probe.")
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @options.as_json
 @options.store
-def command(where: str, as_json: bool, store_url: str | None, **asked: str | None) -> None:
-    """Say which telemetry moves with performance, and how surely; never that it is the cause.
+def command(where: str, store_url: str | None, **limits: str | None) -> None:
+    """Correlate telemetry with performance, with significance. Correlation is not cause.
 
-    The significance allows for the memory that both have, and for how much was asked at once.
+    The significance allows for autocorrelation in both series and for multiple testing.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
     from trimtab.loop.event_log import place_of
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(where)
     with (
         open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
-        found = correlate_site(store, place_of(store, where), progress=progress, **asked)
-    if as_json:
-        from trimtab.report.documents.correlate import CorrelateDocument, correlated_document
-
-        document = CorrelateDocument(
-            store=found.store,
-            site=found.site,
-            snapshots=found.snapshots,
-            series=tuple(
-                correlated_document(
-                    one.key, one.correlations, runs=one.runs, from_=one.from_, to=one.to
+        result = correlate_site(store, place_of(store, where), progress=progress, **limits)
+    show(
+        lambda: documents.judged.CorrelateDocument(
+            result.store,
+            result.site,
+            result.snapshots,
+            tuple(
+                documents.judged.CorrelatedSeries(
+                    series.key, series.runs, series.from_, series.to, series.correlations
                 )
-                for one in found.series
+                for series in result.series
             ),
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.correlate import print_correlated
+        ),
+        lambda: print_correlated(result),
+    )
 
-        print_correlated(found)
+
+_SHOWN = 10
+
+
+def print_correlated(correlated: Correlated) -> None:
+    """Print the telemetry that moves with each series, the surest first."""
+    out = console()
+    out.print(f"{visible(correlated.site)}, {correlated.snapshots:,} snapshots", style="bold")
+    for series in correlated.series:
+        key = series.key
+        out.print()
+        out.print(
+            f"{key.metric} of {visible(key.probe)} ({visible(key.kind)}), {series.runs:,} runs, "
+            f"{moment(series.from_)} to {moment(series.to)}",
+            style="bold",
+        )
+        moving = [correlation for correlation in series.correlations if correlation.moves_with]
+        for one in moving[:_SHOWN]:
+            out.print(f"  {_line(one)}", soft_wrap=True)
+        if not moving:
+            out.print("  nothing moves with it beyond what chance makes of so many")
+        rest = len(series.correlations) - min(len(moving), _SHOWN)
+        more = " more" if moving else ""
+        out.print(f"  {rest}{more} were held against it: --json", style="dim")
+    out.print()
+    out.print("What moves together need not be cause and effect: the same load may make both.")
+
+
+def _line(correlation: Correlation) -> str:
+    rho = "" if correlation.rho is None else f"{correlation.rho:+.2f}"
+    facts = [] if correlation.q_value is None else [f"q {correlation.q_value:.2g}"]
+    few = correlation.n_effective is not None and correlation.n_effective < 0.8 * correlation.n
+    facts.append(
+        f"{correlation.n} runs" + (f" that count as {correlation.n_effective:.0f}" if few else "")
+    )
+    if correlation.beside is not None and correlation.rho_beside is not None:
+        facts.append(f"{correlation.rho_beside:+.2f} beside {correlation.beside}")
+    return f"{rho:>6}  {visible(correlation.name)}: {visible(', '.join(facts))}"

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console
+from trimtab.explain.hints import Basis, paste_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimtab.explain.hints import Hint, JobRequest
 
 
 @click.command("hints")
 @click.option(
     "--ost", "osts", type=click.IntRange(1, 100_000), required=True, help="OSTs of the file system."
 )
-@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Of the job.")
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), required=True, help="Nodes of the job.")
 @click.option(
     "--tasks-per-node",
     type=click.IntRange(1, 100_000),
     default=1,
     show_default=True,
-    help="That do I/O.",
+    help="Tasks per node that do I/O.",
 )
 @click.option(
     "--mpi",
@@ -32,14 +40,14 @@ from trimtab.cli import options
     "--shared/--file-per-process",
     default=True,
     show_default=True,
-    help="One file of all tasks, or one a task.",
+    help="One shared file, or one file per task.",
 )
-@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Of one file: 100GiB.")
+@click.option("--file-size", "file_size_bytes", type=options.SIZE, help="Size of one file: 100GiB.")
 @click.option(
     "--transfer-size",
     "transfer_size_bytes",
     type=options.SIZE,
-    help="Of what a task writes at once: 64KiB.",
+    help="Size of one write of a task: 64KiB.",
 )
 @click.option(
     "--overstriping/--no-overstriping",
@@ -53,25 +61,52 @@ from trimtab.cli import options
     help="Where the job writes, for the command that sets the stripes. It is not touched.",
 )
 @options.as_json
-def command(as_json: bool, directory: str, **job: Any) -> None:
-    """Say how a job should stripe its files and tell its MPI-IO, and why.
+def command(directory: str, **job: Any) -> None:
+    """Recommend file striping and MPI-IO hints for a job, with reasons.
 
-    Every hint comes with what it rests on: measured, documented, or a rule of thumb. Nothing is
-    set and nothing is asked of the file system.
+    Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the
+    file system is not contacted.
     """
     from trimtab.errors import UsageError
-    from trimtab.explain.hints import JobRequest, Mpi, advise
+    from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
+    from trimtab.report import documents
 
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
-        raise UsageError(str(error), hint="sizes and numbers are over 0") from error
+        raise UsageError(
+            str(error), code="job-invalid", hint="sizes and numbers are over 0"
+        ) from error
     hints = advise(request)
-    if as_json:
-        from trimtab.report.documents.hints import hints_document
+    show(
+        lambda: documents.judged.HintsDocument(
+            request, hints, setstripe_argv(hints, directory), paste_text(request, hints, directory)
+        ),
+        lambda: print_hints(request, hints, directory),
+    )
 
-        click.echo(hints_document(request, hints, directory).to_json())
-    else:
-        from trimtab.cli.render.hints import print_hints
 
-        print_hints(request, hints, directory)
+_STYLES = {Basis.MEASURED: "green", Basis.DOCUMENTED: "", Basis.RULE_OF_THUMB: "yellow"}
+
+
+def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
+    """Print lines for a job script, and beneath them the reason of each."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    out.print("For the job script", style="bold")
+    for line in paste_text(request, hints, directory).splitlines():
+        out.print(line, soft_wrap=True)
+    out.print()
+    out.print("Why", style="bold")
+    sources = list(dict.fromkeys(hint.source for hint in hints))
+    for hint in hints:
+        head = Text(f"{hint.name} {hint.value}  ")
+        head.append(hint.basis.value, style=_STYLES[hint.basis])
+        head.append(f" [{sources.index(hint.source) + 1}]", style="dim")
+        out.print(head, soft_wrap=True)
+        out.print(Padding(Text(f"{hint.reason}."), (0, 0, 0, 2)))
+    out.print()
+    for number, source in enumerate(sources, start=1):
+        out.print(Text(f"[{number}] {source}", style="dim"), soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.model.driver import DRIVERS
 
 
@@ -13,11 +14,11 @@ from trimtab.model.driver import DRIVERS
 @options.as_json
 @click.option("--out", metavar="FILE", help="Where to write the site file. Default: print it.")
 @click.option("--replace", is_flag=True, help="Write over a file that is there.")
-@click.option("--name", help="Of the site. Default: the file system's name or mount point.")
+@click.option("--name", help="Name of the site. Default: the file system's name or mount point.")
 @click.option(
     "--driver",
     type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
-    help="How it is reached. Default: as it is mounted.",
+    help="Driver that reaches it. Default: derived from the mount.",
 )
 @click.option(
     "--servers",
@@ -29,9 +30,7 @@ from trimtab.model.driver import DRIVERS
 @click.option(
     "--ssh", metavar="COMMAND", help="The program that reaches the servers. Default: ssh."
 )
-def command(
-    as_json: bool, out: str | None, replace: bool, ssh: str | None, **given: str | bool | None
-) -> None:
+def command(out: str | None, replace: bool, ssh: str | None, **settings: str | bool | None) -> None:
     """Discover the file system mounted at PATH and write a site file for it.
 
     Finds targets, servers, versions and what can be read of them, asking each server once. Changes
@@ -40,34 +39,31 @@ def command(
     import shlex
     from pathlib import Path
 
+    from trimtab.cli.render.site import print_discovery
     from trimtab.errors import UsageError
     from trimtab.loop.initialise import Wanted, discover
+    from trimtab.report import documents
     from trimtab.site.write import site_text, write_site
     from trimtab.visible import visible
 
     try:
         command_words = None if ssh is None else tuple(shlex.split(ssh))
     except ValueError as error:
-        raise UsageError(f"--ssh: {visible(ssh or '')!r} is not a command: {error}") from error
+        raise UsageError(
+            f"--ssh: {visible(ssh or '')!r} is not a command: {error}", code="ssh-malformed"
+        ) from error
     if command_words == ():
-        raise UsageError("--ssh: it names no program")
-    found = discover(Wanted(ssh=command_words, **given))  # type: ignore[arg-type]
-    remarks = (*found.found, *(f"not found: {text}" for text in found.not_found))
-    text = site_text(found.site, found=remarks, comments=found.comments)
+        raise UsageError("--ssh: it names no program", code="ssh-malformed")
+    discovery = discover(Wanted(ssh=command_words, **settings))  # type: ignore[arg-type]
+    remarks = (*discovery.found, *(f"not found: {text}" for text in discovery.not_found))
+    text = site_text(discovery.site, found=remarks, comments=discovery.comments)
     if out is not None:
         write_site(Path(out), text, replace=replace)
-    if as_json:
-        from trimtab.report.documents.site import InitDocument
-
-        document = InitDocument(
-            site=found.site.name,
-            file=out,
-            text=text,
-            found=tuple(found.found),
-            not_found=tuple(found.not_found),
-        )
-        click.echo(document.to_json())
-        return
-    from trimtab.cli.render.site import print_discovery
-
-    print_discovery(found.site.name, text, out, found.found, found.not_found)
+    show(
+        lambda: documents.measured.InitDocument(
+            discovery.site.name, out, text, tuple(discovery.found), tuple(discovery.not_found)
+        ),
+        lambda: print_discovery(
+            discovery.site.name, text, out, discovery.found, discovery.not_found
+        ),
+    )

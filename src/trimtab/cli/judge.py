@@ -2,59 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment, percent_text, table, verdict_word
 from trimtab.errors import UsageError
+from trimtab.model.series import ChangeStatus
+from trimtab.model.verdict import VerdictStatus
+from trimtab.units import format_percent, format_value, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from trimtab.model.series import (
+        ChangePoint,
+        Dispersion,
+        SeriesJudgement,
+        SiteJudgement,
+        SlowEnd,
+        TargetTails,
+    )
+    from trimtab.model.verdict import Interval
 
 
 @click.command("judge")
 @click.argument("where", metavar="[SITE]", required=False)
 @click.option(
-    "--csv", "file", metavar="FILE", help="A table instead: CSV or Parquet; - reads stdin."
+    "--csv",
+    "file",
+    metavar="FILE",
+    help="Read a table instead of a store: CSV or Parquet; - is standard input.",
 )
-@click.option("--time", metavar="COL", help="With --csv: the column of times. Default: found.")
-@click.option("--value", metavar="COL", help="With --csv: the column of values. Default: found.")
-@click.option("--by", metavar="COL", help="With --csv: the column that tells series apart.")
-@click.option("--less-is-better", is_flag=True, help="With --csv: of times and latencies.")
-@click.option("--timezone", metavar="ZONE", help="With --csv: of times without one. Default: UTC.")
-@click.option("--since", metavar="TIME", help="What is told begins here. Default: with the record.")
-@click.option("--until", metavar="TIME", help="What came later is not looked at.")
+@click.option("--time", metavar="COL", help="With --csv: column of times. Default: detected.")
+@click.option("--value", metavar="COL", help="With --csv: column of values. Default: detected.")
+@click.option("--by", metavar="COL", help="With --csv: column that names the series.")
+@click.option(
+    "--less-is-better",
+    is_flag=True,
+    help="With --csv: lower values are better, as for times and latencies.",
+)
+@click.option(
+    "--timezone", metavar="ZONE", help="With --csv: zone of times without one. Default: UTC."
+)
+@click.option(
+    "--since", metavar="TIME", help="Report only from this time. Default: start of the record."
+)
+@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 @click.option("--probe", metavar="NAME", help="Only this probe.")
 @click.option("--metric", metavar="METRIC", help="Only this metric.")
 @click.option(
     "--cov-goal",
     type=options.FRACTION,
-    help="COV over the window not to exceed. Default: the site file's, else 8%.",
+    help="Highest COV over the window. Default: the site file's, else 8%.",
 )
 @click.option(
     "--window",
     "window_s",
     type=options.POSITIVE_DURATION,
-    help="Twice the longest job. Default: the site file's, else 48h.",
+    help="Window of a verdict: twice the longest job. Default: the site file's, else 48h.",
 )
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @click.option("--fail-on", type=click.Choice(["missed"]), help="Exit with 10 on a missed verdict.")
 @options.as_json
 @options.store
-def command(where: str | None, file: str | None, as_json: bool, **asked: Any) -> None:
-    """Say what months of runs say: verdicts, changes of level, days, and slow targets.
+def command(where: str | None, file: str | None, **options_given: Any) -> None:
+    """Analyse months of runs: verdicts, change points, daily figures and slow targets.
 
-    Of a SITE everything that is kept is judged. With --csv the same is said of any series of
-    anybody's: one column of times, one of values.
+    For a SITE, every kept series is judged. With --csv, judge any time series: one column of
+    times, one of values.
     """
     if (where is None) == (file is None):
-        raise UsageError("judge what?", hint="trimtab judge SITE, or trimtab judge --csv FILE")
-    judged = _of_file(file, asked) if file is not None else _of_site(str(where), asked, as_json)
-    _show(judged, asked["report"], as_json=as_json)
-    missed = any(one.verdict.status.value == "missed" for one in judged.judgement.series)
-    if missed and asked["fail_on"] == "missed":
+        raise UsageError(
+            "name a SITE or a --csv FILE to judge",
+            code="series-missing",
+            hint="trimtab judge SITE, or trimtab judge --csv FILE",
+        )
+    judged = (
+        _of_file(file, options_given) if file is not None else _of_site(str(where), options_given)
+    )
+    _answer(judged, options_given["report"])
+    missed = any(series.verdict.status.value == "missed" for series in judged.judgement.series)
+    if missed and options_given["fail_on"] == "missed":
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
+def _of_site(where: str, options_given: dict[str, Any]) -> Any:
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.event_log import place_of
     from trimtab.loop.site_judgement import Terms, judge_site
@@ -62,58 +101,229 @@ def _of_site(where: str, asked: dict[str, Any], as_json: bool) -> Any:
     from trimtab.loop.stores import open_store
 
     for name in ("time", "value", "by", "timezone"):
-        if asked[name] is not None:
-            raise UsageError(f"--{name} is of --csv", hint="a site's store knows its columns")
-    if asked["less_is_better"]:
-        raise UsageError("--less-is-better is of --csv", hint="a site's metrics are known by name")
+        if options_given[name] is not None:
+            raise UsageError(
+                f"--{name} is of --csv",
+                code="option-needs-csv",
+                hint="a site's store knows its columns",
+            )
+    if options_given["less_is_better"]:
+        raise UsageError(
+            "--less-is-better is of --csv",
+            code="option-needs-csv",
+            hint="a site's metrics are known by name",
+        )
     terms = Terms(
-        since=asked["since"],
-        until=asked["until"],
-        probe=asked["probe"],
-        metric=asked["metric"],
-        goal=asked["cov_goal"],
-        window_s=asked["window_s"],
+        since=options_given["since"],
+        until=options_given["until"],
+        probe=options_given["probe"],
+        metric=options_given["metric"],
+        goal=options_given["cov_goal"],
+        window_s=options_given["window_s"],
     )
     loaded = site_file(where)
     with (
-        open_store(with_store(loaded and loaded.site, asked["store_url"])) as store,
-        progress_bar(silent=as_json) as progress,
+        open_store(with_store(loaded and loaded.site, options_given["store_url"])) as store,
+        progress_bar() as progress,
     ):
         return judge_site(store, place_of(store, where), terms, progress=progress)
 
 
-def _of_file(file: str, asked: dict[str, Any]) -> Any:
+def _of_file(file: str, options_given: dict[str, Any]) -> Any:
     from trimtab.loop.series_file import Columns, FileTerms, judge_file
 
     for name in ("probe", "metric", "store_url"):
-        if asked[name] is not None:
-            raise UsageError("--probe, --metric and --store are of a site, not of a file")
+        if options_given[name] is not None:
+            raise UsageError(
+                "--probe, --metric and --store are of a site, not of a file",
+                code="option-needs-site",
+            )
     terms = FileTerms(
-        columns=Columns(asked["time"], asked["value"], asked["by"]),
-        since=asked["since"],
-        until=asked["until"],
-        timezone=asked["timezone"] or "UTC",
-        less_is_better=asked["less_is_better"],
+        columns=Columns(options_given["time"], options_given["value"], options_given["by"]),
+        since=options_given["since"],
+        until=options_given["until"],
+        timezone=options_given["timezone"] or "UTC",
+        less_is_better=options_given["less_is_better"],
     )
-    return judge_file(file, terms, goal=asked["cov_goal"], window_s=asked["window_s"])
+    return judge_file(
+        file, terms, goal=options_given["cov_goal"], window_s=options_given["window_s"]
+    )
 
 
-def _show(judged: Any, report: str | None, *, as_json: bool) -> None:
+def _answer(judged: Any, report: str | None) -> None:
+    from trimtab.report import documents
+
     written = None
     if report is not None:
         from trimtab.report.judge import write_judge_report
 
         written = write_judge_report(report, judged.judgement, judged.frames, judged.surveys)
-    if as_json:
-        from trimtab.report.documents.judge import judge_document
+    show(
+        lambda: documents.judged.JudgeDocument(
+            judged.judgement, judged.store, judged.file, written
+        ),
+        lambda: print_judgement(judged.judgement, written),
+    )
 
-        document = judge_document(
-            judged.judgement, store=judged.store, file=judged.file, report=written
+
+_SHOWN = 12
+"""Changes, stragglers and invalid runs that are printed; the JSON has all of them."""
+
+
+def print_judgement(judgement: SiteJudgement, report: str | None = None) -> None:
+    """Print what is said of a site, or of a file's series, and where its page is."""
+    out = console()
+    stretch = f"{moment(judgement.from_)} to {moment(judgement.to)}"
+    out.print(f"{visible(judgement.site)}, {stretch}", style="bold")
+    for note in judgement.notes:
+        out.print(f"note  {visible(note)}", style="dim", soft_wrap=True)
+    for series in judgement.series:
+        out.print()
+        _print_series(out, series)
+    for tails in judgement.tails:
+        out.print()
+        _print_tails(out, tails)
+    if report is not None:
+        click.echo(f"report    {report}")
+
+
+def _print_series(out: Console, series_judgement: SeriesJudgement) -> None:
+    from rich.text import Text
+
+    out.print(Text(series_name(series_judgement), style="bold"), soft_wrap=True)
+    verdict = Text("  ").append_text(verdict_word(series_judgement.verdict.status))
+    out.print(verdict.append(f"  {series_judgement.verdict.reason}"), soft_wrap=True)
+    for line in _lines(series_judgement):
+        out.print(f"  {visible(line)}", soft_wrap=True)
+    for change in series_judgement.changes[-_SHOWN:]:
+        out.print(Text("  ").append_text(_change(change, series_judgement)), soft_wrap=True)
+    if len(series_judgement.changes) > _SHOWN:
+        out.print(
+            f"  {len(series_judgement.changes) - _SHOWN} earlier changes: --json", style="dim"
         )
-        click.echo(document.to_json())
-        return
-    from trimtab.cli.render.judge import print_judgement
 
-    print_judgement(judged.judgement)
-    if written is not None:
-        click.echo(f"report    {written}")
+
+def series_name(series_judgement: SeriesJudgement) -> str:
+    """Return the series as people tell it from others."""
+    key = series_judgement.key
+    kind = "" if key.kind == "file" else f" ({key.kind})"
+    apart = ", ".join(f"{name} {value}" for name, value in series_judgement.asked.items())
+    return f"{visible(key.metric)} of {visible(key.probe)}{kind}" + (
+        f", {visible(apart)}" if apart else ""
+    )
+
+
+def _lines(series_judgement: SeriesJudgement) -> Iterator[str]:
+    yield f"{_runs(series_judgement)}; {series_judgement.overall.reason}"
+    yield f"the last window  {_spread(series_judgement.dispersion)}"
+    yield f"all of it        {_spread(series_judgement.overall)}"
+    over = sum(at.status is VerdictStatus.MISSED for at in series_judgement.rolling)
+    if series_judgement.rolling:
+        judged = sum(at.status is not VerdictStatus.CANNOT_TELL for at in series_judgement.rolling)
+        yield (
+            f"windows          {over:,} of {len(series_judgement.rolling):,} miss the goal, "
+            f"{judged:,} can be judged"
+        )
+    yield f"trend            {series_judgement.trend.reason}"
+    if series_judgement.invalid:
+        first = series_judgement.invalid[0]
+        runs = plural(len(series_judgement.invalid), "run", ",")
+        yield f"not judged       {runs}; {first.run}: {first.reason}"
+    if not series_judgement.changes:
+        yield "changes          none found"
+
+
+def _runs(series_judgement: SeriesJudgement) -> str:
+    text = plural(series_judgement.overall.n, "run", ",")
+    if series_judgement.overall.unfinished:
+        text += f", {series_judgement.overall.unfinished:,} unfinished"
+    if series_judgement.missing:
+        text += (
+            f", {series_judgement.missing} of {series_judgement.expected} that were due are missing"
+        )
+    mean = series_judgement.verdict.mean
+    return (
+        text
+        if mean is None
+        else f"{text}, mean now {format_value(mean, series_judgement.key.unit)}"
+    )
+
+
+def _spread(dispersion: Dispersion) -> str:
+    parts = [f"COV {_percent(dispersion.cov)}{_interval(dispersion.cov_interval)}"]
+    if dispersion.unfinished:
+        parts.append(f"finished {_percent(dispersion.cov_finished)}")
+    for name, value in (
+        ("finished within levels", dispersion.cov_within_regimes),
+        ("MAD-CV", dispersion.mad_cv),
+        ("quartile dispersion", dispersion.quartile_dispersion),
+    ):
+        parts.append(f"{name} {_percent(value)}")
+    return ", ".join(parts)
+
+
+def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
+    from rich.text import Text
+
+    worse = change.effect is not None and (change.effect < 1) == series_judgement.key.more_is_better
+    style = ("red" if worse else "green") if change.status is ChangeStatus.CONFIRMED else "yellow"
+    text = Text(f"{change.status.value:<9}", style=style)
+    levels = ""
+    if change.before is not None and change.after is not None:
+        before, after = (
+            format_value(v, series_judgement.key.unit) for v in (change.before, change.after)
+        )
+        levels = f" ({before} to {after})"
+    effect = "" if change.effect is None else f" {100 * (change.effect - 1):+.1f} %"
+    return text.append(
+        f"  since {moment(change.at)}{effect}{_ratio(change.effect_interval)}{levels}; "
+        f"told {moment(change.detected_at)}"
+    )
+
+
+def _ratio(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f" ({100 * (interval.low - 1):+.1f} to {100 * (interval.high - 1):+.1f} %)"
+
+
+def _print_tails(out: Console, tails: TargetTails) -> None:
+
+    out.print(f"{tails.metric} of single targets", style="bold")
+    out.print(f"  {visible(tails.reason)}", soft_wrap=True)
+    ends = [*tails.by_month, *([tails.overall] if tails.overall is not None else [])]
+    if ends:
+        numbers = ("surveys>", "mean>", "median>", "p10>", "p1>", "minimum>", "loses>")
+        made = table("stretch", *numbers)
+        for end in ends:
+            made.add_row(*_end_row(end, tails.unit, whole=end is tails.overall))
+        out.print(made)
+        out.print("  loses: what a job striped over all of them loses to the slowest", style="dim")
+    for straggler in tails.stragglers[:_SHOWN]:
+        server = "" if straggler.server is None else f" on {straggler.server}"
+        out.print(
+            f"  slow again and again: {visible(straggler.target + server)}, at "
+            f"{format_percent(straggler.relative)} of the others, "
+            f"among the slowest in {straggler.slow} of "
+            f"{straggler.surveys} surveys (q {straggler.q_value:.2g})",
+            soft_wrap=True,
+        )
+    if len(tails.stragglers) > _SHOWN:
+        out.print(f"  {len(tails.stragglers) - _SHOWN} more: --json", style="dim")
+
+
+def _end_row(end: SlowEnd, unit: str, *, whole: bool) -> Sequence[str]:
+    figures = (end.mean, end.median, end.p10, end.p1, end.minimum)
+    name = "all" if whole else f"{end.from_:%Y-%m}"
+    values = [format_value(value, unit) for value in figures]
+    return (name, str(end.surveys), *values, format_percent(end.stripe_loss))
+
+
+def _percent(value: float | None) -> str:
+    return percent_text(value)
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f" ({format_percent(interval.low)} to {format_percent(interval.high)})"

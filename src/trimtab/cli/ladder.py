@@ -8,9 +8,35 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, fixed_table
+from trimtab.model.ladder import LEVEL_NAMES
+from trimtab.report.ladder_text import (
+    MATCH_WORDS,
+    TRACK_NAMES,
+    absent_text,
+    claim_text,
+    computed_text,
+    efficiency_text,
+    explanations,
+    interval_text,
+    limit_text,
+    loss_text,
+    printed_text,
+    shown_text,
+    what_text,
+)
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Final
+
+    from rich.console import Console
+    from rich.table import Table
+
     from trimtab.judge.ladder.build import Scale
+    from trimtab.model.ladder import CheckedClaim, Ladder, Step, Track
 
 
 @click.command("ladder")
@@ -22,19 +48,19 @@ if TYPE_CHECKING:
     type=options.FRACTION,
     default="10%",
     show_default=True,
-    help="What a layer may lose without being called the bottleneck.",
+    help="Loss that a layer may have without being called the bottleneck.",
 )
 @click.option(
     "--per",
     type=click.Choice(["whole", "server", "ost", "drive"]),
-    help="What rates are brought to. Default: the whole where its size is known.",
+    help="Unit for rates. Default: the whole system where its size is known.",
 )
 @click.option(
     "--run",
     "runs",
     metavar="RUN",
     multiple=True,
-    help="Take this run for its layer: the beginning of its id. May be given several times.",
+    help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
 @click.option(
     "--report",
@@ -45,14 +71,13 @@ if TYPE_CHECKING:
 def command(
     where: str,
     *,
-    as_json: bool,
     store_url: str | None,
     margin: float,
     per: Scale | None,
     runs: tuple[str, ...],
     report_path: Path | None,
 ) -> None:
-    """Show what each layer delivers of what the one beneath it could carry.
+    """Show the efficiency of each layer against the layer below.
 
     From the drives' data sheet to the clients: drives, RAID, OSTs, network beside them, clients,
     applications. Names the layer that limits where the numbers show it, and says how to measure
@@ -61,20 +86,139 @@ def command(
     """
     from trimtab.errors import UsageError
     from trimtab.loop.ladder import ladder_of
+    from trimtab.report import documents
 
     if not 0 < margin < 1:
-        raise UsageError("--margin has to be over 0 and under 100%")
-    found = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
+        raise UsageError(
+            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
+        )
+    ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
     if report_path is not None:
         from trimtab.report.ladder import render_ladder
         from trimtab.report.write import write_report
 
-        write_report(report_path, render_ladder(found))
-    if as_json:
-        from trimtab.report.documents.ladder import ladder_document
+        write_report(report_path, render_ladder(ladder))
+    show(lambda: documents.judged.LadderDocument(ladder), lambda: print_ladder(ladder))
 
-        click.echo(ladder_document(found).to_json())
-    else:
-        from trimtab.cli.render.ladder import print_ladder
 
-        print_ladder(found)
+_COLUMNS: Final = (
+    "layer",
+    "rate",
+    "interval",
+    "of what carries it",
+    "of data sheet",
+    "measured by",
+)
+_CLAIM_COLUMNS: Final = ("printed", "inputs give", "within rounding", "", "what")
+_NUMBERS: Final = frozenset(
+    {"rate", "interval", "of data sheet", "printed", "inputs give", "within rounding"}
+)
+_DROPPED: Final = ("interval", "of data sheet", "within rounding")
+"""What gives way on a terminal that is narrower than its table; `--json` and the page have all."""
+_WORDS_MINIMUM: Final = 24
+"""Characters: in fewer no sentence can be read."""
+_GAP: Final = 2
+_INDENT: Final = 2
+
+
+def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
+    """Print a ladder, the highest layer first, as it stands in the stack."""
+    out = console() if out is None else out
+    out.print(f"{visible(ladder.name)}", style="bold")
+    if ladder.source:
+        _wrapped(out, visible(ladder.source))
+    out.print(f"rates are of {ladder.scale}; MB are 1,000,000 bytes")
+    for track in ladder.tracks:
+        out.print()
+        _print_track(out, track)
+    if not ladder.tracks:
+        out.print("Nothing is kept that a ladder is made of.")
+    out.print()
+    for line in explanations(ladder):
+        _wrapped(out, visible(line))
+    for note in ladder.notes:
+        _wrapped(out, f"note: {visible(note)}")
+    for absent in ladder.absent:
+        _wrapped(out, absent_text(absent))
+    if ladder.claims:
+        out.print()
+        out.print("printed values, and what the values printed beside them give", style="bold")
+        _print_claims(out, ladder.claims)
+
+
+def _print_track(out: Console, track: Track) -> None:
+    out.print(TRACK_NAMES[track.metric], style="bold")
+    rows = [_cells(step, track.unit) for step in reversed(track.steps)]
+    _print_table(out, _COLUMNS, rows)
+    _wrapped(out, f"limit: {visible(limit_text(track.limit))}")
+    _wrapped(out, f"largest loss: {visible(loss_text(track.loss))}")
+
+
+def _cells(step: Step, unit: str) -> tuple[str, ...]:
+    name = LEVEL_NAMES[step.rung.layer]
+    sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
+    what = visible(what_text(step))
+    beneath = "\n".join(efficiency_text(efficiency) for efficiency in step.beneath) or "-"
+    shown = step.shown or step.rung.rate
+    return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
+
+
+def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
+    rows = []
+    for claim in claims:
+        value, bounds = computed_text(claim)
+        match, what = MATCH_WORDS[claim.match], visible(claim_text(claim))
+        rows.append((visible(printed_text(claim)), value, bounds, match, what))
+    _print_table(out, _CLAIM_COLUMNS, rows)
+
+
+def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows whose last cell is words: beside the others, or below where there is no room."""
+    words = max(_natural(rows, len(names) - 1, names[-1]), len(names[-1]))
+    room = min(words, _WORDS_MINIMUM)
+    widths = {index: _natural(rows, index, name) for index, name in enumerate(names[:-1])}
+    if _taken(widths) + room <= out.width:
+        table = _table(names, widths, out.width - _taken(widths))
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        return
+    for name in _DROPPED:
+        if name in names and _taken(widths) - _GAP > out.width:
+            del widths[names.index(name)]
+    for number, row in enumerate(rows):
+        # Tables of one row each, of the same widths: a table has no lines across its columns.
+        table = _table(names, widths, header=number == 0)
+        table.add_row(*(row[index] for index in widths))
+        out.print(table)
+        if row[-1]:
+            _wrapped(out, row[-1], indent=2 * _INDENT)
+
+
+def _table(
+    names: Sequence[str], widths: Mapping[int, int], beside: int = 0, *, header: bool = True
+) -> Table:
+    columns = [
+        (f"{names[index]}>" if names[index] in _NUMBERS else names[index], width)
+        for index, width in widths.items()
+    ]
+    return fixed_table(columns, names[-1], beside, show_header=header)
+
+
+def _natural(rows: Sequence[Sequence[str]], index: int, name: str) -> int:
+    """Return the cells of the longest line of a column: letters of Asia are two wide."""
+    from rich.cells import cell_len
+
+    lines = [line for row in rows for line in row[index].split("\n")]
+    return max(map(cell_len, (name, *lines)))
+
+
+def _taken(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * len(widths)
+
+
+def _wrapped(out: Console, text: str, indent: int = _INDENT) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(Padding(Text(text), (0, 0, 0, indent), expand=False))

@@ -7,7 +7,6 @@ Start-up is a feature: a subcommand's module is imported when it is called, so t
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,69 +15,69 @@ import click
 
 from trimtab import __version__
 from trimtab.cli.lazy import LazyGroup
-from trimtab.errors import Interrupted, TrimtabError, UnreadableError
+from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
         "trimtab.cli.check",
-        "Measure a file system, keep the result, and say what is wrong.",
+        "Measure a file system, keep the result and report what is wrong.",
     ),
     "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
-    "site": ("trimtab.cli.site", "Show a site file, and hold it against reality."),
-    "targets": ("trimtab.cli.targets", "List every OST and MDT, those in trouble first."),
-    "snapshot": ("trimtab.cli.snapshot", "Keep what every target and server looks like now."),
-    "probe": ("trimtab.cli.probe", "Run a probe of a site file now, and judge it."),
-    "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings, and say which is best."),
+    "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
+    "targets": ("trimtab.cli.targets", "List every OST and MDT, the most troubled first."),
+    "snapshot": ("trimtab.cli.snapshot", "Take a snapshot of every target and server and keep it."),
+    "probe": ("trimtab.cli.probe", "Run a probe of a site file now and judge it."),
+    "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings and find the best."),
     "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
     "import": (
         "trimtab.cli.import_",
-        "Keep results that others made: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
+        "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
     ),
-    "status": ("trimtab.cli.status", "Say where things stand, from what is kept."),
+    "status": ("trimtab.cli.status", "Show the state of every series from the kept runs."),
     "judge": (
         "trimtab.cli.judge",
-        "Say what months of runs say: variability, changes of level, slow targets.",
+        "Analyse months of runs: variability, change points, slow targets.",
     ),
-    "incidents": ("trimtab.cli.incidents", "Say when a site was not well, and why."),
-    "explain": ("trimtab.cli.explain", "Show everything that is known about one moment."),
+    "incidents": ("trimtab.cli.incidents", "List incidents with their likely causes."),
+    "explain": ("trimtab.cli.explain", "Show all evidence about one moment."),
     "correlate": (
         "trimtab.cli.correlate",
-        "Say which telemetry moves with performance; never that it is the cause.",
+        "Correlate telemetry with performance; correlation is not cause.",
     ),
-    "event": ("trimtab.cli.event", "Write what has happened into the site's log book; list it."),
+    "event": ("trimtab.cli.event", "Record what happened in the site's event log, or list it."),
     "compare": (
         "trimtab.cli.compare",
-        "Say by how much B differs from A: systems, dates, settings.",
+        "Estimate how much B differs from A: systems, dates, settings.",
     ),
     "ladder": (
         "trimtab.cli.ladder",
-        "Show what each layer delivers of what the one beneath carries.",
+        "Show the efficiency of each layer against the layer below.",
     ),
-    "survey": ("trimtab.cli.survey", "Measure every OST by itself, and show the slowest first."),
+    "survey": ("trimtab.cli.survey", "Measure every OST by itself and list the slowest first."),
     "hints": (
         "trimtab.cli.hints",
-        "Advise stripes, aggregators and MPI-IO hints for a job, with the reasons.",
+        "Recommend stripes, aggregators and MPI-IO hints for a job, with reasons.",
     ),
     "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
     "size": (
         "trimtab.cli.size",
-        "Say how many drives a file system takes, how long they last, how to trim them.",
+        "Size a file system: drives, endurance, trim schedule.",
     ),
     "whatif": (
         "trimtab.cli.whatif",
-        "Say what a policy would do: trims, limits, thresholds, swept over a simulation.",
+        "Simulate policies: trims, limits and thresholds, swept over seeds.",
     ),
     "reproduce": (
         "trimtab.cli.reproduce",
-        "Set the figures of the five documents beside the twin's, and name the misses.",
+        "Compare the twin with the figures of five documents and list the misses.",
     ),
     "purge": (
         "trimtab.cli.purge",
-        "Keep a file system under its limit: horizon, notices, deletion with checks.",
+        "Keep a file system below its limit: age cut-off, notices, verified deletion.",
     ),
-    "runs": ("trimtab.cli.runs", "List the runs that are kept."),
+    "runs": ("trimtab.cli.runs", "List kept runs."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }
 """Every subcommand: the module that holds ``command``, and one line of help."""
@@ -112,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = error.exit_code
         if "--json" in given:
-            _print_json(error.format_message(), None, code)
+            wrong_use = UsageError(error.format_message())
+            wrong_use.exit_code = code
+            _print_json(wrong_use)
     except (TrimtabError, Interrupted) as error:
         code = _report(error, as_json="--json" in given)
     except (KeyboardInterrupt, click.Abort):
@@ -124,7 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        code = _report(UnreadableError(f"the output cannot be written: {error.strerror}"))
+        code = _report(
+            UnreadableError(
+                f"the output cannot be written: {error.strerror}", code="output-unwritable"
+            )
+        )
     sys.exit(code)
 
 
@@ -146,13 +151,15 @@ def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
     if error.hint:
         click.echo(f"hint: {visible(error.hint)}", err=True)
     if as_json and not getattr(error, "reported", False):
-        _print_json(error.message, error.hint, error.exit_code)
+        _print_json(error)
     return error.exit_code
 
 
-def _print_json(message: str, hint: str | None, exit_code: int) -> None:
-    document = {"message": message, "hint": hint, "exit_code": exit_code}
-    click.echo(json.dumps({"error": document}))
+def _print_json(error: TrimtabError | Interrupted) -> None:
+    from trimtab.report.documents.encode import to_json
+    from trimtab.report.documents.measured import FailureDocument
+
+    click.echo(to_json(FailureDocument(error)))
 
 
 if __name__ == "__main__":

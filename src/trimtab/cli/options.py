@@ -43,7 +43,7 @@ _MONTH_DAYS = 365.25 / 12
 def _duration(text: str) -> float:
     value = units.parse_duration(text)
     if value > _DURATION_MAX_S:
-        raise UsageError(f"{text!r} is more than 100 years")
+        raise UsageError(f"{text!r} must not exceed 100 years", code="duration-out-of-range")
     return value
 
 
@@ -57,7 +57,7 @@ def _simulated_time(text: str) -> float:
 def _positive_duration(text: str) -> float:
     value = _duration(text)
     if value <= 0:
-        raise UsageError(f"{text!r} is to be more than 0")
+        raise UsageError(f"{text!r} must be greater than 0", code="duration-out-of-range")
     return value
 
 
@@ -69,10 +69,26 @@ POSITIVE_DURATION = Quantity("duration", _positive_duration)
 FRACTION = Quantity("fraction", units.parse_fraction)
 
 
+_JSON = "trimtab.json"
+
+
 def as_json(function: Decorated) -> Decorated:
-    """Add ``--json``."""
+    """Add ``--json``; `wants_json` says whether it is given."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        context.meta[_JSON] = value
+
     text = "Print one JSON object on standard output."
-    return click.option("--json", "as_json", is_flag=True, help=text)(function)
+    option = click.option(
+        "--json", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
+    )
+    return option(function)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs was given ``--json``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_JSON))
 
 
 def store(function: Decorated) -> Decorated:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trimtab.validation.statements import SeededRow
+    from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
 
 
 @click.command("reproduce")
-@click.argument("documents", metavar="[nersc24|sc21|eth21|hpe25]...", nargs=-1)
+@click.argument("names", metavar="[nersc24|sc21|eth21|hpe25]...", nargs=-1)
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
     help="Runs of each simulation; what they say lies between least and greatest.",
@@ -31,32 +39,77 @@ from trimtab.cli import options
 )  # fmt: skip
 @click.option("--report", metavar="FILE", help="Also write a page with charts.")
 @options.as_json
-def command(documents: tuple[str, ...], as_json: bool, report: str | None, **asked: Any) -> None:
-    """Set every printed number that lies in the model beside the twin's, and name the misses.
+def command(names: tuple[str, ...], report: str | None, **options_given: Any) -> None:
+    """Compare every printed number within the model with the twin, and list the misses.
 
     nersc24 is NERSC's paper of nine months and its slides, sc21 Perlmutter's architecture, eth21
     ETH's move to flash, hpe25 the E2000. Without one it is all of them: a few minutes.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.reproduce import reproduced
+    from trimtab.report import documents
     from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
     terms = Terms(
-        documents=tuple(dict.fromkeys(documents)) or tuple(DOCUMENTS),
-        seeds=asked["seeds"],
-        until_s=asked["until"],
-        classes=asked["classes"],
-        layers_only=asked["layers_only"],
+        documents=tuple(dict.fromkeys(names)) or tuple(DOCUMENTS),
+        seeds=options_given["seeds"],
+        until_s=options_given["until"],
+        classes=options_given["classes"],
+        layers_only=options_given["layers_only"],
     )
-    with progress_bar(silent=as_json) as progress:
-        found = reproduced(terms, workers=asked["workers"], report=report, progress=progress)
-    if as_json:
-        from trimtab.report.documents.reproduce import reproduction_document
+    with progress_bar() as progress:
+        reproduction = reproduced(
+            terms, workers=options_given["workers"], report=report, progress=progress
+        )
+    show(
+        lambda: documents.simulated.ReproduceDocument(reproduction, report),
+        lambda: print_reproduction(reproduction, report),
+    )
 
-        click.echo(reproduction_document(found, report=report).to_json())
-        return
-    from trimtab.cli.render.reproduce import print_reproduction
 
-    print_reproduction(found)
+def print_reproduction(reproduction: Reproduction, report: str | None = None) -> None:
+    """Print a table a document, what contradicts itself, and how many rows are met."""
+    from trimtab.report.reproduce import sections
+
+    out = console()
+    for title, rows in sections(reproduction):
+        out.print(title, style="bold")
+        out.print(_table(rows))
+    for tension in reproduction.tensions:
+        out.print()
+        out.print(f"{tension.title} ({tension.document}): {tension.verdict}", style="bold")
+        out.print(tension.text)
+    out.print()
+    out.print(summary_text(reproduction.summary), soft_wrap=True)
     if report is not None:
         click.echo(f"report    {report}")
+
+
+def summary_text(summary: Summary) -> str:
+    """Return the line at the end."""
+    return (
+        f"{summary.rows} rows: {summary.within} within 10 %, {summary.missed} missed, "
+        f"{summary.silent} of which the twin says nothing; {summary.fitted} are fitted, "
+        f"{summary.data} are data, {summary.not_printed} have no printed number"
+    )
+
+
+def _table(rows: list[SeededRow]) -> Table:
+    from trimtab.report.reproduce import error_text, kind_text, printed_text, twin_text
+
+    names = ("row", "quantity", "printed>", "twin>", "error>!", "kind")
+    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
+    for column in made.columns[2:4]:
+        column.max_width = 32
+    for row in rows:
+        style = "red" if row.row.missed else None
+        made.add_row(
+            row.row.id,
+            row.row.quantity,
+            printed_text(row),
+            twin_text(row),
+            error_text(row),
+            kind_text(row),
+            style=style,
+        )
+    return made

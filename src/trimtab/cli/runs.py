@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("runs")
@@ -13,27 +14,24 @@ from trimtab.cli import options
 @click.option("--site", metavar="NAME", help="Only runs of this site or path.")
 @click.option("--probe", metavar="NAME", help="Only runs of this probe.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows.",
 )
-def command(
-    as_json: bool, store_url: str | None, site: str | None, probe: str | None, limit: int
-) -> None:
-    """List the runs that are kept, the newest first."""
+def command(store_url: str | None, site: str | None, probe: str | None, limit: int) -> None:
+    """List kept runs, the newest first."""
+    from trimtab.cli.render.kept import print_runs
     from trimtab.loop.sites import site_file, with_store
     from trimtab.loop.status import site_of
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     loaded = site_file(site)
     known = None if loaded is None else loaded.site
     with open_store(with_store(known, store_url)) as store:
         name = None if site is None else site_of(store, site if known is None else known.name)
-        found = store.runs(site=name, probe=probe, limit=limit)
+        runs = store.runs(site=name, probe=probe, limit=limit)
         where = str(store.location)
-    if as_json:
-        from trimtab.report.documents.kept import runs_document
-
-        click.echo(runs_document(where, found).to_json())
-    else:
-        from trimtab.cli.render.kept import print_runs
-
-        print_runs(found)
+    show(lambda: documents.kept.RunsDocument(where, tuple(runs)), lambda: print_runs(runs))

@@ -7,6 +7,7 @@ import sys
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("show")
@@ -19,25 +20,29 @@ from trimtab.cli import options
     type=click.IntRange(min=0),
     help="Print this raw output as the tool printed it, and nothing else.",
 )
-def command(run: str, as_json: bool, store_url: str | None, ordinal: int | None) -> None:
+def command(run: str, store_url: str | None, ordinal: int | None) -> None:
     """Trace every number of RUN to the command, its version and the raw output.
 
     RUN is a run's id or any unique beginning of it, as `trimtab runs` lists them.
     """
+    from trimtab.cli.render.kept import print_show
     from trimtab.loop.show import raw_output, show_run
     from trimtab.loop.stores import open_store
+    from trimtab.report import documents
 
     with open_store(store_url) as store:
         if ordinal is not None:
             sys.stdout.buffer.write(raw_output(store, run, ordinal))
             return
-        found = show_run(store, run)
-    if as_json:
-        from trimtab.report.documents.kept import show_document
-
-        document = show_document(found.store, found.run, found.outputs, found.files)
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.kept import print_show
-
-        print_show(found)
+        shown = show_run(store, run)
+    show(
+        lambda: documents.kept.ShowDocument(
+            shown.store,
+            shown.run,
+            tuple(
+                documents.kept.OutputRow(output, shown.files[output.ordinal])
+                for output in shown.outputs
+            ),
+        ),
+        lambda: print_show(shown),
+    )

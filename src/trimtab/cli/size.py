@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console
+from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent, plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.twin.scenario.model import DriveModel, Raid
+    from trimtab.whatif.sizing.figure import Figure
+    from trimtab.whatif.sizing.sizing import Sizing
 
 
 def _rate(text: str) -> float:
@@ -34,28 +42,30 @@ _RATE = options.Quantity("rate", _rate)
     "--kept", type=options.FRACTION, default=1.0,
     help="Part of the daily writes that owners do not delete themselves; default all.",
 )  # fmt: skip
-@click.option("--retention", type=options.POSITIVE_DURATION, help="How long data is to stay: 90d.")
-@click.option("--growth", type=options.SIZE, help="Of what is stored, a year; in place of --kept.")
+@click.option("--retention", type=options.POSITIVE_DURATION, help="Retention time of data: 90d.")
+@click.option(
+    "--growth", type=options.SIZE, help="Growth of stored data per year; in place of --kept."
+)
 @click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
-@click.option("--drive-capacity", type=options.SIZE, help="In place of the drive's own.")
+@click.option(
+    "--drive-capacity", type=options.SIZE, help="Capacity of a drive, in place of its own."
+)
 @click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
 @click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
 @click.option("--raid", default="8+2+1", show_default=True, help="Data, parity, spare drives.")
 @click.option(
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
-    help="Drives that one OST lies on.",
+    help="Drives per OST.",
 )  # fmt: skip
-@click.option(
-    "--fullness", type=options.FRACTION, default=0.75, help="Limit that is not to be passed."
-)
+@click.option("--fullness", type=options.FRACTION, default=0.75, help="Highest fullness.")
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
     show_default=True, help="When free space is handed to the drives.",
 )  # fmt: skip
 @click.option("--write-bandwidth", type=_RATE, help='Wanted of the whole: "4 TB/s".')
 @click.option("--mean-file", type=options.SIZE, help="Mean size of a file, for inodes.")
-@click.option("--files", type=float, help="How many files, in place of their size.")
+@click.option("--files", type=float, help="Number of files, in place of --mean-file.")
 @click.option(
     "--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True,
     help="Objects of a file.",
@@ -67,61 +77,58 @@ _RATE = options.Quantity("rate", _rate)
 )  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
 @options.as_json
-def command(as_json: bool, explained: bool, **said: Any) -> None:
-    """Say how many drives and OSTs it takes, how long they last, how to trim, what fits.
+def command(explained: bool, **options_given: Any) -> None:
+    """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
     Write amplification is simulated on a miniature of one OST; it takes some ten seconds. Every
     figure is a simulation or a formula with its source (--explain), and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.report import documents
     from trimtab.whatif.sizing.asked import Asked
     from trimtab.whatif.sizing.sizing import size
 
     asked = Asked(
-        daily_writes_bytes=said["daily_writes"],
-        drive=_drive(said),
-        raid=_raid(said["raid"], said["drives_per_ost"]),
-        daily_probe_writes_bytes=said["daily_probe_writes"],
-        osts=said["osts"],
-        capacity_bytes=said["capacity"],
-        kept=said["kept"],
-        retention_s=said["retention"],
-        growth_bytes_per_year=said["growth"],
-        limit=said["fullness"],
-        trim=said["trim"],
-        write_bytes_per_s=said["write_bandwidth"],
-        mean_file_bytes=said["mean_file"],
-        files=said["files"],
-        stripe_count=said["stripe_count"],
-        years=said["years"],
-        seed=said["seed"],
+        daily_writes_bytes=options_given["daily_writes"],
+        drive=_drive(options_given),
+        raid=_raid(options_given["raid"], options_given["drives_per_ost"]),
+        daily_probe_writes_bytes=options_given["daily_probe_writes"],
+        osts=options_given["osts"],
+        capacity_bytes=options_given["capacity"],
+        kept=options_given["kept"],
+        retention_s=options_given["retention"],
+        growth_bytes_per_year=options_given["growth"],
+        limit=options_given["fullness"],
+        trim=options_given["trim"],
+        write_bytes_per_s=options_given["write_bandwidth"],
+        mean_file_bytes=options_given["mean_file"],
+        files=options_given["files"],
+        stripe_count=options_given["stripe_count"],
+        years=options_given["years"],
+        seed=options_given["seed"],
     )
-    with progress_bar(silent=as_json) as progress:
-        found = size(asked, progress)
-    if as_json:
-        from trimtab.report.documents.size import size_document
-
-        click.echo(size_document(found).to_json())
-    else:
-        from trimtab.cli.render.size import print_sizing
-
-        print_sizing(found, explained=explained)
+    with progress_bar() as progress:
+        sizing = size(asked, progress)
+    show(
+        lambda: documents.simulated.SizeDocument(sizing),
+        lambda: print_sizing(sizing, explained=explained),
+    )
 
 
-def _drive(said: dict[str, Any]) -> DriveModel:
+def _drive(options_given: dict[str, Any]) -> DriveModel:
     """Return the drive that is named, with what is said of it in place of its own figures."""
     from dataclasses import replace
 
     from trimtab.twin.scenario.drives import preset
 
     own = {
-        "capacity_bytes": said["drive_capacity"],
-        "write_bytes_per_s": said["drive_write"],
-        "spare": said["spare"],
-        "drive_writes_per_day": said["dwpd"],
+        "capacity_bytes": options_given["drive_capacity"],
+        "write_bytes_per_s": options_given["drive_write"],
+        "spare": options_given["spare"],
+        "drive_writes_per_day": options_given["dwpd"],
     }
     given = {name: value for name, value in own.items() if value is not None}
-    base = preset(said["drive"] or "pm1733").model
+    base = preset(options_given["drive"] or "pm1733").model
     name = base.name if not given else f"{base.name}, changed"
     return replace(base, name=name, **given)
 
@@ -138,9 +145,108 @@ def _raid(text: str, drives: int) -> Raid:
     from trimtab.twin.scenario.model import Raid
 
     parts = text.split("+")
-    if not 2 <= len(parts) <= 3 or not all(one.isdecimal() and len(one) < 4 for one in parts):
+    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and len(part) < 4 for part in parts):
         raise UsageError(
-            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES", hint="8+2+1; without spares 8+2"
+            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES",
+            code="raid-malformed",
+            hint="8+2+1; without spares 8+2",
         )
     data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
     return Raid(drives=drives, data=data, parity=parity, spares=spares)
+
+
+def print_sizing(sizing: Sizing, *, explained: bool) -> None:
+    """Print all figures; ``explained`` prints formula and source beneath each."""
+    out = console()
+    drive = sizing.asked.drive
+    head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.asked.raid.drives} x {drive.name}"
+    out.print(
+        visible(f"{head}, simulated, {format_percent(sizing.fullness, 0)} full"), style="bold"
+    )
+    for section in sizing.sections:
+        out.print(f"\n{section.title}", style="bold")
+        for figure in section.figures:
+            out.print(f"  {figure.title:<46} {shown(figure)}", soft_wrap=True)
+            if explained and figure.formula:
+                out.print(f"      {figure.formula}; {figure.source}", style="dim", soft_wrap=True)
+    _print_schedules(out, sizing)
+    _print_curve(out, sizing)
+    _print_comparison(out, sizing)
+    if sizing.shortfalls:
+        out.print("\nnot met", style="bold yellow")
+        for sentence in sizing.shortfalls:
+            out.print(f"  {sentence}", soft_wrap=True)
+    out.print("\nassumed", style="bold")
+    for sentence in sizing.assumptions:
+        out.print(f"  {sentence}", style="dim", soft_wrap=True)
+
+
+def shown(figure: Figure) -> str:
+    """Return a figure's value in people's units, or why there is none."""
+    value = figure.value
+    if value is None:
+        return f"- ({figure.reason})"
+    match figure.unit:
+        case "B":
+            return f"{format_bytes(value)} ({_decimal(value)})"
+        case "B/s":
+            return format_bytes_per_s(value)
+        case "s":
+            return format_duration(value)
+        case "1":
+            return format_percent(value)
+        case "DWPD":
+            return f"{value:.3g}"
+        case "years":
+            return f"{value:.1f} years"
+        case _:
+            return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _decimal(value: float) -> str:
+    return format_bytes_per_s(value).removesuffix("/s")
+
+
+def _print_schedules(out: Console, sizing: Sizing) -> None:
+    out.print("\nwrite amplification of each trim schedule, simulated", style="bold")
+    for word, one in sizing.amplified.items():
+        error = "" if one.error is None else f" (standard error {one.error:.3f})"
+        mark = " <- asked" if word == sizing.asked.trim else ""
+        out.print(f"  {word:<8} {one.simulated:.2f}{error}{mark}")
+    one = sizing.amplified[sizing.asked.trim]
+    out.print(
+        f"  formulas for writes at random: {one.trimmed:.2f} with all that is free trimmed, "
+        f"{one.untrimmed:.2f} with nothing",
+        style="dim",
+    )
+
+
+def _print_curve(out: Console, sizing: Sizing) -> None:
+    out.print(f"\nwith trim {sizing.asked.trim}, by fullness", style="bold")
+    parts = [f"{format_percent(one.case.fullness, 0)} {one.simulated:.2f}" for one in sizing.curve]
+    out.print(f"  {', '.join(parts)}", soft_wrap=True)
+
+
+def _print_comparison(out: Console, sizing: Sizing) -> None:
+    one, trim = sizing.comparison, sizing.asked.trim
+    peer = one.peer
+    out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
+    own = sizing.asked.drive
+    out.print(
+        f"  this drive, {format_percent(own.spare)} spare, {format_percent(sizing.fullness, 0)}"
+        f" full: {one.own_never.simulated:.2f} never trimmed,"
+        f" {one.own_trimmed.simulated:.2f} trim {trim}",
+        soft_wrap=True,
+    )
+    other = (
+        f"{peer.name}, {format_percent(peer.spare)} spare,"
+        f" {_decimal(peer.capacity_bytes)}, {format_percent(peer.fullness, 0)} full"
+    )
+    if one.peer_never is None or one.peer_trimmed is None:
+        out.print(f"  {other}: it does not hold these bytes", soft_wrap=True)
+        return
+    out.print(
+        f"  {other}: {one.peer_never.simulated:.2f} never trimmed,"
+        f" {one.peer_trimmed.simulated:.2f} trim {trim}",
+        soft_wrap=True,
+    )

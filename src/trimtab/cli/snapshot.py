@@ -5,32 +5,30 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("snapshot")
 @click.argument("where", metavar="PATH|SITE")
 @options.as_json
 @options.store
-def command(where: str, as_json: bool, store_url: str | None) -> None:
+def command(where: str, store_url: str | None) -> None:
     """Take a snapshot of every target and machine of a site, and keep it.
 
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
+    from trimtab.cli.render.targets import print_kept
     from trimtab.loop.sites import open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import keep, refuse_silence
+    from trimtab.report import documents
 
     site = open_site(where).site
     with open_store(with_store(site, store_url), create=True) as store:
         identifier, state = keep(site, open_driver(site), store)
         place = str(store.location)
-    if as_json:
-        from trimtab.report.documents.site import SnapshotDocument, targets_document
-
-        document = SnapshotDocument(store=place, id=identifier, snapshot=targets_document(state))
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.targets import print_kept
-
-        print_kept(identifier, place, state)
-    refuse_silence(state, reported=as_json)
+    show(
+        lambda: documents.measured.SnapshotDocument(place, identifier, state),
+        lambda: print_kept(identifier, place, state),
+    )
+    refuse_silence(state, reported=options.wants_json())

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment, table
+from trimtab.model.survey import METRICS, SLOW
+from trimtab.units import format_bytes, format_bytes_per_s, format_percent, plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.drivers.protocol import Driver
-    from trimtab.loop.survey.request import Prepared, Tools
-    from trimtab.model.survey import SurveyPlan
+    from rich.console import Console
+
+    from trimtab.model.survey import Standing, Survey, SurveyPlan
+
 
 _COUNT = click.IntRange(min=1)
 
@@ -19,17 +25,28 @@ _COUNT = click.IntRange(min=1)
 @click.command("survey")
 @click.argument("where", metavar="SITE")
 @click.option(
-    "--client", "way", flag_value="client", default="client", help="From this client: the default."
+    "--client",
+    "way",
+    flag_value="client",
+    default="client",
+    help="Survey from this client (default).",
 )
 @click.option("--server", "way", flag_value="server", help="obdfilter-survey on the servers.")
-@click.option("--target", "targets", metavar="OST", multiple=True, help="Only this OST; repeat it.")
+@click.option(
+    "--target", "targets", metavar="OST", multiple=True, help="Only this OST. Repeatable."
+)
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Every OST that may be surveyed, those that may not left out. Default with --client.",
+    help="Survey every eligible OST. Default with --client.",
 )
-@click.option("--apply", "apply", is_flag=True, help="Do it. Default: print the plan, do nothing.")
+@click.option(
+    "--apply",
+    "apply",
+    is_flag=True,
+    help="Carry out the survey. Default: print the plan, do nothing.",
+)
 @click.option(
     "--size",
     "size_bytes",
@@ -37,10 +54,10 @@ _COUNT = click.IntRange(min=1)
     help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
 )
 @click.option(
-    "--threads", type=_COUNT, default=16, show_default=True, help="On each OST, with --server."
+    "--threads", type=_COUNT, default=16, show_default=True, help="Threads on each OST (--server)."
 )
 @click.option(
-    "--objects", type=_COUNT, default=1, show_default=True, help="On each OST, with --server."
+    "--objects", type=_COUNT, default=1, show_default=True, help="Objects on each OST (--server)."
 )
 @click.option(
     "--load-limit",
@@ -48,18 +65,19 @@ _COUNT = click.IntRange(min=1)
     type=options.SIZE,
     default="20MB",
     show_default=True,
-    help="Bytes a second that others may move on an OST; more, and it is refused (--server).",
+    help="Highest load of others on an OST, bytes a second; above it the OST is refused "
+    "(--server).",
 )
 @click.option(
     "--together",
     is_flag=True,
-    help="All at once, also those of one server and of failover partners (--server).",
+    help="Survey all OSTs at once, also those of one server and of failover partners (--server).",
 )
 @click.option(
     "--deadline",
     "deadline_s",
     type=options.DURATION,
-    help="For one wave on the servers. Default: by --size.",
+    help="Deadline of one wave on the servers. Default: derived from --size.",
 )
 @click.option(
     "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
@@ -73,20 +91,22 @@ _COUNT = click.IntRange(min=1)
     type=options.DURATION,
     default="10s",
     show_default=True,
-    help="Of each write and read (--client).",
+    help="Duration of each write and read (--client).",
 )
 @click.option(
-    "--repetitions", type=_COUNT, default=1, show_default=True, help="On each OST (--client)."
+    "--repetitions",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Repetitions on each OST (--client).",
 )
 @click.option(
     "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."
 )
 @options.as_json
 @options.store
-def command(
-    where: str, apply: bool, as_json: bool, store_url: str | None, **asked_for: Any
-) -> None:
-    """Measure every OST by itself, and show the slowest first.
+def command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
+    """Measure every OST by itself and list the slowest first.
 
     With --client, files of one stripe are written to each OST and read; where they really lie is
     read back first. With --server, obdfilter-survey writes below the files, on the OSTs that are
@@ -95,60 +115,135 @@ def command(
 
     Nothing is done without --apply.
     """
-    from trimtab.loop.sites import open_driver, open_site, reach_of
-    from trimtab.loop.survey.request import Asked, Tools, prepare
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.sites import open_driver, open_site, reach_of, with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
+    from trimtab.model.survey import SLOW
+    from trimtab.report import documents
 
-    if asked_for["size_bytes"] is not None:
-        asked_for["size_bytes"] = int(asked_for["size_bytes"])
-    asked = Asked(**asked_for)
+    if options_given["size_bytes"] is not None:
+        options_given["size_bytes"] = int(options_given["size_bytes"])
+    asked = Asked(**options_given)
     site = open_site(where).site
     driver = open_driver(site)
     tools = Tools(reach_of(site))
     prepared = prepare(site, driver, asked, tools)
     if not apply:
-        _print_plan(prepared.plan, as_json=as_json)
+        show(
+            lambda: documents.measured.SurveyDocument(
+                prepared.plan, applied=False, slow_under=SLOW, store=None
+            ),
+            lambda: print_plan(prepared.plan, applied=False),
+        )
         return
-    if not as_json:
-        from trimtab.cli.render.survey import print_plan
-
+    if not options.wants_json():
         print_plan(prepared.plan, applied=True)
-    _apply(prepared, driver, tools, store_url, as_json=as_json)
-
-
-def _print_plan(plan: SurveyPlan, *, as_json: bool) -> None:
-    if as_json:
-        from trimtab.report.documents.survey import plan_document
-
-        click.echo(plan_document(plan).to_json())
-    else:
-        from trimtab.cli.render.survey import print_plan
-
-        print_plan(plan, applied=False)
-
-
-def _apply(
-    prepared: Prepared, driver: Driver, tools: Tools, store_url: str | None, *, as_json: bool
-) -> None:
-    from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.sites import with_store
-    from trimtab.loop.stores import open_store
-    from trimtab.loop.survey.request import carry_out, error_of
-
     with (
         open_store(with_store(prepared.site, store_url), create=True) as store,
-        progress_bar(silent=as_json) as progress,
+        progress_bar() as progress,
     ):
         survey = carry_out(prepared, driver, store, progress=progress, tools=tools)
         place = str(store.location)
     error = error_of(survey)
-    if as_json:
-        from trimtab.report.documents.survey import survey_document
+    show(
+        lambda: documents.measured.survey_document(survey, place, error),
+        lambda: print_survey(survey, place),
+        error=error,
+    )
 
-        click.echo(survey_document(survey, place, error).to_json())
+
+_WAYS = {"client": "from this client", "server": "on its servers"}
+
+
+def print_plan(plan: SurveyPlan, *, applied: bool) -> None:
+    """Print what would be done to which targets; ``applied`` leaves out how to do it."""
+    out = console()
+    targets = plural(len(plan.targets), "OST")
+    out.print(visible(f"survey of {plan.site} {_WAYS[plan.way]}: {targets}"), style="bold")
+    for name, value in plan.parameters.items():
+        out.print(f"  {name} {_value(name, value)}")
+    out.print("\nfor each wave, one after the other:")
+    for number, step in enumerate(plan.steps, start=1):
+        out.print(f"  {number}. {visible(step)}", soft_wrap=True)
+    out.print()
+    for number, wave in enumerate(plan.waves, start=1):
+        names = ", ".join(
+            f"{candidate.target} on {candidate.server}" if candidate.server else candidate.target
+            for candidate in wave
+        )
+        out.print(f"  wave {number}: {visible(names)}", soft_wrap=True)
+    for candidate in plan.refused:
+        out.print(
+            f"  left out: {candidate.target}: {visible(candidate.refusal or '')}", style="yellow"
+        )
+    if not applied:
+        out.print("\nNothing was done. Do it with --apply.", style="bold")
     else:
-        from trimtab.cli.render.survey import print_survey
+        out.print()
 
-        print_survey(survey, place)
-    if error is not None:
-        error.reported = as_json
-        raise error
+
+def print_survey(survey: Survey, store: str) -> None:
+    """Print every target, the slowest first, and how far apart they are."""
+    out, run = console(), survey.run
+    head = f"{run.site}: survey {_WAYS[survey.plan.way]} ({run.kind}), {run.status.value}"
+    out.print(visible(f"{head}, {moment(run.at)}"), style="bold")
+    _print_table(out, survey)
+    out.print()
+    for spread in survey.spreads:
+        cov = (
+            "" if spread.cov is None else f", coefficient of variation {format_percent(spread.cov)}"
+        )
+        out.print(
+            f"{_title(spread.metric)}: median {format_bytes_per_s(spread.median_bytes_per_s)},"
+            f" {format_bytes_per_s(spread.least_bytes_per_s)} to"
+            f" {format_bytes_per_s(spread.most_bytes_per_s)} over"
+            f" {plural(spread.targets, 'OST')}{cov}"
+        )
+    slow = [standing for standing in survey.standings if standing.slow]
+    names = ", ".join(visible(candidate.result.target) for candidate in slow)
+    under = format_percent(SLOW)
+    if slow:
+        out.print(f"under {under} of the median: {names}", style="yellow")
+    elif survey.spreads:
+        out.print(f"none is under {under} of the median")
+    for note in survey.notes:
+        out.print(visible(note), style="yellow", soft_wrap=True)
+    out.print()
+    out.print(f"run       {run.id}   (trimtab show {run.id[:13]})", style="dim")
+    out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
+
+
+def _print_table(out: Console, survey: Survey) -> None:
+    metrics = [spread.metric for spread in survey.spreads] or list(METRICS[:1])
+    rates = [name for metric in metrics for name in (f"{_title(metric).upper()}>!", "OF MEDIAN>!")]
+    names = ("TARGET!", "SERVER", *rates, "RESULT")
+    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
+    for standing in survey.standings:
+        made.add_row(*_row(standing, metrics), style="yellow" if standing.slow else None)
+    out.print(made)
+
+
+def _row(standing: Standing, metrics: list[str]) -> list[str]:
+    cells = [visible(standing.result.target), visible(standing.result.server or "?")]
+    for metric in metrics:
+        rate, ratio = standing.rates.get(metric), standing.ratios.get(metric)
+        cells.append("?" if rate is None else format_bytes_per_s(rate))
+        cells.append("?" if ratio is None else format_percent(ratio))
+    reason = standing.result.reason
+    said = standing.result.outcome.value + ("" if reason is None else f": {reason}")
+    return [*cells, visible(said)]
+
+
+def _title(metric: str) -> str:
+    return metric.removesuffix("_bandwidth")
+
+
+def _value(name: str, value: object) -> str:
+    if value is None:
+        return "none"
+    if name.endswith("_bytes_per_s") and isinstance(value, (int, float)):
+        return format_bytes_per_s(value)
+    if name.endswith("_bytes") and isinstance(value, (int, float)):
+        return format_bytes(value)
+    return f"{value:g} s" if name.endswith("_s") and isinstance(value, float) else str(value)

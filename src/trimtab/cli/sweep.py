@@ -9,11 +9,31 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, percent_text, print_more, table, value_text
+from trimtab.loop.excluded_runs import doubts_text
+from trimtab.model.run import METRIC_UNITS
+from trimtab.report.text import levels_text, metric_text
+from trimtab.units import format_percent, format_value
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
     from trimtab.loop.sweep import SweepState
     from trimtab.model.site import Site
-    from trimtab.model.sweep import Level
+    from trimtab.model.sweep import (
+        BestSetting,
+        FactorEffect,
+        HeatMap,
+        Level,
+        Scaling,
+        SweepAnalysis,
+    )
+    from trimtab.model.verdict import Interval
+    from trimtab.report.documents.judged import SweepDocument
     from trimtab.site.sweep_file import Sweep
 
 
@@ -25,13 +45,13 @@ if TYPE_CHECKING:
     "--now",
     metavar="NAME=LEVEL",
     multiple=True,
-    help="A level of [manual] that is set now. May be given several times.",
+    help="Level of [manual] that is set now. Repeatable.",
 )
 @click.option(
     "--workload",
     metavar="FACTOR",
     multiple=True,
-    help="A factor that is no choice: the best of the rest is looked for at each of its levels.",
+    help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @click.option(
@@ -43,14 +63,13 @@ if TYPE_CHECKING:
 def command(
     spec: str,
     *,
-    as_json: bool,
     store_url: str | None,
     now: tuple[str, ...],
     workload: tuple[str, ...],
     no_run: bool,
     report_path: Path | None,
 ) -> None:
-    """Measure every combination of settings in SPEC.toml, and say which is best.
+    """Measure every combination of settings in SPEC.toml and find the best.
 
     Points are measured in shuffled rounds and kept one by one: interrupt it when you like, and
     start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now
@@ -67,32 +86,47 @@ def command(
     levels, url = levels_now(sweep, now), with_store(site, store_url)
     for factor in workload:
         if factor not in {*sweep.factors, *sweep.manual}:
-            raise UsageError(f"{factor!r} is no factor of {sweep.name}")
+            raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
     if no_run:
         state, place = _kept(sweep, site, url)
     else:
-        state, place = _measured(sweep, site, url, levels, silent=as_json)
+        state, place = _measured(sweep, site, url, levels)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     if report_path is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report
 
         write_report(report_path, render_sweep(sweep.name, site.name, analysis))
-    if as_json:
-        from trimtab.report.documents.sweep import Progress, sweep_document
+    show(
+        lambda: _document(state, analysis, place, site.name, sweep.name),
+        lambda: print_sweep(state, analysis, place),
+        error=state.error,
+    )
 
-        points = [(point.levels, point.round, point.run) for point in state.points]
-        doubts = [(one.reason, one.runs) for one in state.doubts]
-        progress_of = Progress(points, state.waiting, state.failures, doubts)
-        document = sweep_document(place, site.name, sweep.name, progress_of, analysis)
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.sweep import print_sweep
 
-        print_sweep(state, analysis, place)
-    if (error := state.error) is not None:
-        error.reported = as_json
-        raise error
+def _document(
+    state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
+) -> SweepDocument:
+    from trimtab.report.documents.judged import SweepDocument, SweepDoubt, SweepPoint
+
+    return SweepDocument(
+        store=place,
+        site=site,
+        name=name,
+        points=tuple(
+            SweepPoint(
+                point.levels,
+                point.round,
+                None if point.run is None else point.run.id,
+                None if point.run is None else point.run.status,
+            )
+            for point in state.points
+        ),
+        waiting=tuple(state.waiting),
+        failures=tuple(state.failures),
+        doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in state.doubts),
+        analysis=analysis,
+    )
 
 
 def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
@@ -109,7 +143,7 @@ def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
 
 
 def _measured(
-    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level], *, silent: bool
+    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level]
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
@@ -121,9 +155,144 @@ def _measured(
     from trimtab.loop.sweep import SweepWork
 
     probe = probe_of(site, sweep.probe)
-    with open_store(url, create=True) as store, progress_bar(silent=silent) as progress:
+    with open_store(url, create=True) as store, progress_bar() as progress:
         reach = reach_of(site)
         refuse_wrong_mount(site, kept_identity(store, site), reach)
         runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
         work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
         return work.run(levels, progress), str(store.location)
+
+
+_SHADES = ("grey30", "dark_green", "green4", "green3", "bright_green")
+_SETTINGS_SHOWN = 8
+
+
+def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
+    """Print a sweep on standard output."""
+    out, sweep = console(), state.sweep
+    out.print(
+        f"{visible(sweep.name)}: {state.measured} of {len(state.points)} runs measured, "
+        f"{len(sweep.points)} points, {sweep.rounds} rounds",
+        style="bold",
+    )
+    if sweep.fixed:
+        out.print(f"  always {visible(levels_text(sweep.fixed))}", style="dim")
+    if state.doubts:
+        count = sum(doubt.runs for doubt in state.doubts)
+        out.print(
+            f"  {count} of them hold{'s' * (count == 1)} no figure that is believed: "
+            f"{visible(doubts_text(state.doubts))}",
+            style="yellow",
+        )
+    if state.left_out:
+        out.print(f"  {state.left_out} kept runs are left out: their probe was another one")
+    for failure in state.failures:
+        out.print(f"  failed: {visible(failure)}", style="red")
+    for best in analysis.best:
+        _print_best(out, best)
+    for metric, effects in (analysis.effects or {}).items():
+        _print_effects(out, metric, effects)
+    for one in analysis.maps:
+        _print_map(out, one)
+    for curve in analysis.scaling:
+        _print_scaling(out, curve)
+    for note in analysis.notes:
+        out.print(f"note: {visible(note)}", style="dim")
+    _print_waiting(out, state.waiting)
+    out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
+
+
+def _print_best(out: Console, best: BestSetting) -> None:
+    workload = f", {levels_text(best.workload)}" if best.workload else ""
+    out.print()
+    out.print(f"{metric_text(best.metric)}{visible(workload)}", style="bold")
+    out.print(f"  {visible(best.reason)}")
+    numbers = ("n>!", "value>!", "of the best>!", "95 % interval>!")
+    made = table("setting", *numbers, "may be the best")
+    for setting in best.settings[:_SETTINGS_SHOWN]:
+        interval = setting.of_best_interval
+        made.add_row(
+            visible(levels_text(setting.levels)),
+            str(setting.n),
+            value_text(setting.middle, best.unit),
+            percent_text(setting.of_best),
+            "-" if interval is None else _interval(interval, apart=setting.may_be_best is False),
+            visible(setting.reason or {True: "yes", False: "no", None: "-"}[setting.may_be_best]),
+        )
+    out.print(made)
+    print_more(out, best.settings, _SETTINGS_SHOWN)
+    out.print(f"  {visible(best.method)}", style="dim")
+
+
+def _interval(interval: Interval, *, apart: bool) -> str:
+    low, high = format_percent(interval.low), format_percent(interval.high)
+    return f"{low} .. under {high}" if apart else f"{low} .. {high}"
+
+
+def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -> None:
+    if not effects:
+        return
+    out.print()
+    out.print(f"what matters for {metric_text(metric)}", style="bold")
+    for effect in effects:
+        ratio = "" if effect.ratio is None else f", best over worst level {effect.ratio:.2f}"
+        word = {True: "matters", False: "not significant", None: "cannot tell"}
+        out.print(
+            f"  {visible(' x '.join(effect.factors))}: "
+            f"{format_percent(effect.share)} of the scatter"
+            f"{ratio}: {word[effect.matters]}"
+        )
+
+
+def _print_map(out: Console, heat_map: HeatMap) -> None:
+    from rich.text import Text
+
+    known = [cell for row in heat_map.cells for cell in row if cell is not None]
+    out.print()
+    fixed = f", {levels_text(heat_map.fixed)}" if heat_map.fixed else ""
+    out.print(visible(f"{metric_text(heat_map.metric)}{fixed}"), style="bold")
+    levels = [f"{visible(str(level))}>!" for level in heat_map.columns]
+    made = table(visible(f"{heat_map.row_factor} / {heat_map.column_factor}"), *levels)
+    for level, cells in zip(heat_map.rows, heat_map.cells, strict=True):
+        shown = [
+            Text("-")
+            if cell is None
+            else Text(_cell(cell, heat_map.unit), style=_shade(cell, known))
+            for cell in cells
+        ]
+        made.add_row(visible(str(level)), *shown)
+    out.print(made)
+
+
+def _cell(value: float, unit: str) -> str:
+    return f" {format_value(value, unit)} "
+
+
+def _shade(value: float, known: Sequence[float]) -> str:
+    """Return the style of a cell: dark is the least, bright the most."""
+    low, high = min(known), max(known)
+    place = 0.0 if high == low else (value - low) / (high - low)
+    shade = min(len(_SHADES) - 1, int(place * len(_SHADES)))
+    return f"{'black' if shade >= 3 else 'white'} on {_SHADES[shade]}"
+
+
+def _print_scaling(out: Console, curve: Scaling) -> None:
+    fixed = f" ({levels_text(curve.fixed)})" if curve.fixed else ""
+    out.print()
+    out.print(visible(f"{metric_text(curve.metric)} against {curve.factor}{fixed}"), style="bold")
+    points = ", ".join(
+        f"{point.amount:g}: {format_value(point.middle, METRIC_UNITS[curve.metric])}"
+        for point in curve.points
+    )
+    out.print(f"  {points}")
+    out.print(f"  {visible(curve.reason)}")
+
+
+def _print_waiting(out: Console, waiting: Sequence[Mapping[str, Level]]) -> None:
+    if not waiting:
+        return
+    out.print()
+    out.print("to be set by hand before the rest can be measured", style="bold")
+    for levels_waiting in waiting[:_SETTINGS_SHOWN]:
+        now = " ".join(f"--now {key}={value}" for key, value in levels_waiting.items())
+        out.print(f"  {visible(levels_text(levels_waiting))}: then add {visible(now)}")

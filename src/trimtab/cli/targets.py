@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 
 
 @click.command("targets")
@@ -16,20 +17,22 @@ from trimtab.cli import options
     "--at",
     "at",
     metavar="TIME",
-    help="As the last snapshot kept by then has it. Default: now, nothing is kept.",
+    help="Show the last snapshot kept at this time. Default: look now, keep nothing.",
 )
-def command(
-    where: str, names: tuple[str, ...], as_json: bool, store_url: str | None, at: str | None
-) -> None:
+def command(where: str, names: tuple[str, ...], store_url: str | None, at: str | None) -> None:
     """List the targets of a site, those in trouble first, or all that is known of some.
 
     Asks the client's tools and every server once, each within its deadline; what does not answer
     is named. Changes nothing.
     """
+    from dataclasses import replace
+
+    from trimtab.cli.render.targets import print_target, print_targets
     from trimtab.errors import UsageError
     from trimtab.loop.sites import open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import look, recall, refuse_silence
+    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     site = open_site(where).site
@@ -38,22 +41,23 @@ def command(
     else:
         with open_store(with_store(site, store_url)) as store:
             state = recall(site, store, parse_moment(at, site.timezone))
-    known = {one.name: one for one in state.targets}
+    known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
             raise UsageError(
-                f"there is no target {name!r}", hint=f"known: {', '.join(list(known)[:12])}"
+                f"there is no target {name!r}",
+                code="target-unknown",
+                hint=f"known: {', '.join(list(known)[:12])}",
             )
-    if as_json:
-        from trimtab.report.documents.site import targets_document
-
-        click.echo(targets_document(state, names).to_json())
-        refuse_silence(state, reported=True)
-        return
-    from trimtab.cli.render.targets import print_target, print_targets
-
-    for name in names:
-        print_target(state, known[name])
-    if not names:
-        print_targets(state)
-    refuse_silence(state)
+    chosen = [known[name] for name in names]
+    show(
+        lambda: documents.measured.TargetsDocument(
+            replace(state, targets=tuple(target for target in state.targets if target in chosen))
+            if chosen
+            else state
+        ),
+        lambda: (
+            [print_target(state, target) for target in chosen] if chosen else print_targets(state)
+        ),
+    )
+    refuse_silence(state, reported=options.wants_json())

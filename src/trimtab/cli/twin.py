@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, table
+from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trimtab.twin.amplification import Amplification
+    from trimtab.twin.kept import TwinRun
+    from trimtab.twin.scenario import facts
+    from trimtab.twin.scenario.drives import Preset
+    from trimtab.twin.scenario.model import Scenario
 
 
 @click.group("twin")
@@ -39,7 +52,9 @@ class _Hot(click.ParamType):
 
 
 @command.command("wa")
-@click.option("--drive", metavar="NAME", help="A drive whose spare is assumed: pm1733, pm1735 ...")
+@click.option(
+    "--drive", metavar="NAME", help="Drive whose assumed spare is used: pm1733, pm1735 ..."
+)
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
 @click.option(
     "--pages-per-block", type=click.IntRange(1, 2**28), default=256, show_default=True, metavar="N",
@@ -47,7 +62,7 @@ class _Hot(click.ParamType):
 )  # fmt: skip
 @click.option(
     "--superblocks", type=click.IntRange(2, 2**28), default=2048, show_default=True, metavar="N",
-    help="What is erased at once, so many times.",
+    help="Number of superblocks; each is erased at once.",
 )  # fmt: skip
 @click.option(
     "--policy", type=click.Choice(["greedy", "fifo", "cost-benefit"]), default="greedy",
@@ -57,90 +72,87 @@ class _Hot(click.ParamType):
     "--live", type=options.FRACTION, default=1.0, help="Part that holds data; the rest is trimmed."
 )
 @click.option("--hot", type=_Hot(), help="Hot part of the data, and its share of the writes.")
-@click.option("--separate", is_flag=True, help="Copies fill superblocks of their own.")
+@click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
-def wa(as_json: bool, drive: str | None, spare: float | None, **said: Any) -> None:
-    """Say how many units a drive writes for each that it is given: its write amplification.
+def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
+    """Simulate a drive's write amplification: units written for each unit it is given.
 
     Simulated until it no longer changes, beside what the formula says where there is one. The
     spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
+    from trimtab.report import documents
     from trimtab.twin.amplification import Terms, simulate
     from trimtab.twin.scenario.drives import preset
 
     if (drive is None) == (spare is None):
         raise UsageError(
-            "one of --drive and --spare is needed", hint="trimtab twin wa --spare 0.12"
+            "one of --drive and --spare is needed",
+            code="drive-missing",
+            hint="trimtab twin wa --spare 0.12",
         )
     assumed = None if drive is None else preset(drive)
     terms = Terms(
         spare=spare if assumed is None else assumed.spare,  # pyright: ignore[reportArgumentType]
-        units=said["pages_per_block"],
-        superblocks=said["superblocks"],
-        policy=said["policy"],
-        live=said["live"],
-        hot=said["hot"],
-        separate=said["separate"],
-        seed=said["seed"],
+        units=options_given["pages_per_block"],
+        superblocks=options_given["superblocks"],
+        policy=options_given["policy"],
+        live=options_given["live"],
+        hot=options_given["hot"],
+        separate=options_given["separate"],
+        seed=options_given["seed"],
     )
-    with progress_bar(silent=as_json) as progress:
-        found = simulate(terms, progress)
-    if as_json:
-        from trimtab.report.documents.twin import amplification_document
-
-        name = None if assumed is None else assumed.name
-        click.echo(amplification_document(found, name).to_json())
-    else:
-        from trimtab.cli.render.twin import print_amplification
-
-        print_amplification(found, assumed)
+    with progress_bar() as progress:
+        result = simulate(terms, progress)
+    name = None if assumed is None else assumed.name
+    show(
+        lambda: documents.simulated.AmplificationDocument(result, name),
+        lambda: print_amplification(result, assumed),
+    )
 
 
 @command.command("list")
 @options.as_json
-def list_(as_json: bool) -> None:
-    """Say which scenarios come with Trimtab."""
+def list_() -> None:
+    """List the built-in scenarios."""
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]
-    if as_json:
-        from trimtab.report.documents.twin import scenarios_document
-
-        click.echo(scenarios_document(scenarios).to_json())
-    else:
-        from trimtab.cli.render.twin import print_scenarios
-
-        print_scenarios(scenarios)
+    show(
+        lambda: documents.simulated.ScenariosDocument(
+            tuple(map(documents.simulated.ScenarioSummary, scenarios))
+        ),
+        lambda: print_scenarios(scenarios),
+    )
 
 
 @command.command("show")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.as_json
-def show(scenario: str, as_toml: bool, as_json: bool) -> None:
-    """Say what a scenario is built of, what happens to it, and what of it is assumed.
+def show_(scenario: str, as_toml: bool) -> None:
+    """Describe a scenario: hardware, events, and assumptions.
 
     SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
     """
     from trimtab.errors import UsageError
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario, scenario_text
 
-    if as_toml and as_json:
-        raise UsageError("--toml and --json are two forms of one thing", hint="leave one out")
-    found = load_scenario(scenario)
+    if as_toml and options.wants_json():
+        raise UsageError(
+            "--toml and --json are two forms of one thing",
+            code="options-exclusive",
+            hint="leave one out",
+        )
+    result = load_scenario(scenario)
     if as_toml:
         click.echo(scenario_text(scenario), nl=False)
-    elif as_json:
-        from trimtab.report.documents.twin import scenario_document
-
-        click.echo(scenario_document(found).to_json())
-    else:
-        from trimtab.cli.render.twin import print_scenario
-
-        print_scenario(found)
+        return
+    show(lambda: documents.simulated.ScenarioDocument(result), lambda: print_scenario(result))
 
 
 @command.command("run")
@@ -154,7 +166,7 @@ def show(scenario: str, as_toml: bool, as_json: bool) -> None:
 @click.option(
     "--directory",
     metavar="DIR",
-    help="Gets the store, the truth, the site file and the diary. Default: ./NAME.",
+    help="Directory for the store, the truth, the site file and the diary. Default: ./NAME.",
 )
 @click.option(
     "--snapshots",
@@ -164,18 +176,17 @@ def show(scenario: str, as_toml: bool, as_json: bool) -> None:
     show_default=True,
     help="Time between snapshots of all targets.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another than the scenario's.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed. Default: the scenario's.")
 @options.store
 @options.as_json
 def run(
     scenario: str,
-    as_json: bool,
     store_url: str | None,
     directory: str | None,
     seed: int | None,
-    **said: Any,
+    **options_given: Any,
 ) -> None:
-    """Let a scenario pass and keep what its site would have seen, with the truth beside it.
+    """Run a scenario and keep what its site would observe, with the true state beside it.
 
     Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (what
     was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
@@ -188,19 +199,140 @@ def run(
 
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.twin_run import Wanted, run_twin
+    from trimtab.report import documents
     from trimtab.twin.scenario.load import load_scenario
 
-    found = load_scenario(scenario)
+    result = load_scenario(scenario)
     if seed is not None:
-        found = replace(found, seed=seed)
-    wanted = Wanted(found, Path(directory or found.name), store_url, **said)
-    with progress_bar(silent=as_json) as progress:
+        result = replace(result, seed=seed)
+    wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
+    with progress_bar() as progress:
         kept = run_twin(wanted, progress=progress)
-    if as_json:
-        from trimtab.report.documents.twin import run_document
+    show(lambda: documents.simulated.TwinRunDocument(kept), lambda: print_run(kept))
 
-        click.echo(run_document(kept).to_json())
+
+def print_amplification(amplification: Amplification, preset: Preset | None) -> None:
+    """Print the write amplification of a drive, the formula beside it."""
+    out, terms = console(), amplification.terms
+    what = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
+    what += f"{terms.units:,} units, {terms.policy}"
+    if terms.separate:
+        what += ", copies kept apart"
+    out.print(f"write amplification of a simulated drive: {what}")
+    if preset is not None:
+        out.print(f"  {preset.name}: {preset.reason}", style="dim")
+    out.print(f"  writes to {_workload(amplification)}")
+    out.print(
+        f"  simulated  {amplification.simulated:.3f} (standard error {amplification.error:.3f})"
+    )
+    if amplification.formula is not None and amplification.relative_error is not None:
+        off = format_percent(amplification.relative_error, 2)
+        out.print(f"  formula    {amplification.formula:.3f}, the simulation is {off} off it")
+    elif amplification.bound is not None:
+        out.print(
+            f"  bound      {amplification.bound:.3f}, with hot and cold data kept wholly apart"
+        )
     else:
-        from trimtab.cli.render.twin import print_run
+        out.print("  formula    none for this policy")
+    out.print(
+        f"  {amplification.warm} drive writes until it was settled, "
+        f"{amplification.measured} measured",
+        style="dim",
+    )
+    if not amplification.settled:
+        out.print("  not settled: it still changes from one drive write to the next")
 
-        print_run(kept)
+
+def _workload(amplification: Amplification) -> str:
+    terms = amplification.terms
+    data = "all units" if terms.live == 1 else f"{format_percent(terms.live)} of the units"
+    if terms.hot is None:
+        return f"{data} at random" + ("" if terms.live == 1 else ", the rest trimmed")
+    part, share = terms.hot
+    return (
+        f"{data}: {format_percent(share, 0)} of the writes to {format_percent(part, 0)} of them, "
+        "the hot ones"
+    )
+
+
+def print_scenarios(scenarios: Iterable[Scenario]) -> None:
+    """Print the scenarios that come with Trimtab, one a row."""
+    from trimtab.twin.scenario.geometry import capacity_bytes
+
+    made = table("name", "OSTs>", "capacity>", "length", "what", header_style="bold")
+    for scenario in scenarios:
+        made.add_row(
+            visible(scenario.name),
+            str(scenario.osts.count),
+            format_bytes(capacity_bytes(scenario)),
+            format_duration(scenario.length_s),
+            visible(scenario.title),
+        )
+    console().print(made)
+
+
+def print_scenario(scenario: Scenario) -> None:
+    """Print what a scenario is built of, what happens to it, and what of it is assumed."""
+    from trimtab.twin.scenario import facts
+
+    out = console()
+    out.print(visible(scenario.title), style="bold", soft_wrap=True)
+    span = f"{facts.local(scenario.start, scenario)} to {facts.local(scenario.end, scenario)}"
+    out.print(f"  {visible(scenario.name)}, {span} {scenario.timezone}, seed {scenario.seed}")
+    for title, rows in (
+        ("built of", facts.built_of(scenario)),
+        ("at the start", facts.used_by(scenario)),
+        ("probes", [(probe.name, facts.told_probe(probe, scenario)) for probe in scenario.probes]),
+    ):
+        _print_rows(title, rows)
+    moments = facts.timeline(scenario)
+    if moments:
+        _print_rows("what happens", [(_when(scenario, moment), moment.what) for moment in moments])
+    _print_rows("assumed, as no source says it", scenario.assumptions.items())
+    out.print()
+    out.print("a simulation is worth what these are worth", style="dim")
+
+
+def _when(scenario: Scenario, moment: facts.Moment) -> str:
+    from trimtab.twin.scenario import facts
+
+    until = "" if moment.until is None else f" to {facts.local(moment.until, scenario)}"
+    return f"{facts.local(moment.at, scenario)}{until}"
+
+
+def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    told = list(rows)
+    if not told:
+        return
+    out = console()
+    out.print()
+    out.print(title, style="bold")
+    made = table("!", "", show_header=False, padding=(0, 2, 0, 0))
+    for name, value in told:
+        made.add_row(f"  {visible(name)}", visible(value))
+    out.print(made)
+
+
+def print_run(twin_run: TwinRun) -> None:
+    """Print what was kept of a simulated stretch, and how to go on."""
+    from trimtab.twin.scenario import facts
+
+    out = console()
+    scenario = twin_run.scenario
+    title = f"simulated: {visible(scenario.title)}"
+    out.print(title, style="bold", soft_wrap=True)
+    span = f"{facts.local(twin_run.start, scenario)} to {facts.local(twin_run.end, scenario)}"
+    out.print(f"  {span} {scenario.timezone}, seed {scenario.seed}")
+    runs = ", ".join(f"{count:,} {status.value}" for status, count in twin_run.statuses.items())
+    rows = [
+        ("runs", runs or "none"),
+        ("surveys", f"{twin_run.surveys:,}"),
+        ("snapshots", f"{twin_run.snapshots:,}"),
+        ("events", f"{twin_run.events:,}"),
+        ("store", twin_run.store),
+        *(("truth", str(path)) for path in twin_run.truth),
+        ("site file", str(twin_run.site_file)),
+    ]
+    _print_rows("kept", rows)
+    out.print()
+    out.print(f"go on with: trimtab status {visible(str(twin_run.site_file))}", soft_wrap=True)

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console, moment
+from trimtab.units import format_value
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trimtab.model.run import Run
     from trimtab.record.slots import Slot
 
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
-@click.option("--once", is_flag=True, help="Do what is not yet done, then end.")
-def command(where: str, as_json: bool, store_url: str | None, once: bool) -> None:
+@click.option("--once", is_flag=True, help="Run what is due once, then exit.")
+def command(where: str, store_url: str | None, once: bool) -> None:
     """Run a site's probes and take its snapshots on schedule, and judge each run.
 
     Runs in the foreground and logs to standard error, as JSON where that is no terminal. It may be
@@ -43,14 +49,16 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.watch import Watch, items
+    from trimtab.report import documents
 
-    if as_json and not once:
-        raise click.UsageError("--json goes with --once: a watch has no end to print")
+    if options.wants_json() and not once:
+        raise click.UsageError("--json goes with --once: a continuous watch prints no document")
     loaded = site_file(where, only_sites=True) or open_site(where)
     site = loaded.site
     if not once and not items(site):
         raise UsageError(
             f"nothing is scheduled for {site.name}: there is nothing to wait for",
+            code="schedule-missing",
             hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
         )
     reach = reach_of(site)
@@ -74,18 +82,14 @@ def command(where: str, as_json: bool, store_url: str | None, once: bool) -> Non
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
-    if as_json:
-        from trimtab.report.documents.site import watch_document
-
-        click.echo(watch_document(site.name, place, slots).to_json())
-    elif once:
-        from trimtab.cli.render.watch import print_slots
-
-        print_slots(site.name, place, slots, runs)
-    if failed := _failed(slots, runs):
-        error = ToolError(f"{site.name}: not as it should be: {failed}")
-        error.reported = as_json
-        raise error
+    failed = _failed(slots, runs)
+    show(
+        lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
+        lambda: print_slots(site.name, place, slots, runs) if once else None,
+        error=ToolError(f"{site.name}: not as it should be: {failed}", code="slots-failed")
+        if failed
+        else None,
+    )
 
 
 def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
@@ -96,3 +100,27 @@ def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:
     failed = [slot for slot in slots if slot.run and runs[slot.run].status is not RunStatus.OK]
     failed += [slot for slot in slots if slot.run is None and slot.state is not SlotState.DONE]
     return ", ".join(dict.fromkeys(f"{slot.item} ({slot.state.value})" for slot in failed))
+
+
+def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str, Run]) -> None:
+    """Print each slot with its run and verdicts."""
+    out = console()
+    out.print(visible(site), style="bold")
+    for slot in slots:
+        out.print(f"  {visible(slot.item)}, due {moment(slot.due_at)}: {slot.state.value}")
+        if slot.detail:
+            out.print(f"    {visible(slot.detail)}", style="dim", soft_wrap=True)
+        run = None if slot.run is None else runs.get(slot.run)
+        if run is not None:
+            problem = "" if run.problem is None else f": {run.problem}"
+            out.print(f"    run {run.id}: {run.status.value}{visible(problem)}", soft_wrap=True)
+        for verdict in slot.verdicts:
+            mean = "-" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
+            out.print(
+                f"    {verdict.metric} ({verdict.scope.value}) {mean}: "
+                f"{verdict.status.value.replace('_', ' ')} ({visible(verdict.reason)})",
+                soft_wrap=True,
+            )
+    if not slots:
+        out.print("  nothing was due")
+    out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)

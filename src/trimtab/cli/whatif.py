@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
+from trimtab.cli.render.text import console
+from trimtab.units import format_duration, format_value, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model.verdict import Interval
+    from trimtab.twin.scenario.model import Scenario
+    from trimtab.whatif.sweep import Row, Swept, Told
 
 
 @click.command("whatif")
@@ -33,16 +42,16 @@ from trimtab.cli import options
 )  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=200, show_default=True, metavar="N",
-    help="Combinations that are not refused as too many.",
+    help="Largest number of combinations.",
 )  # fmt: skip
 @click.option(
     "--results", metavar="FILE",
-    help="Where figures of runs are kept and found again; default in the user's cache.",
+    help="File that caches figures of runs; default in the user's cache.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.as_json
-def command(where: str, as_json: bool, results: str | None, again: bool, **asked: Any) -> None:
-    """Say what a policy would do: each combination of settings, simulated with several seeds.
+def command(where: str, results: str | None, again: bool, **options_given: Any) -> None:
+    """Simulate each combination of settings with several seeds.
 
     SCENARIO is one of `trimtab twin list` or a file; SITE is one whose driver is the twin. NAME is
     a word (trim, fullness, thresholds, reset, discard, purge, gating, drive, spare, placement,
@@ -51,27 +60,96 @@ def command(where: str, as_json: bool, results: str | None, again: bool, **asked
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, default_results, what_if
+    from trimtab.report import documents
 
     if again and results is not None:
-        raise UsageError("--again keeps nothing: leave --results out")
+        raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
     file = None if again else Path(results) if results is not None else default_results()
     terms = WhatIf(
         where=where,
-        vary=asked["vary"],
-        seeds=asked["seeds"],
-        until_s=asked["until"],
-        classes=asked["classes"],
-        workers=asked["workers"],
-        most=asked["most"],
+        vary=options_given["vary"],
+        seeds=options_given["seeds"],
+        until_s=options_given["until"],
+        classes=options_given["classes"],
+        workers=options_given["workers"],
+        most=options_given["most"],
         results=file,
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         scenario, swept = what_if(terms, progress)
-    if as_json:
-        from trimtab.report.documents.whatif import whatif_document
+    show(
+        lambda: documents.simulated.WhatIfDocument(scenario, swept),
+        lambda: print_swept(scenario, swept),
+    )
 
-        click.echo(whatif_document(scenario, swept).to_json())
-    else:
-        from trimtab.cli.render.whatif import print_swept
 
-        print_swept(scenario, swept)
+def print_swept(scenario: Scenario, swept: Swept) -> None:
+    """Print each combination: mean with interval over seeds, difference from the first."""
+    out = console()
+    taken = f", {plural(swept.taken_up, 'run')} taken up" if swept.taken_up else ""
+    out.print(
+        visible(
+            f"simulated: {scenario.name}, {format_duration(swept.until_s)}, "
+            f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each{taken}"
+        ),
+        style="bold",
+    )
+    for number, row in enumerate(swept.rows):
+        out.print()
+        out.print(visible(row.combination.title), style="bold")
+        for line in _lines(row, first=number == 0):
+            out.print(f"  {line}", soft_wrap=True)
+    out.print("\nassumed", style="bold")
+    for sentence in swept.assumptions:
+        out.print(f"  {sentence}", style="dim", soft_wrap=True)
+    for key, why in sorted(scenario.assumptions.items()):
+        out.print(visible(f"  {key}: {why}"), style="dim", soft_wrap=True)
+
+
+def _lines(row: Row, *, first: bool) -> list[str]:
+    from trimtab.whatif.figures import KINDS
+
+    lines = []
+    for kind in KINDS:
+        figure = row.figure(kind.name)
+        if figure.mean is None:
+            continue
+        text = f"{kind.title:<38} {_with(figure.mean, figure.interval, kind.unit)}"
+        if not first and figure.difference is not None and not _is_nothing(figure):
+            text += f"; against the first {_change(figure, kind.unit)}"
+        lines.append(text)
+    missing = [kind.title for kind in KINDS if row.figure(kind.name).mean is None]
+    if missing:
+        lines.append(f"nothing tells: {', '.join(missing)}")
+    return lines
+
+
+def _with(value: float, interval: Interval | None, unit: str) -> str:
+    text = _shown(value, unit)
+    if interval is None or interval.high == interval.low:
+        return text
+    return f"{text} ({_shown(interval.low, unit)} to {_shown(interval.high, unit)})"
+
+
+def _is_nothing(figure: Told) -> bool:
+    """Return whether a difference is one of rounding."""
+    assert figure.mean is not None
+    return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.mean)
+
+
+def _change(figure: Told, unit: str) -> str:
+    assert figure.difference is not None
+    assert figure.mean is not None
+    size, before = abs(figure.difference), figure.mean - figure.difference
+    text = "+" if figure.difference > 0 else "-"
+    text += f"{100 * size:.1f} points" if unit == "1" else _shown(size, unit)
+    if unit != "1" and before > 0:
+        text += f" ({figure.difference / before:+.1%})"
+    interval = figure.difference_interval
+    if interval is not None and interval.low <= 0 <= interval.high:
+        text += ", within chance"
+    return text
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value:.3f}" if unit == "B/B" else format_value(value, unit)

@@ -1,4 +1,4 @@
-"""How much of the file system was slow, as far as surveys of single targets tell."""
+"""How much of the file system was slow, from surveys of single targets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import marked
+from trimtab.message import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,9 +19,9 @@ _SLOW_SIGMAS: Final = 4.0
 """And so many robust standard deviations of what it measures in good hours: of 298 targets one
 in a hundred surveys passes by chance."""
 _SCATTER: Final = 0.05
-"""Standard deviation of a target's rate where there are too few surveys of good hours to tell."""
+"""Standard deviation of a target's rate where surveys of good hours are too few."""
 _WELL_QUANTILE: Final = 0.75
-"""Targets are held against the upper quartile: half of them may be slow."""
+"""Targets are compared with the upper quartile: half of them may be slow."""
 _SURVEYS_LEAST: Final = 3
 LEVEL_RATIO: Final = 0.95
 """Slow alike: all targets together lost a twentieth."""
@@ -28,7 +29,7 @@ LEVEL_RATIO: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """How much of the file system was slow, as far as surveys of single targets tell.
+    """How much of the file system was slow, from surveys of single targets.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Breadth:
     level: float | None
     surveyed: bool
     alike: bool | None
-    reason: str
+    reason: Message
     fast_level: float | None = None
 
 
@@ -63,13 +64,13 @@ def breadth(context: Context) -> Breadth:
     """Return which targets were slow themselves in the bad hours, and whether all were alike.
 
     From ``context.surveys``: each target's rate in the bad hours over its own in the good ones,
-    held against the upper quartile of all. Without surveys of good hours, its rate over that of
+    compared with the upper quartile of all. Without surveys of good hours, its rate over that of
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
-    found = _BREADTHS.get(context)  # every cause asks
-    if found is None:
-        found = _BREADTHS[context] = _breadth(context)
-    return found
+    known = _BREADTHS.get(context)  # every cause needs it
+    if known is None:
+        known = _BREADTHS[context] = _breadth(context)
+    return known
 
 
 def _breadth(context: Context) -> Breadth:
@@ -79,7 +80,7 @@ def _breadth(context: Context) -> Breadth:
     bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
     named = context.incident.targets
     if bad.is_empty():
-        why = "no survey of single targets was made in the bad hours"
+        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
         return Breadth(named, (), None, False, None, why)
     slow, fast = _slow_and_fast(bad, good)
     slow = tuple(sorted({*slow, *named}))
@@ -87,11 +88,13 @@ def _breadth(context: Context) -> Breadth:
     level = _level(bad, good)
     alike = None if level is None else not slow and level < LEVEL_RATIO
     if not slow:
-        why = "no target was slow by itself in the surveys of the bad hours"
+        why = Message("no-target-slow", "surveys of the bad hours show no slow target")
     elif not fast:
-        why = "every target was slow in the surveys of the bad hours"
+        why = Message("all-targets-slow", "surveys of the bad hours show every target slow")
     else:
-        why = f"{len(slow)} of {len(slow) + len(fast)} targets were slow by themselves"
+        why = Message(
+            "some-targets-slow", f"{len(slow)} of {len(slow) + len(fast)} targets were slow"
+        )
     return Breadth(slow, fast, level, True, alike, why, _level(bad, good, _WELL_QUANTILE))
 
 
@@ -116,11 +119,11 @@ def _slow_and_fast(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     import polars as pl
 
-    one = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(one).agg(usual=pl.col("value").median())
-    now = bad.group_by(one).agg(pl.col("value").median(), n=pl.len())
+    key = ["metric", "target"]
+    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.col("value").median())
+    now = bad.group_by(key).agg(pl.col("value").median(), n=pl.len())
     share = pl.col("value") / pl.col("usual")
-    both = now.join(usual, on=one, how="left").with_columns(
+    both = now.join(usual, on=key, how="left").with_columns(
         share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
             pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
         )
@@ -129,9 +132,9 @@ def _slow_and_fast(
     scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
-    found = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
+    by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
-        tuple(found.filter(pl.col("slow") == which).get_column("target").to_list())
+        tuple(by_target.filter(pl.col("slow") == which).get_column("target").to_list())
         for which in (True, False)
     )
     return slow, fast
@@ -143,13 +146,13 @@ def _scatter(good: pl.DataFrame) -> float:
 
     middle = pl.col("value").median().over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    own = pl.col("share").median().over("metric", "target")
+    usual = pl.col("share").median().over("metric", "target")
     off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
-        (pl.col("share") / own - 1).abs().median()
+        (pl.col("share") / usual - 1).abs().median()
     )
-    found = off.item() if off.height else None
+    deviation = off.item() if off.height else None
     # Of few surveys the deviations from their own median are too small.
-    return _SCATTER if found is None else max(1.4826 * float(found) * 1.2, 0.005)
+    return _SCATTER if deviation is None else max(1.4826 * float(deviation) * 1.2, 0.005)
 
 
 def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:

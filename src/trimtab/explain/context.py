@@ -1,4 +1,4 @@
-"""What a cause is given to look at: the bad hours, the good ones, and all that is known of both.
+"""The input of a cause: the bad hours, the good ones, and all that is known of both.
 
 Frames are Polars frames. Everything here is plain values: the store, or a test, fills them in.
 """
@@ -42,7 +42,7 @@ class RunFact:
     probe, kind
         Name in the site file, and benchmark.
     series
-        Comparability: runs of one series were asked for the same.
+        Comparability: runs of one series had the same request.
     values
         Metric to the median over believed repetitions; empty for a run without any.
     tails
@@ -121,7 +121,7 @@ class Context:
     Attributes
     ----------
     bad, good
-        When it was bad, and what that is held against: times of the same probe at its usual level,
+        When it was bad, and its reference: times of the same probe at its usual level,
         before the incident where there are enough, else after it as well. Good is empty where the
         record has none.
     record_from
@@ -160,5 +160,5 @@ class Context:
         return any(window.holds(at) for window in self.bad)
 
     def is_good(self, at: datetime) -> bool:
-        """Return whether a time lies within what the bad stretch is held against."""
+        """Return whether a time lies within the good stretch."""
         return any(window.holds(at) for window in self.good)

@@ -27,6 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.explain.breadth import LEVEL_RATIO, Breadth
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Found, Route
 from trimtab.units import format_value
 
@@ -39,7 +40,7 @@ Over = Literal["max", "min", "mean", "median", "sum"]
 MOST: Final = 2.0
 """A hundred to one: no single piece of evidence weighs more."""
 LEAST: Final = 0.1
-"""Under it a weight is called 0: it tells neither way."""
+"""A smaller weight counts as 0: neutral."""
 STRETCH: Final = timedelta(hours=6)
 """Snapshots of one stretch count as one: what lasts for hours is not seen anew by each of them.
 
@@ -55,14 +56,13 @@ _RANK_SHARE: Final = 0.7
 With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
 would take it for 1 / (2 n + 1).
 """
+NO_BAD_RUNS: Final = Message("no-bad-runs", "no run in the bad hours")
+_NO_BAD_VALUE: Final = Message("no-bad-value", "no value in the bad hours")
 _NO_VALUE: Final = {
-    Route.TIME: (
-        "there is no value in the bad hours",
-        "there is no value in good hours to hold it against",
-    ),
+    Route.TIME: (_NO_BAD_VALUE, Message("no-good-value", "no value in good hours to compare with")),
     Route.TARGETS: (
-        "there is no value of the slow targets",
-        "there is no value of the fast targets",
+        Message("no-slow-value", "no value of the slow targets"),
+        Message("no-fast-value", "no value of the fast targets"),
     ),
 }
 
@@ -76,7 +76,7 @@ class Contrast:
     weight
         log10 of the likelihood ratio.
     value, reference
-        What is judged, and what it was held against; ``None`` where there is nothing of it.
+        The value judged, and its reference; ``None`` where missing.
     n_value, n_reference
         Independent stretches, or targets, that either rests on.
     at
@@ -95,31 +95,35 @@ class Contrast:
     n_reference: int
     at: datetime | None = None
     throughout: bool = False
-    reason: str | None = None
+    reason: Message | None = None
 
     def evidence(
         self,
-        what: str,
+        code: str,
+        subject: str,
         *,
         source: str | None = None,
         unit: str | None = None,
         targets: Sequence[str] = (),
-        why_not: str | None = None,
+        why_not: Message | None = None,
     ) -> Evidence:
         """Return the contrast as a piece of evidence.
 
         Parameters
         ----------
-        what
-            What was looked at: "useless loops a request". The figures are added.
+        code
+            Stable name of what was looked for: ``loops-in-time``.
+        subject
+            What was compared: "useless loops per request". The figures are added.
         why_not
             A better reason than the contrast's own where it could not be made, as of
             `Observations.why_not`.
         """
         if self.reason is not None:
-            return not_available(what, self.route, why_not or self.reason, source=source)
+            return not_available(code, subject, self.route, why_not or self.reason, source=source)
         return weighed(
-            f"{what}: {self.in_words(unit)}",
+            code,
+            f"{subject}: {self.in_words(unit)}",
             self.route,
             self.weight,
             value=self.value,
@@ -133,10 +137,10 @@ class Contrast:
 
     def in_words(self, unit: str | None = None) -> str:
         """Return both figures in words."""
-        value, reference = (format_value(one, unit) for one in (self.value, self.reference))
+        value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
             case Route.TIME:
-                return f"{value} in the bad hours, {reference} in the good ones"
+                return f"{value} in the bad hours, {reference} in good hours"
             case Route.TARGETS:
                 return f"{value} on the slow targets, {reference} on the fast ones"
             case _:
@@ -144,7 +148,8 @@ class Contrast:
 
 
 def weighed(
-    what: str,
+    code: str,
+    text: str,
     route: Route,
     weight: float,
     *,
@@ -156,13 +161,21 @@ def weighed(
     source: str | None = None,
     throughout: bool = False,
 ) -> Evidence:
-    """Return a piece of evidence; its weight, capped, says whether it is for, against, neither."""
+    """Return a piece of evidence; its capped weight decides: for, against or neutral.
+
+    Parameters
+    ----------
+    code
+        Stable name of what was looked for, the same whatever the result where one name suffices.
+    text
+        The result, with its figures.
+    """
     capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
     capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
-    found = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
+    outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
     return Evidence(
-        found=found,
-        what=what,
+        found=outcome,
+        what=Message(code, text),
         route=route,
         weight=capped,
         value=value,
@@ -175,9 +188,13 @@ def weighed(
     )
 
 
-def not_available(what: str, route: Route, reason: str, *, source: str | None = None) -> Evidence:
-    """Return a piece of evidence that was looked for and cannot be had, with the reason."""
-    return Evidence(Found.NOT_AVAILABLE, what, route, reason=reason, source=source)
+def not_available(
+    code: str, subject: str, route: Route, reason: Message, *, source: str | None = None
+) -> Evidence:
+    """Return a piece of evidence that is not available, with the reason."""
+    return Evidence(
+        Found.NOT_AVAILABLE, Message(code, subject), route, reason=reason, source=source
+    )
 
 
 def in_time(
@@ -204,7 +221,7 @@ def in_time(
         From which value on the condition is there at all (up to which, where lower is worse).
     absent
         Weight where the value did not move though the cause would have moved it; shrunk where
-        few stretches tell. 0 for a cause that need not show here.
+        stretches are few. 0 for a cause that need not show here.
     over
         What is taken of all targets at one time.
 
@@ -215,8 +232,8 @@ def in_time(
     0.7 log10(u / (1 - u)): one bad stretch against eight good ones gives 0.86 at most.
     """
     bad, good = _stretches(frame, over)
-    asked = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
-    return _ranked(asked, bad, good, _first(frame, worse, present_from))
+    question = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
+    return _ranked(question, bad, good, _first(frame, worse, present_from))
 
 
 def between_targets(
@@ -247,15 +264,11 @@ def between_targets(
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some slower: that they do not differ in this clears nothing.
         absent = 0.0
-    asked = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
-    return _ranked(asked, slow, fast, seen)
+    question = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
+    return _ranked(question, slow, fast, seen)
 
 
-def presence(
-    frame: pl.DataFrame,
-    *,
-    absent: float = -1.0,
-) -> Contrast:
+def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
     """Return whether a condition was there in the bad hours and not in the good ones.
 
     Parameters
@@ -263,7 +276,7 @@ def presence(
     frame
         ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
     absent
-        Weight where it was not there in the bad hours; shrunk where few stretches tell.
+        Weight where it was not there in the bad hours; shrunk where stretches are few.
 
     Notes
     -----
@@ -300,7 +313,7 @@ def expected(
     over: float = 0.7,
     under: float = -0.7,
     scale: float = 0.0,
-    reason: str = "there is no value in the bad hours",
+    reason: Message = _NO_BAD_VALUE,
 ) -> Contrast:
     """Return what a value says against an absolute expectation: a limit, a data sheet, a dose.
 
@@ -326,15 +339,15 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
     import polars as pl
 
     value = pl.col("value").cast(pl.Float64)
-    how = {
+    folds = {
         "max": value.max(), "min": value.min(), "mean": value.mean(),
         "median": value.median(), "sum": value.sum(),
     }  # fmt: skip
     stretches: dict[tuple[bool, datetime], list[float]] = {}
     # There are few times: what is left to do is done sooner here than in questions to a frame.
-    for at, bad, one in frame.group_by("at", "bad").agg(how[over]).sort("at").rows():
-        if one is not None and not math.isnan(one):
-            stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(one)
+    for at, bad, value in frame.group_by("at", "bad").agg(folds[over]).sort("at").rows():
+        if value is not None and not math.isnan(value):
+            stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
     bad, good = (
         [median(values) for (of_bad, _), values in stretches.items() if of_bad == which]
         for which in (True, False)
@@ -349,14 +362,14 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
     if present_from is None:
         return None
     value = pl.col("value")
-    there = value >= present_from if worse == "higher" else value <= present_from
-    first = frame.filter(pl.col("bad") & there).get_column("at").min()
+    present = value >= present_from if worse == "higher" else value <= present_from
+    first = frame.filter(pl.col("bad") & present).get_column("at").min()
     return first if isinstance(first, datetime) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a contrast of ranks is asked for; as in `in_time`."""
+    """Parameters of a contrast of ranks, as in `in_time`."""
 
     route: Route
     worse: Worse
@@ -366,35 +379,45 @@ class _Asked:
     absent: float
 
 
-def _ranked(asked: _Asked, ours: list[float], theirs: list[float], at: datetime | None) -> Contrast:
+def _ranked(
+    question: _Asked, ours: list[float], theirs: list[float], at: datetime | None
+) -> Contrast:
     middle, usual = _median(ours), _median(theirs)
     if middle is None or usual is None:
-        reason = _NO_VALUE[asked.route][0 if middle is None else 1]
-        return Contrast(asked.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason)
-    sign = 1.0 if asked.worse == "higher" else -1.0
+        reason = _NO_VALUE[question.route][0 if middle is None else 1]
+        return Contrast(
+            question.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason
+        )
+    sign = 1.0 if question.worse == "higher" else -1.0
     above = sum((sign * (a - b) > 0) + 0.5 * (a == b) for a in ours for b in theirs)
     pairs = len(ours) * len(theirs)
     share = (above + _PRIOR) / (pairs + 2 * _PRIOR)
     low, high = sorted((usual, middle))
-    moved = sign * (middle - usual) > 0 and high - low >= asked.by and high >= low * asked.ratio
-    there, usually = (_present(one, asked) for one in (middle, usual))
-    throughout = asked.present_from is not None and there and usually and not moved
-    if moved and there:
+    moved = (
+        sign * (middle - usual) > 0 and high - low >= question.by and high >= low * question.ratio
+    )
+    present, usually = (_present(value, question) for value in (middle, usual))
+    throughout = question.present_from is not None and present and usually and not moved
+    if moved and present:
         weight = max(0.0, _RANK_SHARE * math.log10(share / (1 - share)))
     elif throughout:
         weight = 0.0
     else:
         # Of one stretch a side half of it counts, of many all.
-        weight = asked.absent * pairs / (pairs + 1)
+        weight = question.absent * pairs / (pairs + 1)
     return Contrast(
-        asked.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
+        question.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
     )
 
 
-def _present(value: float, asked: _Asked) -> bool:
-    if asked.present_from is None:
+def _present(value: float, question: _Asked) -> bool:
+    if question.present_from is None:
         return True
-    return value >= asked.present_from if asked.worse == "higher" else value <= asked.present_from
+    return (
+        value >= question.present_from
+        if question.worse == "higher"
+        else value <= question.present_from
+    )
 
 
 def _median(values: Sequence[float]) -> float | None:

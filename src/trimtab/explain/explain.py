@@ -10,6 +10,7 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
 from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.message import Message
 from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
@@ -20,7 +21,7 @@ _NAMES_SHOWN = 3
 def explain(
     context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
 ) -> Explanation:
-    """Return why an incident came about, as far as what is known of it tells.
+    """Return the likely causes of an incident.
 
     Parameters
     ----------
@@ -31,12 +32,12 @@ def explain(
 
     Notes
     -----
-    Every cause is asked for every piece of evidence. Weights are added to the prior odds, pieces
+    Every cause collects all its evidence. Weights are added to the prior odds, pieces
     of one route shrunk; the best cause explains the others away a little; the sum is brought to a
     confidence that was calibrated on simulated incidents (docs/explaining.md).
     """
-    found = conclude(context.incident, gather(context, table), standing=standing)
-    return replace(found, instruments=instruments(context))
+    explanation = conclude(context.incident, gather(context, table), standing=standing)
+    return replace(explanation, instruments=instruments(context))
 
 
 def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
@@ -49,51 +50,73 @@ def conclude(
 ) -> Explanation:
     """Return what the evidence of all causes comes to."""
     has_beginning = incident.shape is not Shape.STANDING
-    ranked = rank([weigh(*one, has_beginning=has_beginning) for one in gathered])
-    shown = [one for one in ranked if _is_shown(one)]
-    rest = [one for one in ranked if not _is_shown(one)]
-    stood = tuple(assessment(one, standing=True) for one in rest if one.throughout)
-    found = Explanation(
+    ranked = rank(
+        [weigh(*cause_evidence, has_beginning=has_beginning) for cause_evidence in gathered]
+    )
+    shown = [candidate for candidate in ranked if _is_shown(candidate)]
+    rest = [candidate for candidate in ranked if not _is_shown(candidate)]
+    stood = tuple(
+        assessment(candidate, standing=True) for candidate in rest if candidate.throughout
+    )
+    explanation = Explanation(
         incident=incident,
-        causes=tuple(assessment(one) for one in shown),
-        cleared=tuple(assessment(one) for one in rest if one.could_be_assessed),
-        not_assessed=tuple(assessment(one) for one in rest if not one.could_be_assessed),
+        causes=tuple(assessment(candidate) for candidate in shown),
+        cleared=tuple(assessment(candidate) for candidate in rest if candidate.could_be_assessed),
+        not_assessed=tuple(
+            assessment(candidate) for candidate in rest if not candidate.could_be_assessed
+        ),
         standing=stood,
         unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
         deciding=deciding(shown, rest),
     )
-    return beside_standing(found, standing)
+    return with_standing(explanation, standing)
 
 
-def beside_standing(found: Explanation, standing: Sequence[Assessment]) -> Explanation:
+def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:
     """Return an explanation with the conditions of the whole record before its own."""
-    known = {one.cause for one in standing}
-    own = (one for one in found.standing if one.cause not in known)
-    return replace(found, standing=(*standing, *own))
+    known = {condition.cause for condition in standing}
+    new_conditions = (
+        condition for condition in explanation.standing if condition.cause not in known
+    )
+    return replace(explanation, standing=(*standing, *new_conditions))
 
 
-def _is_shown(one: Weighed) -> bool:
-    return one.has_evidence_for and confidence(one.log_odds) >= SHOWN and not one.throughout
+def _is_shown(candidate: Weighed) -> bool:
+    return (
+        candidate.has_evidence_for
+        and confidence(candidate.log_odds) >= SHOWN
+        and not candidate.throughout
+    )
 
 
-def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> str:
+def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     """Return the measurement that would decide between the two likeliest, or what to look at next.
 
     Where no cause is likely it is the likeliest of those that could not be assessed.
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
-        return f"{first.title}, or {second.title}? {first.measurement}"
+        text = f"{first.title}, or {second.title}? {first.measurement}"
+        return Message("decide-between-two", text)
     if shown:
-        return f"{shown[0].cause.title}? {shown[0].cause.measurement}"
-    blind = [one for one in rest if not one.could_be_assessed]
+        cause = shown[0].cause
+        return Message("decide-on-first", f"{cause.title}? {cause.measurement}")
+    blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
-        return "nothing that was looked for was found: the next incident may show more"
-    names = ", ".join(one.cause.title for one in blind[:_NAMES_SHOWN])
+        return Message("no-evidence", "no supporting evidence found")
+    names = ", ".join(candidate.cause.title for candidate in blind[:_NAMES_SHOWN])
     more = len(blind) - _NAMES_SHOWN
     others = f" and {more} more" if more > 0 else ""
     missing = next(
-        (p.reason for one in blind for p in one.evidence if p.found is Found.NOT_AVAILABLE), None
+        (
+            p.reason
+            for candidate in blind
+            for p in candidate.evidence
+            if p.found is Found.NOT_AVAILABLE
+        ),
+        None,
     )
     why = "" if missing is None else f" ({missing})"
-    return f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
+    return Message(
+        "not-assessed", f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
+    )

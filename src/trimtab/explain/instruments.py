@@ -15,6 +15,7 @@ from trimtab.explain.context import Context, RunFact
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
 from trimtab.judge.spread import corrected_autocorrelation, cov
+from trimtab.message import Message
 from trimtab.model.incident import Instrument
 from trimtab.model.run import RunStatus
 
@@ -35,14 +36,14 @@ def instruments(context: Context) -> tuple[Instrument, ...]:
     Notes
     -----
     A probe's limit takes its files as spread evenly over all targets that are open
-    (`trimtab.judge.sensitivity`); where the probe does not tell what it moved there is none.
+    (`trimtab.judge.sensitivity`); a probe that does not report its bytes has none.
     """
     targets = _open_targets(context)
-    found = [
+    probes = [
         _probe(name, metric, runs, targets, context)
         for (name, metric), runs in _by_metric(context.runs).items()
     ]
-    return (*found, *_surveys(context))
+    return (*probes, *_surveys(context))
 
 
 def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
@@ -50,14 +51,14 @@ def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
     for run in runs:
         probes.setdefault(run.probe, []).append(run)
     return {
-        (name, metric): own
-        for name, own in sorted(probes.items())
-        for metric in sorted({metric for run in own for metric in run.values})
+        (name, metric): of_probe
+        for name, of_probe in sorted(probes.items())
+        for metric in sorted({metric for run in of_probe for metric in run.values})
     }
 
 
 def _open_targets(context: Context) -> int | None:
-    """Return how many targets take data, in the bad hours where those tell."""
+    """Return how many targets accept data, in the bad hours where known."""
     import polars as pl
 
     seen = observe(context).values("create_enabled", kinds=OSTS)
@@ -78,14 +79,16 @@ def _probe(
     values = [run.values[metric] for run in usual if run.values[metric] > 0]
     bytes_moved = [] if moved is None else [size for run in usual if (size := getattr(run, moved))]
     if moved is None:
-        reason = "it counts operations and asks no share of bytes of each target"
+        reason = Message("counts-operations", "it counts operations, not bytes per target")
     elif targets is None or not bytes_moved:
         lacking = "what it moves" if targets is not None else "how many targets are open"
-        reason = f"{lacking} is not known"
+        reason = Message("quantity-unknown", f"{lacking} is unknown")
     elif len(values) < _RUNS_LEAST:
-        reason = f"{len(values)} runs of good hours tell too little of its spread"
+        reason = Message(
+            "too-few-runs", f"{len(values)} runs of good hours are too few for its spread"
+        )
     else:
-        found = probe_limit(
+        limits = probe_limit(
             StripedProbe(
                 bytes_moved=median(bytes_moved),
                 targets=targets,
@@ -96,7 +99,7 @@ def _probe(
             runs=max(1, sum(metric in run.values for run in within)),
             runs_before=len(values),
         )
-        limit, reason = found.notices_below_bytes_per_s, found.reason
+        limit, reason = limits.notices_below_bytes_per_s, limits.reason
     return Instrument(name=name, metric=metric, notices_below=limit, saw=saw, reason=reason)
 
 
@@ -113,8 +116,8 @@ def _surveys(context: Context) -> list[Instrument]:
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
     import polars as pl
 
-    own = frame.filter(pl.col("metric") == metric)
-    bad, good = (own.filter(pl.col("bad") == which) for which in (True, False))
+    of_metric = frame.filter(pl.col("metric") == metric)
+    bad, good = (of_metric.filter(pl.col("bad") == which) for which in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")
@@ -123,16 +126,21 @@ def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument
     )
     saw = not bad.is_empty()
     if spread.is_empty():
-        return _survey(metric, None, saw, "too few surveys of good hours tell its spread")
+        return _survey(
+            metric,
+            None,
+            saw,
+            Message("too-few-surveys", "too few surveys of good hours for its spread"),
+        )
     middle = float(spread.get_column("middle").median())  # pyright: ignore[reportArgumentType]
     relative = (spread.get_column("sd") / spread.get_column("middle")).median()
-    found = survey_limit(
+    limits = survey_limit(
         middle,
         float(relative),  # pyright: ignore[reportArgumentType]
         runs=max(1, bad.get_column("run").n_unique()),
         runs_before=good.get_column("run").n_unique(),
     )
-    return _survey(metric, found.notices_below_bytes_per_s, saw, found.reason)
+    return _survey(metric, limits.notices_below_bytes_per_s, saw, limits.reason)
 
 
 def _survey(metric: str, limit: float | None, saw: bool, reason: str) -> Instrument:

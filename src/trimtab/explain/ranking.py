@@ -35,7 +35,7 @@ others. 1 would take them for independent, 0 would count the weightiest alone.
 _ROUTE_MOST: Final = 2.5
 """What all pieces of one route together weigh at most."""
 _CHAIN_LEAST: Final = 0.3
-"""Weight of its own from which an earlier link of a chain is said to have brought one about."""
+"""Weight of its own from which an earlier link of a chain counts as having brought one about."""
 _SEEN_LATE: Final = timedelta(hours=3)
 """Snapshots are taken every hour or few: of two things that began together either may be seen
 first."""
@@ -61,7 +61,7 @@ class Weighed:
 
     Attributes
     ----------
-    own
+    evidence_weight
         log10 of the likelihood ratio of all its evidence.
     log_odds
         log10 of the odds after prior, evidence and the other causes.
@@ -71,7 +71,7 @@ class Weighed:
 
     cause: Cause
     evidence: tuple[Evidence, ...]
-    own: float
+    evidence_weight: float
     log_odds: float
     throughout: bool
     because_of: str | None = None
@@ -83,7 +83,7 @@ class Weighed:
 
     @property
     def could_be_assessed(self) -> bool:
-        """Whether anything that tells was available."""
+        """Whether any decisive evidence was available."""
         return any(piece.found in (Found.FOR, Found.AGAINST) for piece in self.evidence)
 
 
@@ -106,8 +106,8 @@ def weigh(cause: Cause, evidence: Iterable[Evidence], *, has_beginning: bool = T
         for piece in pieces
         if not (stood and piece.route in _STANDING_ROUTES and piece.weight > 0)
     ]
-    own = sum(_together(counted, route) for route in Route)
-    return Weighed(cause, pieces, own, math.log10(cause.prior) + own, stood)
+    evidence_weight = sum(_together(counted, route) for route in Route)
+    return Weighed(cause, pieces, evidence_weight, math.log10(cause.prior) + evidence_weight, stood)
 
 
 _STANDING_ROUTES: Final = frozenset({Route.EXPECTED, Route.TARGETS})
@@ -128,19 +128,28 @@ def _together(pieces: Sequence[Evidence], route: Route) -> float:
 def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     """Return the causes, the likeliest first: chained, and explained away where another is better.
 
-    Within a chain the proximate cause stands first and names what brought it about. Before all
-    stands a mitigation that is as good as certain.
+    Within a chain the proximate cause comes first and names what brought it about. A mitigation
+    that is as good as certain comes before all.
     """
     chained = _chained(weighed)
-    links = {one.cause.id: one for one in chained}
-    adjusted = [replace(one, log_odds=_beside(one, chained, links)) for one in chained]
+    links = {candidate.cause.id: candidate for candidate in chained}
+    adjusted = [
+        replace(candidate, log_odds=_lowered(candidate, chained, links)) for candidate in chained
+    ]
     return tuple(
-        sorted(adjusted, key=lambda one: (not _is_told_first(one), -one.log_odds, one.cause.id))
+        sorted(
+            adjusted,
+            key=lambda candidate: (
+                not _goes_first(candidate),
+                -candidate.log_odds,
+                candidate.cause.id,
+            ),
+        )
     )
 
 
-def _is_told_first(one: Weighed) -> bool:
-    return one.cause.mitigation and confidence(one.log_odds) >= CERTAIN
+def _goes_first(candidate: Weighed) -> bool:
+    return candidate.cause.mitigation and confidence(candidate.log_odds) >= CERTAIN
 
 
 def confidence(log_odds: float) -> float:
@@ -156,68 +165,74 @@ def confidence(log_odds: float) -> float:
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, exponent))))
 
 
-def assessment(one: Weighed, *, standing: bool = False) -> Assessment:
-    """Return what is said of a cause."""
+def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
+    """Return a cause as it is reported."""
     return Assessment(
-        cause=one.cause.id,
-        title=one.cause.title,
-        confidence=round(confidence(one.log_odds), 4),
-        evidence=one.evidence,
-        because_of=one.because_of,
+        cause=candidate.cause.id,
+        title=candidate.cause.title,
+        confidence=round(confidence(candidate.log_odds), 4),
+        evidence=candidate.evidence,
+        because_of=candidate.because_of,
         standing=standing,
-        measurement=one.cause.measurement,
+        measurement=candidate.cause.measurement,
     )
 
 
 def _chained(weighed: Sequence[Weighed]) -> list[Weighed]:
     """Return the causes with what brought them about, where both have evidence."""
     named: list[Weighed] = []
-    for one in weighed:
+    for candidate in weighed:
         before = [
             other
             for other in weighed
-            if one.cause.id in other.cause.brings_about
-            and min(one.own, other.own) >= _CHAIN_LEAST
-            and _not_later(other, one)
+            if candidate.cause.id in other.cause.brings_about
+            and min(candidate.evidence_weight, other.evidence_weight) >= _CHAIN_LEAST
+            and _not_later(other, candidate)
         ]
-        first = max(before, key=lambda other: other.own, default=None)
-        named.append(one if first is None else replace(one, because_of=first.cause.id))
+        first = max(before, key=lambda other: other.evidence_weight, default=None)
+        named.append(candidate if first is None else replace(candidate, because_of=first.cause.id))
     return named
 
 
 def _not_later(earlier: Weighed, later: Weighed) -> bool:
     """Return whether a cause can have come before another, as far as their times are known."""
     begins = [
-        [piece.at for piece in one.evidence if piece.found is Found.FOR and piece.at is not None]
-        for one in (earlier, later)
+        [
+            piece.at
+            for piece in candidate.evidence
+            if piece.found is Found.FOR and piece.at is not None
+        ]
+        for candidate in (earlier, later)
     ]
     return not begins[0] or not begins[1] or min(begins[0]) <= min(begins[1]) + _SEEN_LATE
 
 
-def _beside(one: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:
+def _lowered(
+    candidate: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]
+) -> float:
     """Return the log odds of a cause, lowered by the best other that is not of its chain."""
-    family = _family(one, links)
+    family = _family(candidate, links)
     rivals = [
         other.log_odds
         for other in everyone
-        if other.cause.id not in family and other.log_odds > one.log_odds
+        if other.cause.id not in family and other.log_odds > candidate.log_odds
     ]
     best = max(rivals, default=-math.inf)
     share = 0.0 if best == -math.inf else 1 / (1 + 10**-best)
-    lowered = one.log_odds - _EXPLAINED_AWAY * share
+    lowered = candidate.log_odds - _EXPLAINED_AWAY * share
     # What a cause brought about is nearer to the slow runs: it stands before it.
     brought = [
         other.log_odds
         for other in everyone
-        if other.because_of == one.cause.id and other.log_odds > 0
+        if other.because_of == candidate.cause.id and other.log_odds > 0
     ]
     return min([lowered, *(log_odds - 0.01 for log_odds in brought)])
 
 
-def _family(one: Weighed, links: Mapping[str, Weighed]) -> set[str]:
+def _family(candidate: Weighed, links: Mapping[str, Weighed]) -> set[str]:
     """Return the ids of the chain that a cause is of, itself included."""
-    family = {one.cause.id}
-    current: Weighed | None = one
+    family = {candidate.cause.id}
+    current: Weighed | None = candidate
     while current is not None and current.because_of is not None:
         if current.because_of in family:
             break

@@ -38,18 +38,18 @@ def setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
     """Return the settings that changed among snapshots, the earliest first."""
     import polars as pl
 
-    one = ["kind", "name", "target"]
+    key = ["kind", "name", "target"]
     rows = settings.filter(pl.col("value").is_not_null())
     value = pl.col("value")
     # Hardly any setting changes: only those that did are brought into order.
-    several = rows.group_by(one).agg(several=value.min() != value.max()).filter("several")
+    several = rows.group_by(key).agg(several=value.min() != value.max()).filter("several")
     if several.is_empty():
         return ()
     changed = (
-        rows.join(several, on=one, how="semi", nulls_equal=True)
-        .sort(*one, "at")
+        rows.join(several, on=key, how="semi", nulls_equal=True)
+        .sort(*key, "at")
         .with_columns(
-            before=pl.col("value").shift().over(one), before_at=pl.col("at").shift().over(one)
+            before=pl.col("value").shift().over(key), before_at=pl.col("at").shift().over(key)
         )
         .filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
     )

@@ -12,14 +12,25 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
-from trimtab.explain.standing import standing_conditions
+from trimtab.explain.ranking import Weighed, assessment, weigh
 from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
-from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState, Shape
+from trimtab.model.incident import (
+    Assessment,
+    Explanation,
+    Found,
+    Incident,
+    IncidentState,
+    Route,
+    Shape,
+)
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import SiteLimits
 
@@ -31,6 +42,9 @@ _EVENTS_TO: Final = timedelta(days=2)
 """After an incident: a trim that cured it, the entry that says it was mended."""
 BEGINNING: Final = timedelta(days=2)
 """Of the record, and as long at its end: what was so in both had no beginning in it."""
+_STANDING_LEAST: Final = 0.3
+"""log10 of the evidence from which a condition is listed: it was found, and it misses what is
+expected. Whether it costs anything is not known: that is what the experiment is for."""
 _MOMENT: Final = timedelta(hours=1)
 
 
@@ -99,13 +113,48 @@ def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]
     return standing_conditions(contexts[0], contexts[1])
 
 
+def standing_conditions(
+    first: Context, last: Context, *, table: Sequence[Cause] = TABLE
+) -> tuple[Assessment, ...]:
+    """Return the conditions that were there when the record began and are there now.
+
+    Parameters
+    ----------
+    first, last
+        The beginning of the record and its end, each as the bad stretch of a context without
+        good hours: what is wrong shows against expectations and between targets alone.
+    """
+    conditions = []
+    for cause in table:
+        begun, now = (
+            weigh(cause, cause.assess(context), has_beginning=False) for context in (first, last)
+        )
+        if _is_present(begun) and _is_present(now):
+            conditions.append(now)
+    ranked = sorted(conditions, key=lambda candidate: (-candidate.log_odds, candidate.cause.id))
+    return tuple(assessment(candidate, standing=True) for candidate in ranked)
+
+
+def _is_present(candidate: Weighed) -> bool:
+    expected = [
+        piece.weight
+        for piece in candidate.evidence
+        if piece.found is Found.FOR and piece.route is Route.EXPECTED
+    ]
+    return (
+        bool(expected)
+        and max(expected) >= _STANDING_LEAST
+        and candidate.evidence_weight >= _STANDING_LEAST
+    )
+
+
 def standing_explanation(known: Known, source: TelemetrySource) -> Explanation | None:
     """Return what was wrong with a site all along, ``None`` where nothing was."""
     standing = standing_of(known, source)
     if not standing:
         return None
     window = Window(known.record_from, known.now)
-    titles = ", ".join(one.title for one in standing)
+    titles = ", ".join(condition.title for condition in standing)
     return Explanation(
         incident=_standing_incident(known, window),
         causes=(),
@@ -113,8 +162,13 @@ def standing_explanation(known: Known, source: TelemetrySource) -> Explanation |
         not_assessed=(),
         standing=standing,
         unexplained=False,
-        deciding=standing[0].measurement,
-        notes=(f"older than the record: {titles}; nothing within it can clear or convict them",),
+        deciding=Message("decide-on-standing", standing[0].measurement),
+        notes=(
+            Message(
+                "older-than-record",
+                f"older than the record: {titles}; no contrast within it can test them",
+            ),
+        ),
     )
 
 
@@ -127,7 +181,7 @@ def explain_moment(
 ) -> Explanation:
     """Return everything that is known of one moment, whether anything was wrong or not.
 
-    An hour to either side is held against the week before.
+    An hour to either side is compared with the week before.
 
     Parameters
     ----------
@@ -171,7 +225,7 @@ def _context(
     incident: Incident, known: Known, source: TelemetrySource, stretches: Stretches
 ) -> Context:
     windows = (*stretches.bad, *stretches.good)
-    first, last = min(one.from_ for one in windows), max(one.to for one in windows)
+    first, last = min(window.from_ for window in windows), max(window.to for window in windows)
     since = min(known.record_from, first)
     times = snapshot_times(stretches, source.times(since, last), known.record_from)
     return Context(
@@ -182,7 +236,7 @@ def _context(
         now=known.now,
         telemetry=source.frames(times),
         surveys=known.surveys.filter(holds(windows)),
-        # Most of a year lies in no window: what is cheap to tell is told first.
+        # Most of a year lies in no window: the cheap test comes first.
         runs=tuple(
             run for run in known.runs if first <= run.at <= last and stretches.holds(run.at)
         ),
@@ -201,7 +255,7 @@ def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
         event for event in known.events if (event.until or event.at) >= since and event.at <= until
     ]
     last: dict[tuple[str, ...], Event] = {}
-    for event in sorted(known.events, key=lambda one: one.at):
+    for event in sorted(known.events, key=lambda event: event.at):
         if event.kind is EventKind.TRIM and (event.until or event.at) < since:
             last[event.targets] = event
     return tuple(sorted((*last.values(), *recent), key=lambda event: event.at))
@@ -222,9 +276,9 @@ def _standing_incident(known: Known, window: Window) -> Incident:
         effect_interval=None,
         runs=0,
         unfinished=0,
-        summary=f"all along, from the record's first run on {known.record_from:%Y-%m-%d}",
+        summary=f"since before the first recorded run on {known.record_from:%Y-%m-%d}",
     )
 
 
-def _id(site: str, what: str, at: datetime) -> str:
-    return hashlib.sha256(f"{site}\n{what}\n{at.isoformat()}".encode()).hexdigest()[:12]
+def _id(site: str, kind: str, at: datetime) -> str:
+    return hashlib.sha256(f"{site}\n{kind}\n{at.isoformat()}".encode()).hexdigest()[:12]

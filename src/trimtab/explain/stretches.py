@@ -1,4 +1,4 @@
-"""Which hours an incident's evidence comes from: the bad stretch, and what it is held against."""
+"""Which hours an incident's evidence comes from: the bad stretch, and its reference."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20
-"""Snapshots that are looked at: every look costs, and neighbours tell the same."""
+"""Snapshots that are looked at: each costs time, and neighbours are alike."""
 _FIRST_TIMES: Final = 3
 """Of the record, besides: what was so from its first hours on has no beginning in it."""
 _BAD_LONGEST: Final = timedelta(days=4)
-"""Of a level that stays, from its beginning: later hours tell less and less of why it began."""
+"""Of a level that stays, from its beginning: later hours say less about its onset."""
 _GOOD_LONGEST: Final = timedelta(days=7)
-"""A week has every hour of it: a busy Monday is held against one."""
+"""A week has every hour of it: a busy Monday is compared with one."""
 _GOOD_SHORTEST: Final = timedelta(hours=24)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
@@ -34,7 +34,7 @@ _RUN_LONGEST: Final = timedelta(hours=3)
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The bad stretch, and the good one that it is held against."""
+    """The bad stretch, and the good one that it is compared with."""
 
     bad: tuple[Window, ...]
     good: tuple[Window, ...]
@@ -52,12 +52,12 @@ def windows_of(
     *,
     others: Iterable[Incident] = (),
 ) -> Stretches:
-    """Return the hours in which an incident was bad, and those that they are held against.
+    """Return the bad hours of an incident, and the good hours to compare them with.
 
     Parameters
     ----------
     frames
-        ``at``, ``value``, ``unfinished`` of each series; the incident's own one tells how far
+        ``at``, ``value``, ``unfinished`` of each series; the incident's own series shows how far
         apart runs are.
     others
         Other incidents: their hours are not good ones, unless they began long before and last.
@@ -93,7 +93,7 @@ def snapshot_times(
     """Return which snapshots to load: of the bad hours, of the good ones, the record's first three.
 
     Those nearest to the beginning of the bad stretch come first, the rest is spread evenly: the
-    beginning tells most, and counters give rates between neighbours.
+    onset shows most, and counters give rates between neighbours.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)

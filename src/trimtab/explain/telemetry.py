@@ -1,23 +1,23 @@
 """What the telemetry of a context says, as tidy frames: values, rates, settings, or why not.
 
-Every cause asks `observe` for the same `Observations` of its context, so a name is filtered,
+Every cause gets from `observe` the same `Observations` of its context, so a name is filtered,
 folded and differenced once, however many causes look at it.
 
 The frames that come back have one row a target and time: ``at`` (UTC), ``target``, ``server``,
 ``value`` (Float64, never null; text as String for `Observations.texts`), and ``bad`` (true within
-the bad stretch, false within what that is held against). Times in neither are left out.
+the bad stretch, false within its reference). Times in neither are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, Telemetry, Window
-from trimtab.explain.counters import counters_of_each_time, growth
 from trimtab.explain.setting_changes import SettingChange, setting_changes
+from trimtab.message import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +31,8 @@ CLIENTS: Final = ("client",)
 TARGETS: Final = (*OSTS, *MDTS)
 
 _NO_NAME: Final = ""
+_LONGEST_STEP: Final = timedelta(hours=26)
+"""Between two snapshots of which a rate is made: a day, and what a late one adds."""
 
 _FOLDS: Final[dict[str, Fold]] = {
     "wbt_latency_s": "max",
@@ -61,7 +63,7 @@ def observe(context: Context) -> Observations:
 
 
 class Observations:
-    """Readings and settings of one context, each name worked out when it is first asked for."""
+    """Readings and settings of one context, each name computed at its first use."""
 
     def __init__(
         self, telemetry: Telemetry, *, bad: Sequence[Window], good: Sequence[Window]
@@ -106,9 +108,7 @@ class Observations:
         key = ("texts", name, *kinds)
         if key not in self._kept:
             of_kinds = self._of(name).filter(
-                _is_one_of("kind", kinds),
-                pl.col("bad").is_not_null(),
-                pl.col("text").is_not_null(),
+                _is_one_of("kind", kinds), pl.col("bad").is_not_null(), pl.col("text").is_not_null()
             )
             self._kept[key] = of_kinds.select(
                 "at", *_names(), pl.col("text").cast(pl.String).alias("value"), "bad"
@@ -175,28 +175,28 @@ class Observations:
 
         if not self._times:
             readings = _shaped(self._readings, _reading_columns())
-            found = self._marked(readings.select("at").unique()).sort("at")
+            snapshots = self._marked(readings.select("at").unique()).sort("at")
             for which in (True, False):
-                within = found.filter(pl.col("bad") == which)
+                within = snapshots.filter(pl.col("bad") == which)
                 self._times[which] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
-    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> str:
-        """Return why a telemetry name has no value that could be used here, in words."""
+    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> Message:
+        """Return why a telemetry name has no usable value here."""
         import polars as pl
 
         if _shaped(self._readings, _reading_columns()).is_empty():
-            return "no snapshot was taken in the hours in question"
+            return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
-            return "no snapshot was taken in the bad hours"
+            return Message("no-bad-snapshots", "no snapshot in the bad hours")
         rows = self._of(name).filter(_is_one_of("kind", kinds))
         reasons = rows.get_column("reason").drop_nulls().cast(pl.String)
         present = rows.filter(pl.col("number").is_not_null() | pl.col("text").is_not_null())
         if present.is_empty() and reasons.is_empty():
-            return f"no snapshot holds {name}"
+            return Message("name-missing", f"no snapshot contains {name}")
         if present.is_empty():
-            return f"{name}: {reasons.mode().sort()[0]}"
-        return f"{name} was not read in the hours that would have to be compared"
+            return Message("name-not-available", f"{name}: {reasons.mode().sort()[0]}")
+        return Message("name-not-compared", f"{name} was not read in the hours to compare")
 
     def _numbers(
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True
@@ -214,7 +214,7 @@ class Observations:
     def _of(self, name: str) -> pl.DataFrame:
         """Return the readings of one name, with ``bad``: null outside of the stretches.
 
-        All are taken apart once, since every name is asked for.
+        All are partitioned once, since every name is used.
         """
         if self._parts is None:
             marked = self._marked(_shaped(self._readings, _reading_columns()))
@@ -227,8 +227,8 @@ class Observations:
         import polars as pl
 
         numbers = self._numbers(name, kinds, in_stretches=False)
-        apart = counters_of_each_time(numbers)
-        steps = self._mostly(growth(numbers, apart)).with_columns(
+        apart = _counters_of_each_time(numbers)
+        steps = self._mostly(_growth(numbers, apart)).with_columns(
             value=pl.col("grown") / pl.col("seconds")
         )
         columns = ["at", "target", "server", "value", "seconds", "bad"]
@@ -253,9 +253,9 @@ class Observations:
 
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
-        found = steps.with_columns(bad_s=bad, good_s=good)
-        found = found.with_columns(bad=pl.col("bad_s") > half)
-        return found.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
+        overlaps = steps.with_columns(bad_s=bad, good_s=good)
+        overlaps = overlaps.with_columns(bad=pl.col("bad_s") > half)
+        return overlaps.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
 
 
 _KEPT: WeakKeyDictionary[Context, Observations] = WeakKeyDictionary()
@@ -349,3 +349,48 @@ def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
         start = pl.max_horizontal(pl.col("before"), pl.lit(window.from_, pl.Datetime("us", "UTC")))
         parts.append(((end - start).dt.total_microseconds() / 1e6).clip(lower_bound=0))
     return pl.sum_horizontal(parts) if parts else pl.lit(0.0)
+
+
+def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
+    """Return by how much each counter grew (``grown``) in how many ``seconds`` since ``before``.
+
+    Parameters
+    ----------
+    apart
+        The same counter is so many rows above; ``None``: rows are sorted first.
+    """
+    import polars as pl
+
+    if apart is None:
+        numbers = numbers.sort("target", "label", "at")
+        above = pl.col("target").shift(), pl.col("label").shift()
+        same = (pl.col("target") == above[0]) & pl.col("label").eq_missing(above[1])
+    else:
+        same = pl.lit(True)
+    n = apart or 1
+    seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
+    grown = pl.col("value").diff(n)
+    return numbers.with_columns(before=pl.col("at").shift(n), seconds=seconds, grown=grown).filter(
+        same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
+    )
+
+
+def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
+    """Return how many counters each time has, if it is the same ones in order of time and name."""
+    import polars as pl
+
+    if numbers.is_empty():
+        return None
+    begin = numbers.item(0, "at")
+    first = numbers.filter(pl.col("at") == begin)
+    n = first.height
+    if numbers.height % n or first.select("target", "label").is_duplicated().any():
+        return None
+    first_of_time = pl.int_range(pl.len()) // n * n
+    alike = numbers.select(
+        pl.col("at").is_sorted()
+        & (pl.col("at") == pl.col("at").gather(first_of_time)).all()
+        & (pl.col("target") == pl.col("target").shift(n)).slice(n).all()
+        & pl.col("label").eq_missing(pl.col("label").shift(n)).slice(n).all()
+    )
+    return n if alike.item() else None

@@ -24,59 +24,59 @@ from trimtab.model.telemetry import (
 )
 from trimtab.units import format_bytes, format_duration, format_percent, plural
 
-"""A client was told not to use the target; no state of its connection."""
+"""A client deactivated the target; not a state of its connection."""
 _SHOWN: Final = 4
 
 Troubles = Iterator[Trouble]
 
 
 def site_state(
-    site: str, snapshot: Snapshot, limits: SiteLimits, *, kept: bool = False
+    site: str, snapshot: Snapshot, limits: SiteLimits, *, stored: bool = False
 ) -> SiteState:
     """Return every target with its troubles, the most troubled first, and troubled machines."""
     targets = sorted(
-        (TargetState(one, target_troubles(one, limits)) for one in snapshot.targets),
+        (TargetState(target, target_troubles(target, limits)) for target in snapshot.targets),
         key=lambda state: (*state.rank, state.name),
     )
-    hosts = (HostState(one.name, one.role, host_troubles(one)) for one in snapshot.hosts)
+    hosts = (HostState(host.name, host.role, host_troubles(host)) for host in snapshot.hosts)
     troubled = sorted(
         (host for host in hosts if host.troubles), key=lambda host: host.troubles[0].severity.rank
     )
-    return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), kept)
+    return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), stored)
 
 
 def target_troubles(seen: TargetSnapshot, limits: SiteLimits) -> tuple[Trouble, ...]:
     """Return what is wrong with one target, worst first."""
-    found = [
+    troubles = [
         trouble
         for look in (_reach, _writes, _creation, _integrity, _space(limits), _flash)
         for trouble in look(seen)
     ]
-    return tuple(sorted(found, key=lambda trouble: trouble.severity.rank))
+    return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
 
 def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
     """Return what is wrong with one machine, worst first."""
-    found = []
+    troubles = []
     if not host.answered:
         text = f"did not answer: {host.problem}"
-        found.append(Trouble("no-answer", Severity.CRITICAL, text))
+        troubles.append(Trouble("no-answer", Severity.CRITICAL, text))
     elif host.problem is not None:
-        found.append(Trouble("partial-answer", Severity.WARNING, host.problem))
+        troubles.append(Trouble("partial-answer", Severity.WARNING, host.problem))
     for reading in host.readings:
         if reading.name == "checksum_errors_total" and reading.value:
             text = f"{reading.value} transfers with a bad checksum"
-            found.append(Trouble("bad-checksums", Severity.CRITICAL, text, reading.source))
+            troubles.append(Trouble("bad-checksums", Severity.CRITICAL, text, reading.source))
     atime = host.settings.get("atime_recorded")
     if isinstance(atime, Setting) and atime.value == "false":
-        text = "reads through it do not move a file's atime: ages by atime are too old"
-        found.append(Trouble("no-atime", Severity.INFO, text, atime.source))
-    return tuple(sorted(found, key=lambda trouble: trouble.severity.rank))
+        text = "reads through it do not update atime: ages by atime are too old"
+        troubles.append(Trouble("no-atime", Severity.INFO, text, atime.source))
+    return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
 
 def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
     """Yield the servers' versions where they differ: half an upgrade."""
-    for name, what in (("lustre_version", "Lustre"), ("kernel_release", "kernel")):
+    for name, subject in (("lustre_version", "Lustre"), ("kernel_release", "kernel")):
         versions: dict[str, list[str]] = {}
         for host in snapshot.hosts:
             setting = host.settings.get(name)
@@ -87,7 +87,7 @@ def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
                 f"{version} on {len(names)}"
                 for version, names in sorted(versions.items(), key=lambda item: -len(item[1]))
             )
-            trouble = Trouble("mixed-versions", Severity.INFO, f"{what} differs: {text}")
+            trouble = Trouble("mixed-versions", Severity.INFO, f"{subject} differs: {text}")
             yield HostState("all servers", "server", (trouble,))
 
 
@@ -101,18 +101,18 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         for reading in seen.readings
         if reading.name == "import_state" and reading.label and reading.value is not None
     ]
-    apart = [one for one in each if one.value not in CONNECTED]
-    claimed = [one for one in seen.readings if one.name == "server" and one.label]
+    apart = [reading for reading in each if reading.value not in CONNECTED]
+    claimed = [reading for reading in seen.readings if reading.name == "server" and reading.label]
     if len(claimed) > 1:
-        names = _some([str(one.value) for one in claimed])
-        yield Trouble("two-servers", Severity.CRITICAL, f"{names} all say that they serve it")
+        names = _some([str(reading.value) for reading in claimed])
+        yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
         if unserved and len(apart) == len(each) and state.value != INACTIVE:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
         else:
-            names = _some([f"{one.label} ({one.value})" for one in apart])
+            names = _some([f"{reading.label} ({reading.value})" for reading in apart])
             text = f"not connected: {names}"
             yield Trouble("disconnected", Severity.CRITICAL, text, state.source)
     elif unserved and not connected and server is not None and server.reason is not None:
@@ -138,8 +138,8 @@ def _writes(seen: TargetSnapshot) -> Troubles:
         yield Trouble("file-system-errors", Severity.CRITICAL, text, source)
     for reading in seen.readings:
         if reading.name == "degraded" and reading.value is True:
-            what = "degraded" if reading.label is None else f"{reading.label} is degraded"
-            yield Trouble("degraded", Severity.WARNING, what, reading.source)
+            subject = "degraded" if reading.label is None else f"{reading.label} is degraded"
+            yield Trouble("degraded", Severity.WARNING, subject, reading.source)
 
 
 def _creation(seen: TargetSnapshot) -> Troubles:
@@ -161,7 +161,7 @@ def _creation(seen: TargetSnapshot) -> Troubles:
 
 
 def _integrity(seen: TargetSnapshot) -> Troubles:
-    for name, what in (
+    for name, subject in (
         ("checksum_errors_total", "transfers with a bad checksum"),
         ("drive_media_errors_total", "media errors"),
     ):
@@ -170,7 +170,7 @@ def _integrity(seen: TargetSnapshot) -> Troubles:
                 of = "" if reading.label is None else f" on {reading.label}"
                 severity = Severity.CRITICAL if name.startswith("checksum") else Severity.WARNING
                 id_ = "bad-checksums" if name.startswith("checksum") else "media-errors"
-                yield Trouble(id_, severity, f"{reading.value} {what}{of}", reading.source)
+                yield Trouble(id_, severity, f"{reading.value} {subject}{of}", reading.source)
 
 
 def _space(limits: SiteLimits) -> Callable[[TargetSnapshot], Troubles]:
@@ -205,7 +205,7 @@ def _flash(seen: TargetSnapshot) -> Troubles:
         text = f"writeback throttling on {where} ({format_duration(longest)})"
         yield Trouble("throttled", Severity.WARNING, text)
     if is_flash and seen.value("discard_granularity_bytes") == 0:
-        yield Trouble("no-discard", Severity.WARNING, "its device takes no discard")
+        yield Trouble("no-discard", Severity.WARNING, "its device does not support discard")
 
 
 def _setting(seen: TargetSnapshot, ending: str) -> list[str]:
@@ -229,11 +229,11 @@ def trim_state(seen: TargetSnapshot) -> str:
         for value in _setting(seen, "mount/options")
         for option in value.split(",")
     }
-    said = [word for word in ("fstrim", "discard") if word in options]
+    text = [word for word in ("fstrim", "discard") if word in options]
     discarded = seen.number("bytes_discarded_total")
     if discarded is not None:
-        said.append(f"{format_bytes(int(discarded))} discarded")
+        text.append(f"{format_bytes(int(discarded))} discarded")
     last = seen.value("last_trim_at")
     if last is not None:
-        said.append(f"timer ran {last}")
-    return ", ".join(said) or "not known"
+        text.append(f"timer ran {last}")
+    return ", ".join(text) or "not known"

@@ -1,4 +1,13 @@
-"""A run against what earlier runs of the same probe did."""
+"""One run compared with the baseline of earlier runs of the same probe.
+
+``ratio_interval`` includes 1 if this run lies within the prediction interval of the earlier
+runs for a single further run. On log values, with s their standard deviation *between* runs
+and n their number, its half-width is t(n - 1) s sqrt(1 + pi / (2 n)); pi / 2 is the cost of a
+median against a mean. The scatter of the repetitions within this run is not used: it is a
+fraction of that between runs. In 2,000 series a case without any change 1 lay outside in 4 to
+6 % (5 to 48 earlier runs, autocorrelation 0 and 0.5) and in 7 to 12 % at 0.9, where the series
+drifts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +18,7 @@ from typing import Final
 
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.variability import higher_is_better
+from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.verdict import Comparison, Interval
@@ -16,7 +26,7 @@ from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 5
 SPAN_MINIMUM_S: Final = 24 * 3600.0
-"""Runs within less than a day know back-to-back spread, a fiftieth of what days bring."""
+"""Runs within less than a day show back-to-back variance, a fiftieth of that between days."""
 
 
 def compare_with_earlier(
@@ -27,32 +37,33 @@ def compare_with_earlier(
     probe: str,
     level: float = 0.95,
 ) -> Comparison:
-    """Return the ratio of this run's median to that of earlier runs, and whether it is usual.
+    """Compare this run's median with that of earlier runs.
 
     Parameters
     ----------
     this_values
         Believed repetitions of this run, in the metric's unit.
     earlier
-        Earlier runs of the same probe; other metrics and runs that did not finish or measured 0
-        are passed over, and a run that is there twice counts once.
+        Earlier runs of the same probe. Other metrics, unfinished runs and runs that measured 0
+        are ignored; duplicates count once.
+    metric
+        A key of `METRIC_UNITS`.
+    probe
+        Name shown in the comparison.
+    level
+        Level of the prediction interval.
+
+    Returns
+    -------
+    Comparison
+        The ratio with its interval, where there are enough earlier runs, and the reason.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     ValueError
-        A value is not finite, or negative.
-
-    Notes
-    -----
-    ``ratio_interval`` holds 1 if this run lies within what earlier runs make likely for a single
-    further run: a prediction interval turned round. On log values, with s their standard
-    deviation *between* runs and n their number, its half-width is
-    t(n - 1) s sqrt(1 + pi / (2 n)); pi / 2 is what a median costs against a mean. The scatter of
-    the repetitions within this run plays no part: it is a fraction of that between runs. In
-    2,000 series a case without any change 1 lay outside in 4 to 6 % (5 to 48 earlier runs,
-    autocorrelation 0 and 0.5) and in 7 to 12 % at 0.9, where the series drifts away from itself.
+        A value is negative or not finite.
     """
     for value in this_values:
         if not math.isfinite(value) or value < 0:
@@ -61,9 +72,11 @@ def compare_with_earlier(
     values = [point.value for point in runs.values()]
     times = [point.at for point in runs.values()]
     span_s = (max(times) - min(times)).total_seconds() if times else 0.0
-    this = median(this_values) if this_values else None
-    before = median(values) if values else None
-    ratio = None if this is None or before is None else this / before
+    this_median = median(this_values) if this_values else None
+    earlier_median = median(values) if values else None
+    ratio = None
+    if this_median is not None and earlier_median is not None:
+        ratio = this_median / earlier_median
     interval = None
     if ratio and len(values) >= RUNS_MINIMUM and span_s >= SPAN_MINIMUM_S:
         interval = _ratio_interval(ratio, values, level)
@@ -72,12 +85,12 @@ def compare_with_earlier(
         unit=METRIC_UNITS[metric],
         probe=probe,
         n_earlier=len(values),
-        earlier_median=before,
-        this_median=this,
+        earlier_median=earlier_median,
+        this_median=this_median,
         ratio=ratio,
         ratio_interval=interval,
         reason=_reason(
-            this,
+            this_median,
             ratio,
             interval,
             n=len(values),
@@ -95,35 +108,36 @@ def _ratio_interval(ratio: float, values: Sequence[float], level: float) -> Inte
 
 
 def _reason(
-    this: float | None,
+    this_median: float | None,
     ratio: float | None,
     interval: Interval | None,
     *,
     n: int,
     span_s: float,
     more_is_better: bool,
-) -> str:
-    if this is None:
-        return "this run has no repetition to be believed"
+) -> Message:
+    if this_median is None:
+        return Message("no-believed-repetition", "no repetition of this run is credible")
     if ratio is None:
-        return "there is no earlier run of this probe here to compare with"
+        return Message("no-earlier-run", "no earlier run of this probe to compare with")
     runs = plural(n, "earlier run")
     if ratio == 0:
-        return f"this run measured 0: far from what {runs} did"
-    found = f"{_difference(ratio)} the median of {runs}"
+        return Message("measured-zero", f"this run measured 0, unlike {runs}")
+    difference = f"{_difference(ratio)} the median of {runs}"
     if interval is None:
-        return (
-            f"{found}; whether that is unusual takes {RUNS_MINIMUM} of them over "
-            f"{SPAN_MINIMUM_S / 3600:.0f} h (they span {span_s / 3600:.1f} h)"
+        return Message(
+            "too-few-earlier-runs",
+            f"{difference}; whether this is unusual can be judged from {RUNS_MINIMUM} runs over "
+            f"{SPAN_MINIMUM_S / 3600:.0f} h (they span {span_s / 3600:.1f} h)",
         )
     if interval.low <= 1 <= interval.high:
-        return f"{found}: within what they did"
-    better = (ratio > 1) == more_is_better
-    return f"{found}: {'better' if better else 'worse'} than they make likely"
+        return Message("within-earlier", f"{difference}: within their usual range")
+    word = "better" if (ratio > 1) == more_is_better else "worse"
+    return Message(f"{word}-than-earlier", f"{difference}: {word} than their usual range")
 
 
 def _difference(ratio: float) -> str:
     per_cent = f"{abs(ratio - 1) * 100:.1f}"
     if per_cent == "0.0":
         return "at"
-    return f"{per_cent} % {'over' if ratio > 1 else 'under'}"
+    return f"{per_cent} % {'above' if ratio > 1 else 'below'}"

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.compare import CompareTerms, compare
-from trimtab.judge.frame import counted, whole
+from trimtab.judge.frame import counted, normalised
 from trimtab.model.compare import Stretch
 from trimtab.model.distribution import BeforeAfter, Distribution
 from trimtab.model.series import SeriesKey
@@ -58,7 +58,7 @@ def before_after(
     hour of the week weighing the same on both sides where there is a week a side; below that it
     is provisional. Unfinished runs count as 0; of a time they are left out.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     width = timedelta(seconds=width_s)
     sides = [_between(tidy, at - width, at), _between(tidy, at, at + width)]
     more = key.more_is_better

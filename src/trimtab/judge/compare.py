@@ -1,4 +1,11 @@
-"""By how much one side differs from another: effect, interval, and what can be said of it."""
+"""Compare two sides: effect, interval, and the answer.
+
+With `bootstrap.N_MINIMUM` values per side the interval is that of `bootstrap.ratio_interval`,
+with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
+excludes 1 and is not wholly within the margin; ``no_difference``: it is; else
+``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
+vary by a fiftieth of the variation between days.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +22,20 @@ from trimtab.judge.bootstrap import (
     ratio_interval,
 )
 from trimtab.judge.effect import (
+    UNDECIDED,
     decided,
     interval_without,
     minimum_detectable_effect,
     n_effective,
     ratio_without,
 )
-from trimtab.judge.hour_weights import NEARLY_A_WEEK_S, Weights, covered_s, hour_weights
+from trimtab.judge.hour_weights import (
+    NEARLY_A_WEEK_S,
+    NOT_BALANCED,
+    Weights,
+    covered_s,
+    hour_weights,
+)
 from trimtab.judge.spread import (
     corrected_autocorrelation,
     cov,
@@ -30,6 +44,7 @@ from trimtab.judge.spread import (
 )
 from trimtab.judge.target_count import TargetCount, taken_out
 from trimtab.judge.variability import sense_of
+from trimtab.message import Message
 from trimtab.model.compare import (
     Basis,
     Change,
@@ -40,7 +55,7 @@ from trimtab.model.compare import (
 from trimtab.model.verdict import Interval
 
 MARGIN: Final = 0.05
-"""Differences under it matter to nobody who reads a COV goal of 8 %."""
+"""Smaller differences are not relevant beside a COV goal of 8 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +65,16 @@ class CompareTerms:
     Attributes
     ----------
     margin
-        Differences below it do not matter, as a fraction.
+        Smaller differences are not relevant; a fraction.
     level
-        Of the intervals.
+        Confidence level of the intervals.
     wash_out_s
-        How much of the beginning of the later side is left out: what the change itself disturbs.
+        Seconds at the start of the later side to exclude: the time that the change itself
+        disturbs.
     timezone
-        In which people's weeks run: an IANA name.
+        IANA name of the time zone for hours of the week.
     targets
-        A changed number of targets to be taken out.
+        A changed number of targets to correct for.
     """
 
     margin: float = MARGIN
@@ -69,7 +85,7 @@ class CompareTerms:
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < 1 or not 0 < self.level < 1:
-            raise ValueError("margin and level lie between 0 and 1")
+            raise ValueError("margin and level must lie between 0 and 1")
 
 
 DEFAULT_TERMS: Final = CompareTerms()
@@ -85,37 +101,38 @@ def compare(
     unit: str | None = None,
     more_is_better: bool | None = None,
 ) -> Effect:
-    """Return by how much the median of ``after`` differs from that of ``before``.
+    """Compare the median of ``after`` with that of ``before``.
 
     Parameters
     ----------
+    before, after, metric
+        Values of each side; a key of `METRIC_UNITS`, or any name where ``unit`` is given.
+    basis, terms
+        What the values were measured on; margin, confidence level and corrections.
     unit, more_is_better
-        Of a metric of somebody else's; ``None``: as `METRIC_UNITS` has it.
+        For a custom metric; ``None``: as in `METRIC_UNITS`.
+
+    Returns
+    -------
+    Effect
+        Ratio with interval, minimum detectable effect, answer and reason.
 
     Raises
     ------
     KeyError
-        The metric is not known and no unit is told.
+        The metric is unknown and no unit is given.
     ValueError
-        A value is not finite, or negative.
-
-    Notes
-    -----
-    With `bootstrap.N_MINIMUM` numbers a side the interval is that of `bootstrap.ratio_interval`,
-    with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
-    leaves 1 out and is not wholly within the margin; ``no_difference``: it is; else
-    ``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
-    differ by a fiftieth of what days bring.
+        A value is negative or not finite.
     """
     unit, more = sense_of(metric, unit, more_is_better)
-    kept = _washed(before, after, terms.wash_out_s)
-    weights = _weights(kept, basis, terms.timezone)
+    stretches = _washed(before, after, terms.wash_out_s)
+    weights = _weights(stretches, basis, terms.timezone)
     sides = (
-        _side(kept[0], weights.before, len(before.values)),
-        _side(kept[1], weights.after, len(after.values)),
+        _side(stretches[0], weights.before, len(before.values)),
+        _side(stretches[1], weights.after, len(after.values)),
     )
     measured = _ratio(sides)
-    interval, method = _measured_interval(kept, weights, measured, terms.level)
+    interval, method = _measured_interval(stretches, weights, measured, terms.level)
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -137,17 +154,17 @@ def compare(
         method=method,
         margin=terms.margin,
         change=Change.CANNOT_TELL,
-        reason="",
-        detectable=_detectable_of(kept[0], sides) if basis is Basis.RUNS else None,
-        provisional=_provisional(kept),
-        weighted=weights.how,
+        reason=UNDECIDED,
+        detectable=_detectable_of(stretches[0], sides) if basis is Basis.RUNS else None,
+        provisional=_provisional(stretches),
+        weighted=weights.method,
         taken_out=removed,
     )
     return decided(effect, more_is_better=more)
 
 
 def _washed(before: Stretch, after: Stretch, wash_out_s: float) -> tuple[Stretch, Stretch]:
-    """Return both sides without what lies within ``wash_out_s`` of the later one's beginning."""
+    """Return both sides without the first ``wash_out_s`` seconds of the later one."""
     if wash_out_s <= 0 or not before.times or not after.times:
         return before, after
     if min(after.times) >= min(before.times):
@@ -156,18 +173,20 @@ def _washed(before: Stretch, after: Stretch, wash_out_s: float) -> tuple[Stretch
 
 
 def _from(side: Stretch, begin: datetime) -> Stretch:
-    kept = [place for place, at in enumerate(side.times) if at >= begin]
+    places = [place for place, at in enumerate(side.times) if at >= begin]
     return Stretch(
-        values=tuple(side.values[place] for place in kept),
-        times=tuple(side.times[place] for place in kept),
-        unfinished=tuple(side.unfinished[place] for place in kept) if side.unfinished else (),
+        values=tuple(side.values[place] for place in places),
+        times=tuple(side.times[place] for place in places),
+        unfinished=tuple(side.unfinished[place] for place in places) if side.unfinished else (),
     )
 
 
-def _weights(kept: tuple[Stretch, Stretch], basis: Basis, timezone: str) -> Weights:
-    if basis is not Basis.RUNS or not all(side.times for side in kept):
-        return Weights(None, None, "hours of the week are not balanced: not every run has a time")
-    return hour_weights(kept[0].times, kept[1].times, timezone=timezone)
+def _weights(stretches: tuple[Stretch, Stretch], basis: Basis, timezone: str) -> Weights:
+    if basis is not Basis.RUNS or not all(side.times for side in stretches):
+        return Weights(
+            None, None, Message("times-unknown", f"{NOT_BALANCED}: not every run has a time")
+        )
+    return hour_weights(stretches[0].times, stretches[1].times, timezone=timezone)
 
 
 def _side(side: Stretch, weights: Sequence[float] | None, n_given: int) -> Side:
@@ -186,7 +205,7 @@ def _side(side: Stretch, weights: Sequence[float] | None, n_given: int) -> Side:
 
 
 def _independent(values: Sequence[float], weights: Sequence[float] | None) -> float:
-    """Return how many independent numbers know the middle as well (Kish's, of what has weight)."""
+    """Return the effective number of independent values (Kish's, of the weighted values)."""
     n = float(len(values))
     if weights is not None:
         n = math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
@@ -199,31 +218,36 @@ def _ratio(sides: tuple[Side, Side]) -> float | None:
 
 
 def _measured_interval(
-    kept: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
-) -> tuple[Interval | None, str]:
-    """Return the interval of the ratio measured and the words for how it came about."""
-    before, after = kept[0].values, kept[1].values
+    stretches: tuple[Stretch, Stretch], weights: Weights, ratio: float | None, level: float
+) -> tuple[Interval | None, Message]:
+    """Return the interval of the measured ratio and the method that gave it."""
+    before, after = stretches[0].values, stretches[1].values
     if not ratio:
-        return None, "none"
+        return None, Message("none", "none")
     if min(len(before), len(after)) >= N_MINIMUM:
         pair = (weights.after, weights.before)
         interval = ratio_interval(after, before, level=level, weights=pair)
-        if kept[0].times and kept[1].times:
-            return interval, "ratio of medians, blocks of runs resampled"
-        return interval, "ratio of medians, resampled; the order of runs is not known"
+        if stretches[0].times and stretches[1].times:
+            return interval, Message("bootstrap", "ratio of medians, block bootstrap")
+        return interval, Message(
+            "bootstrap-order-unknown", "ratio of medians, bootstrap; the order of runs is unknown"
+        )
     interval = exact_ratio_interval(after, before, level=level)
-    return interval, f"ratio of medians, all pairs (under {N_MINIMUM} a side), taken as independent"
+    return interval, Message(
+        "exact-pairs",
+        f"ratio of medians, all pairs (under {N_MINIMUM} per side), assumed independent",
+    )
 
 
 def _detectable_of(before: Stretch, sides: tuple[Side, Side]) -> float | None:
-    """Return the detectable effect from the scatter of the first side, the median's own kind."""
+    """Return the minimum detectable effect from the robust scatter of the first side."""
     scatter = mad_cv(before.values) or cov(before.values)
     if not scatter or len(before.values) < 4 or sides[1].n == 0:
         return None
     return minimum_detectable_effect(scatter, n_effective(sides[0]), n_effective(sides[1]))
 
 
-def _provisional(kept: tuple[Stretch, Stretch]) -> bool | None:
-    if not all(side.times for side in kept):
+def _provisional(stretches: tuple[Stretch, Stretch]) -> bool | None:
+    if not all(side.times for side in stretches):
         return None
-    return min(covered_s(side.times) for side in kept) < NEARLY_A_WEEK_S
+    return min(covered_s(side.times) for side in stretches) < NEARLY_A_WEEK_S

@@ -1,16 +1,16 @@
-"""Which telemetry moves with performance, beyond what chance and memory make of it.
+"""Correlation of telemetry with performance, tested with autocorrelation taken into account.
 
-Two series that remember (a slow afternoon, a full week) move alike for hours by chance, and the
-usual significance of a correlation, made for independent pairs, finds something everywhere. Here
-the pairs count as many as they tell, by two ways of which the more cautious holds:
+Two autocorrelated series (a slow afternoon, a full week) move together for hours by chance, and
+the usual significance test, made for independent pairs, finds something everywhere. Here the
+effective number of pairs is the smaller of two estimates:
 
-- circular shifts: performance held against the same telemetry shifted by every number of runs
-  around the ring. The shifted series have lost whatever connects them and kept all memory and
-  rhythm; how far their correlations scatter is what chance gives;
+- circular shifts: performance against the same telemetry shifted by every number of runs around
+  the ring. The shifts remove any connection and keep autocorrelation and seasonality; the scatter
+  of their correlations is that of chance;
 - Bartlett's formula: the variance of a correlation of independent series is 1/n times the sum
   over all lags of the product of their autocorrelations.
 
-Moving together is never called a cause: the same load may make both.
+A correlation is never called a cause: the same load may explain both series.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import block_length
 from trimtab.judge.false_discovery import benjamini_hochberg
-from trimtab.judge.frame import whole
+from trimtab.judge.frame import normalised
+from trimtab.message import Message
 from trimtab.model.correlation import Correlation
 
 if TYPE_CHECKING:
@@ -67,21 +68,27 @@ def correlate(
     timezone: str = "UTC",
     level: float = LEVEL,
 ) -> tuple[Correlation, ...]:
-    """Return how each telemetry moves with performance, the surest first.
+    """Correlate each telemetry series with performance, the most significant first.
 
     Parameters
     ----------
     frame
-        ``at``, ``value``, ``unfinished``; a run that did not finish is the worst of all.
+        ``at``, ``value``, ``unfinished``; an unfinished run ranks as the worst.
     telemetry
-        Name to a frame of ``at`` (UTC) and ``value``. Counters are to be given as rates
-        (`rate_of`).
+        Name to a frame of ``at`` (UTC) and ``value``. Convert counters to rates with `rate_of`.
+    more_is_better
+        True for bandwidths and rates, false for times.
     tolerance_s
-        How far from a run its nearest value of telemetry may be.
+        Largest distance in seconds between a run and its nearest telemetry value.
     timezone
-        IANA name of the zone whose hours of the day are meant.
+        IANA name of the time zone for hours of the day.
     level
-        Up to this q-value telemetry is said to move with performance.
+        Highest q-value at which telemetry is reported to move with performance.
+
+    Returns
+    -------
+    tuple of Correlation
+        One per telemetry series, with p- and q-values and the reason.
 
     Notes
     -----
@@ -90,17 +97,16 @@ def correlate(
     168 runs and under p = 0.005 in 0.4 / 0.4 / 0.1 / 0 %; by the usual formula in 5 / 12 / 50 /
     70 % and 0.4 / 3 / 34 / 57 %.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     pairs = {
         name: _pairs(tidy, found, more_is_better, tolerance_s, timezone)
         for name, found in telemetry.items()
     }
     found = [_correlation(name, of) for name, of in pairs.items()]
-    found = _corrected(found, level)
-    found = _beside(found, pairs)
-    found = [replace(one, reason=_reason(one, level)) for one in found]
+    found = _beside(_corrected(found, level), pairs)
+    results = [replace(result, reason=_reason(result, level)) for result in found]
     return tuple(
-        sorted(found, key=lambda one: (_or_one(one.q_value), -abs(one.rho or 0), one.name))
+        sorted(results, key=lambda one: (_or_one(one.q_value), -abs(one.rho or 0), one.name))
     )
 
 
@@ -198,13 +204,16 @@ def _correlation(name: str, pairs: _Pairs) -> Correlation:
         beside=None,
         rho_beside=None,
         apart_s=pairs.apart_s if n else None,
-        reason="",
+        reason=Message(
+            "too-few-runs", f"{n} runs have a value near in time; at least {RUNS_MINIMUM} needed"
+        ),
     )
     if n < RUNS_MINIMUM:
-        return replace(blank, reason=f"{n} runs have a value near them: it takes {RUNS_MINIMUM}")
-    for what, ranks in (("it", pairs.telemetry), ("performance", pairs.performance)):
+        return blank
+    for quantity, ranks in (("telemetry", pairs.telemetry), ("performance", pairs.performance)):
         if not ranks.any():
-            return replace(blank, reason=f"{what} never changed in {n} runs")
+            reason = Message(f"{quantity}-constant", f"{quantity} never changed in {n} runs")
+            return replace(blank, reason=reason)
     rho = float(pairs.performance @ pairs.telemetry)
     p_value, counts_as = significance(pairs.performance, pairs.telemetry)
     return replace(
@@ -323,21 +332,24 @@ def _partial(own: _Pairs, other: _Pairs) -> float | None:
     return None if rest < 1e-9 else (xy - xz * yz) / math.sqrt(rest)
 
 
-def _reason(one: Correlation, level: float) -> str:
-    if one.rho is None or one.q_value is None or one.n_effective is None:
-        return one.reason
-    found = f"rank correlation {one.rho:+.2f} over {one.n} runs"
-    if one.n_effective < 0.5 * one.n:
-        found += f", which count as {one.n_effective:.0f} independent pairs"
-    if not one.moves_with:
-        return f"{found}: no more than chance gives (q {one.q_value:.2g}, level {level:g})"
-    words = f"{found} (q {one.q_value:.2g}): it moves with performance, which makes it no cause"
-    clock = one.rho_without_rhythm
-    if clock is not None and abs(clock) < abs(one.rho) / 2:
-        words += f"; {clock:+.2f} once the hour of the day is taken out of both"
-    if one.rho_beside is not None and abs(one.rho_beside) < abs(one.rho) / 2:
-        words += f"; {one.rho_beside:+.2f} beside {one.beside}, which says as much"
-    return words
+def _reason(result: Correlation, level: float) -> Message:
+    if result.rho is None or result.q_value is None or result.n_effective is None:
+        return result.reason
+    estimate = f"rank correlation {result.rho:+.2f} over {result.n} runs"
+    if result.n_effective < 0.5 * result.n:
+        estimate += f", which count as {result.n_effective:.0f} independent pairs"
+    if not result.moves_with:
+        return Message(
+            "no-more-than-chance",
+            f"{estimate}: not significant (q {result.q_value:.2g}, level {level:g})",
+        )
+    text = f"{estimate} (q {result.q_value:.2g}): moves with performance, not necessarily its cause"
+    without_hours = result.rho_without_rhythm
+    if without_hours is not None and abs(without_hours) < abs(result.rho) / 2:
+        text += f"; {without_hours:+.2f} without the hour of the day"
+    if result.rho_beside is not None and abs(result.rho_beside) < abs(result.rho) / 2:
+        text += f"; {result.rho_beside:+.2f} after allowing for {result.beside}"
+    return Message("moves-with", text)
 
 
 def _or_one(value: float | None) -> float:

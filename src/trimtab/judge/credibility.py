@@ -1,12 +1,11 @@
-"""Whether a repetition's number is to be believed, from plain facts about how it came about.
+"""Whether the result of a repetition is credible, from plain facts about the measurement.
 
-Each rule is a small function that returns its reason, or ``None`` when it has nothing against
-the repetition, which includes not knowing. `RULES` lists them, the plainest objection first.
+Each rule is a small function that returns its reason, or ``None`` if it has no objection, which
+includes missing facts. `RULES` lists them, the clearest objection first.
 
-Trust and distrust are not symmetrical. A device that moved *more* than the tool proves nothing
-(other programs, parity, journals, read-ahead), so no rule objects to more. A device that moved
-*less* means that memory stood in, unless something beneath shrinks the data: then the device
-rules keep still.
+A device that moved *more* than the tool proves nothing (other programs, parity, journals,
+read-ahead), so no rule objects to more. A device that moved *less* means that memory served the
+rest, unless something below reduces the data: then the device rules do not apply.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.run import Access
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
 
@@ -25,19 +25,19 @@ ELAPSED_TOLERANCE: Final = 0.99
 """Tools round times and stop a little early; a hundredth does not change a bandwidth."""
 
 DEVICE_FRACTION_MINIMUM: Final = 0.9
-"""Share of the tool's bytes that the device must have moved. Not 1: counters are read just
-before and after, and a file's first or last pieces may rightly stay in memory."""
+"""Share of the tool's bytes that the device must have moved. Not 1: counters are read just before
+and after, and the first or last pieces of a file may stay in memory."""
 
 LINK_TOLERANCE: Final = 1.01
-"""A bus's nominal speed is before its own overhead, so over it is impossible but for rounding."""
+"""The nominal speed of a bus excludes its overhead, so only rounding can exceed it."""
 
 MEMORY_FACTOR: Final = 2.0
-"""Data has to be this many times the memory before the page cache can no longer serve most."""
+"""Data must be this many times the memory before the page cache can no longer serve most of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepetitionFacts:
-    """How one repetition came about.
+    """Facts about one repetition.
 
     Attributes
     ----------
@@ -46,32 +46,32 @@ class RepetitionFacts:
     direct
         Whether it used O_DIRECT throughout (a tool that fell back to buffered I/O did not).
     elapsed_s
-        Time that the number is over; ``None`` where the tool does not say.
+        Measured time; ``None`` where the tool does not report it.
     bytes_moved
-        What the tool says that it moved, all tasks together; ``None`` where it does not say.
+        Bytes moved according to the tool, all tasks together; ``None`` where not reported.
     file_bytes
-        Size of all files together: what is gone over again when time is left.
+        Size of all files together; a repetition with time left starts over.
     asked_duration_s, asked_bytes, asked_tasks
-        What the probe asked for; ``None`` where it did not ask.
+        Requested by the probe; ``None`` where not requested.
     tasks
-        Tasks that took part; ``None`` where the tool does not say.
+        Tasks that took part; ``None`` where the tool does not report it.
     flushed
         Whether the flush (fsync or closing with sync) was inside the timed region.
     caches_dropped
-        Whether this node's page cache was dropped after writing, or the file's pages were.
+        Whether this node's page cache, or the file's pages, were dropped after writing.
     written_elsewhere
         Whether another node wrote what this one read.
     memory_bytes
-        Memory of the node, all nodes together where several took part; ``None`` if not known.
+        Memory of the node, of all nodes together where several took part; ``None`` if unknown.
     device, device_bytes
-        The device or devices beneath, and the bytes they read (``read``) or wrote (``write``)
-        in the meantime; ``None`` where they cannot be seen.
+        The devices below, and the bytes they read (``read``) or wrote (``write``) during the
+        repetition; ``None`` where they are not visible.
     link_bytes_per_s
-        What the buses of all drives (or the network) carry together; ``None`` if not known.
+        Total bandwidth of the buses of all drives (or of the network); ``None`` if unknown.
     shrinks_data
-        The file system or device compresses or deduplicates, or may.
+        The file system or device compresses or deduplicates, or may do so.
     loop_through_page_cache
-        A loop device beneath keeps its backing file in this node's page cache, and
+        A loop device below keeps its backing file in this node's page cache, and
         ``device_bytes`` is counted above it.
     """
 
@@ -101,14 +101,13 @@ class RepetitionFacts:
                 raise ValueError(f"{name} is {value}")
 
 
-def reason_not_to_believe(facts: RepetitionFacts) -> str | None:
-    """Return why the repetition's number is not to be believed, ``None`` if nothing speaks
-    against it.
+def reason_not_to_believe(facts: RepetitionFacts) -> Message | None:
+    """Return why the repetition is not credible; ``None`` if no rule objects.
 
     Examples
     --------
     >>> reason_not_to_believe(RepetitionFacts("write", True, 1.5, 2**30, 2**30, 10.0))
-    'it ran 1.5 s; 10.0 s were asked for'
+    'ran for 1.5 s instead of the requested 10.0 s'
     """
     for rule in RULES:
         reason = rule(facts)
@@ -117,61 +116,72 @@ def reason_not_to_believe(facts: RepetitionFacts) -> str | None:
     return None
 
 
-def nothing_said(facts: RepetitionFacts) -> str | None:
-    """Object when the tool gives no time or no bytes: the workload cannot be confirmed."""
+def not_reported(facts: RepetitionFacts) -> Message | None:
+    """Object when the tool reports no time or no bytes: the workload cannot be confirmed."""
     if facts.elapsed_s is None:
-        return "the tool does not say how long it ran"
+        return Message("time-not-reported", "the tool does not report how long it ran")
     if facts.bytes_moved is None:
-        return "the tool does not say how much it moved"
+        return Message("bytes-not-reported", "the tool does not report how much it moved")
     return None
 
 
-def moved_too_little(facts: RepetitionFacts) -> str | None:
-    """Object to nothing moved, or less than asked for."""
+def moved_too_little(facts: RepetitionFacts) -> Message | None:
+    """Object to nothing moved, or less than requested."""
     if facts.bytes_moved == 0:
-        return "it moved nothing"
+        return Message("nothing-moved", "moved no data")
     if facts.bytes_moved is None or facts.asked_bytes is None:
         return None
     if facts.bytes_moved >= facts.asked_bytes:
         return None
-    return (
-        f"it moved {format_bytes(facts.bytes_moved)}; "
-        f"{format_bytes(facts.asked_bytes)} were asked for"
+    return Message(
+        "too-little-moved",
+        f"moved {format_bytes(facts.bytes_moved)} instead of the requested "
+        f"{format_bytes(facts.asked_bytes)}",
     )
 
 
-def other_tasks(facts: RepetitionFacts) -> str | None:
-    """Object to another number of tasks than asked for, more included: another workload."""
+def other_tasks(facts: RepetitionFacts) -> Message | None:
+    """Object to a number of tasks other than requested, more included: a different workload."""
     if facts.tasks is None or facts.asked_tasks is None or facts.tasks == facts.asked_tasks:
         return None
-    return f"it ran with {facts.tasks} tasks; {facts.asked_tasks} were asked for"
+    return Message(
+        "tasks-differ", f"ran with {facts.tasks} tasks instead of the requested {facts.asked_tasks}"
+    )
 
 
-def too_short(facts: RepetitionFacts) -> str | None:
-    """Object to less than the time asked for, and to less than 5 s whatever was asked for."""
+def too_short(facts: RepetitionFacts) -> Message | None:
+    """Object to less than the requested time, and to less than 5 s in any case."""
     if facts.elapsed_s is None:
         return None
-    asked_s = facts.asked_duration_s or 0.0
-    if facts.elapsed_s < asked_s * ELAPSED_TOLERANCE:
-        ran, asked = format_duration(facts.elapsed_s), format_duration(asked_s)
-        return f"it ran {ran}; {asked} were asked for"
+    requested_s = facts.asked_duration_s or 0.0
+    elapsed = format_duration(facts.elapsed_s)
+    if facts.elapsed_s < requested_s * ELAPSED_TOLERANCE:
+        return Message(
+            "stopped-early",
+            f"ran for {elapsed} instead of the requested {format_duration(requested_s)}",
+        )
     if facts.elapsed_s < ELAPSED_MINIMUM_S * ELAPSED_TOLERANCE:
-        ran, least = format_duration(facts.elapsed_s), format_duration(ELAPSED_MINIMUM_S)
-        return f"it ran {ran}, too short to measure a steady state: at least {least}"
+        return Message(
+            "too-short",
+            f"ran for {elapsed}, too short for a steady state: at least "
+            f"{format_duration(ELAPSED_MINIMUM_S)} are needed",
+        )
     return None
 
 
-def not_flushed(facts: RepetitionFacts) -> str | None:
-    """Object to buffered writing without the flush, unless the device is seen to have it all."""
+def not_flushed(facts: RepetitionFacts) -> Message | None:
+    """Object to buffered writing without a flush, unless the device shows that it has all data."""
     if facts.access != "write" or facts.direct or facts.flushed:
         return None
     if facts.device_bytes is not None and not facts.shrinks_data:
-        return None  # `device_moved_less` knows
-    return "it was written to memory, and the time does not include the flush to the device"
+        return None  # `device_moved_less` decides
+    return Message(
+        "not-flushed", "written to memory; the time does not include the flush to the device"
+    )
 
 
-def faster_than_the_bus(facts: RepetitionFacts) -> str | None:
-    """Object to more than the buses to the drives can carry."""
+def faster_than_the_bus(facts: RepetitionFacts) -> Message | None:
+    """Object to more than the buses of the drives can carry."""
     if facts.link_bytes_per_s is None or facts.shrinks_data:
         return None
     if not facts.elapsed_s or facts.bytes_moved is None:
@@ -179,60 +189,67 @@ def faster_than_the_bus(facts: RepetitionFacts) -> str | None:
     speed = facts.bytes_moved / facts.elapsed_s
     if speed <= facts.link_bytes_per_s * LINK_TOLERANCE:
         return None
-    return (
-        f"cached: {format_bytes_per_s(speed)} is more than the bus to the drives carries "
-        f"({format_bytes_per_s(facts.link_bytes_per_s)})"
+    return Message(
+        "faster-than-bus",
+        f"cached: {format_bytes_per_s(speed)} exceeds the bandwidth of the bus to the drives "
+        f"({format_bytes_per_s(facts.link_bytes_per_s)})",
     )
 
 
-def device_moved_less(facts: RepetitionFacts) -> str | None:
-    """Object when the device beneath moved less than the tool says: memory did the rest."""
+def device_moved_less(facts: RepetitionFacts) -> Message | None:
+    """Object when the device below moved less than the tool reports: memory served the rest."""
     if facts.device_bytes is None or facts.bytes_moved is None or facts.shrinks_data:
         return None
     if facts.device_bytes >= DEVICE_FRACTION_MINIMUM * facts.bytes_moved:
         return None
     fraction = format_percent(facts.device_bytes / facts.bytes_moved, 0)
-    verb = "read from" if facts.access == "read" else "reached"
-    return (
+    verb = "were read from" if facts.access == "read" else "reached"
+    return Message(
+        "device-moved-less",
         f"cached: of {format_bytes(facts.bytes_moved)} only {format_bytes(facts.device_bytes)} "
-        f"({fraction}) {'were ' if verb == 'read from' else ''}{verb} "
-        f"{facts.device or 'the device beneath'}"
+        f"({fraction}) {verb} {facts.device or 'the device below'}",
     )
 
 
-def cached_beneath_loop(facts: RepetitionFacts) -> str | None:
+def cached_beneath_loop(facts: RepetitionFacts) -> Message | None:
     """Object to reading through a loop device whose backing file fits in the page cache.
 
-    O_DIRECT ends at such a loop device. What is written through it counts when it is flushed:
-    a flush goes through to the backing file.
+    O_DIRECT ends at such a loop device. Data written through it counts when it is flushed: a
+    flush goes through to the backing file.
     """
     if not facts.loop_through_page_cache:
         return None
     if facts.access == "write":
         if facts.flushed:
             return None
-        return "the loop device beneath writes to this node's memory, and the flush is not timed"
+        return Message(
+            "loop-not-flushed",
+            "the loop device below writes to this node's memory, and the flush is not timed",
+        )
     if not _memory_may_serve(facts):
         return None
-    return (
-        "cached: the loop device beneath reads its backing file through this node's memory, "
-        f"which can hold the data set of {format_bytes(facts.file_bytes)}"
+    return Message(
+        "loop-cached",
+        "cached: the loop device below reads its backing file through this node's memory, which "
+        f"can hold the data set of {format_bytes(facts.file_bytes)}",
     )
 
 
-def read_back_from_memory(facts: RepetitionFacts) -> str | None:
-    """Object to buffered reading of data that this node holds, where no device can be seen.
+def read_back_from_memory(facts: RepetitionFacts) -> Message | None:
+    """Object to buffered reading of data that this node holds, where no device is visible.
 
-    Where one can be seen its counters decide, except where something shrinks the data.
+    Where one is visible its counters decide, unless something reduces the data.
     """
     if facts.access != "read" or facts.direct or not _memory_may_serve(facts):
         return None
     if facts.device_bytes is not None and not facts.shrinks_data:
         return None
-    what = "reads again what it has read" if _fresh(facts) else "reads back what it has written"
-    return (
-        f"cached: this node {what} without O_DIRECT, and its memory can hold the data set of "
-        f"{format_bytes(facts.file_bytes)}"
+    fresh = _fresh(facts)
+    reread = "data that it has already read" if fresh else "the data that it has written"
+    return Message(
+        "reread-from-memory" if fresh else "read-back-from-memory",
+        f"cached: this node reads {reread} without O_DIRECT, and its memory can hold the data set "
+        f"of {format_bytes(facts.file_bytes)}",
     )
 
 
@@ -242,10 +259,10 @@ def _fresh(facts: RepetitionFacts) -> bool:
 
 
 def _memory_may_serve(facts: RepetitionFacts) -> bool:
-    """Whether memory can have served much of what was read.
+    """Whether memory may have served much of the data read.
 
-    It holds the data at the start or comes to hold it in the first pass over the files, and is
-    large enough to keep it. Memory of unknown size is taken as large enough.
+    It holds the data at the start or after the first pass over the files, and is large enough to
+    keep it. Memory of unknown size counts as large enough.
     """
     once = facts.bytes_moved is not None and facts.bytes_moved <= facts.file_bytes
     if _fresh(facts) and once:
@@ -253,8 +270,8 @@ def _memory_may_serve(facts: RepetitionFacts) -> bool:
     return facts.memory_bytes is None or facts.file_bytes < MEMORY_FACTOR * facts.memory_bytes
 
 
-RULES: Final[tuple[Callable[[RepetitionFacts], str | None], ...]] = (
-    nothing_said,
+RULES: Final[tuple[Callable[[RepetitionFacts], Message | None], ...]] = (
+    not_reported,
     moved_too_little,
     other_tasks,
     too_short,
@@ -264,4 +281,4 @@ RULES: Final[tuple[Callable[[RepetitionFacts], str | None], ...]] = (
     cached_beneath_loop,
     read_back_from_memory,
 )
-"""Every rule, the first objection wins."""
+"""Every rule; the first objection wins."""

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.judge.frame import counted, whole
+from trimtab.judge.frame import counted, normalised
 from trimtab.model.series import Day
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def daily(
     """
     import polars as pl
 
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     local = tidy.with_columns(day=pl.col("at").dt.convert_time_zone(timezone).dt.date())
     plain = local.group_by("day").agg(
         n=pl.len(), unfinished=pl.col("unfinished").sum(), median=pl.col("value").median()
@@ -81,8 +81,8 @@ def missing(schedule: Sequence[datetime], runs: Sequence[datetime]) -> tuple[dat
     """
     due = sorted(set(schedule))
     early = timedelta(seconds=EARLY_S)
-    kept = {bisect_right(due, at + early) - 1 for at in runs}
-    return tuple(at for place, at in enumerate(due) if place not in kept)
+    started = {bisect_right(due, at + early) - 1 for at in runs}
+    return tuple(at for place, at in enumerate(due) if place not in started)
 
 
 def _deviation() -> pl.Expr:

@@ -1,7 +1,7 @@
-"""How a series spreads and what its COV is made of: steps, a few bad events, or broad noise.
+"""The dispersion of a series and its main source: steps, a few outliers, or broad noise.
 
-A year of public data has both extremes: 20 % COV with 2.5 % MAD-CV (a probe on Mira, a few deep
-dips) and 21 % with 22 % (one on Cori, noise all the time).
+A year of public data has both extremes: 20 % COV with 2.5 % MAD-CV (a probe on Mira: a few deep
+dips) and 21 % with 22 % (one on Cori: constant noise).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.frame import counted, whole
+from trimtab.judge.frame import counted, normalised
 from trimtab.judge.spread import (
     corrected_autocorrelation,
     cov,
@@ -22,6 +22,7 @@ from trimtab.judge.spread import (
     mad_cv,
     quartile_dispersion,
 )
+from trimtab.message import Message
 from trimtab.model.series import Dispersion, Noise
 from trimtab.units import plural
 
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 RUNS_MINIMUM: Final = 24
-"""As for a verdict: fewer runs do not tell a dip from a wide spread."""
+"""As for a verdict: fewer runs do not distinguish an outlier from a wide distribution."""
 
 HALF_OF_VARIANCE: Final = math.sqrt(2)
-"""A COV so many times that of the bulk: more than half of the variance is not the bulk's."""
+"""Ratio of COV to MAD-CV above which more than half of the variance is due to outliers."""
 
 _MAD_AGAINST_DEVIATION: Final = 1.72
 """Variance of the logarithm of the ratio of a normal sample's standard deviation and MAD, times
@@ -42,12 +43,14 @@ _SURE: Final = 2.33
 """One in a hundred of normal numbers; a ratio of few runs is skewed, which doubles it."""
 
 _FAR: Final = 3.5
-"""Robust standard deviations from the middle beyond which a normal run lies once in 2,000."""
+"""Robust standard deviations from the median beyond which a normal run lies once in 2,000."""
+
+_UNDECIDED: Final = Message("too-few-runs", "not decided yet")
 
 
 @dataclass(frozen=True, slots=True)
 class _Levelled:
-    """Runs over the mean of their regime, unfinished ones as 0 or left out."""
+    """Runs divided by the mean of their regime, unfinished ones as 0 or excluded."""
 
     finished: tuple[float, ...]
     every: tuple[float, ...]
@@ -61,31 +64,39 @@ def dispersion(
     changes: Sequence[datetime] = (),
     level: float = 0.95,
 ) -> Dispersion:
-    """Return how the runs of a frame spread, and what the spread is made of.
+    """Measure the dispersion of the runs of a frame and classify its source.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``unfinished``.
+    more_is_better
+        True for bandwidths and rates, false for times.
     changes
         Times of the first runs after each confirmed change of level.
+    level
+        Confidence level of the interval of the COV.
+
+    Returns
+    -------
+    Dispersion
+        COV, robust measures, autocorrelation, the kind of noise and the reason.
 
     Notes
     -----
-    ``cov`` counts unfinished runs as 0 (of a time: not at all); every other measure leaves them
-    out. Autocorrelation and the COV within regimes are taken on each run over the mean of its
-    regime; the variance has one degree of freedom less for each regime.
+    ``cov`` counts unfinished runs as 0 (in a time metric it excludes them); every other measure
+    excludes them. Autocorrelation and the COV within regimes use each run divided by the mean of
+    its regime; the variance loses one degree of freedom per regime.
 
-    The noise is ``steps`` where more than half of the variance goes when the levels are taken
-    out; else ``few_bad_events`` where, within regimes, the COV is over `HALF_OF_VARIANCE` times
-    the MAD-CV and by more than such a ratio scatters by chance, which goes by how many
-    independent runs there are; else ``always_noisy``. Of 1,000 series of normal noise (lag-1
-    autocorrelation 0 / 0.5) 3.6 / 1.5 % pass for bad events with 24 runs, 1.3 / 0.6 % with 48,
-    none with 168; of 400 with 3 % of 168 runs dipping to 30 to 80 % all but 2 % are told as such.
-    Laplace noise and Student's t with 3 degrees, whose tails hold half of the variance, may be
-    called either.
+    The noise is ``steps`` where removing the levels removes more than half of the variance; else
+    ``few_bad_events`` where, within regimes, the COV is over `HALF_OF_VARIANCE` times the MAD-CV
+    and exceeds the chance variation of that ratio for the number of independent runs; else
+    ``always_noisy``. Of 1,000 series of normal noise (lag-1 autocorrelation 0 / 0.5) 3.6 / 1.5 %
+    are classified as bad events with 24 runs, 1.3 / 0.6 % with 48, none with 168; of 400 with 3 %
+    of 168 runs dipping to 30 to 80 % all but 2 % are detected. Laplace noise and Student's t with
+    3 degrees, whose tails contain half of the variance, may be classified as either.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     values = counted(tidy, more_is_better=more_is_better)["value"].to_list()
     rows = list(tidy.select("at", "value").iter_rows())
     finished = [value for _, value in rows if value is not None]
@@ -103,7 +114,7 @@ def dispersion(
         cov_over_mad_cv=k / robust if k is not None and robust else None,
         autocorrelation=corrected_autocorrelation(levelled.finished) if len(rows) >= 6 else None,
         noise=Noise.CANNOT_TELL,
-        reason="",
+        reason=_UNDECIDED,
     )
     noise, reason = _noise(measured, levelled)
     return replace(measured, noise=noise, reason=reason)
@@ -115,10 +126,10 @@ def _levelled(
     *,
     more_is_better: bool,
 ) -> _Levelled:
-    """Return runs over the mean of the finished runs of their regime.
+    """Return runs divided by the mean of the finished runs of their regime.
 
-    A regime without a finished run, or with a mean of 0, has no level: its finished runs say
-    nothing of the spread within, its unfinished ones stay 0.
+    A regime without a finished run, or with a mean of 0, has no level: its finished runs are
+    ignored, its unfinished ones stay 0.
     """
     edges = sorted(changes)
     regimes: dict[int, list[float | None]] = {}
@@ -141,68 +152,80 @@ def _levelled(
 
 
 def _pooled(relative: Sequence[float], regimes: int) -> float | None:
-    """Return the COV within regimes from runs over their regime's mean."""
+    """Return the COV within regimes from runs divided by their regime's mean."""
     degrees = len(relative) - regimes
     if degrees < 1 or regimes < 1:
         return None
-    if min(relative) == max(relative):  # means that are off by the last digit make no spread
+    if min(relative) == max(relative):  # means that differ in the last digit are no variance
         return 0.0
     return math.sqrt(math.fsum((value - 1) ** 2 for value in relative) / degrees)
 
 
-def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, str]:
-    """Return what the noise is made of and why."""
+def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, Message]:
+    """Return the kind of noise and the reason."""
     n, k = measured.n, measured.cov
     if n < RUNS_MINIMUM:
-        return Noise.CANNOT_TELL, f"{n} runs: it takes {RUNS_MINIMUM} to tell"
+        return Noise.CANNOT_TELL, Message(
+            "too-few-runs", f"{plural(n, 'run')}; at least {RUNS_MINIMUM} are needed"
+        )
     if k is None:
-        return Noise.CANNOT_TELL, "the mean is 0: COV is not defined"
+        return Noise.CANNOT_TELL, Message("mean-zero", "the mean is 0: the COV is undefined")
     if k == 0:
-        return Noise.CANNOT_TELL, f"all {n} runs gave the very same value: there is no spread"
+        return Noise.CANNOT_TELL, Message(
+            "constant-values", f"all {n} runs gave exactly the same value: no variance"
+        )
     within_all = cov(levelled.every)
     if within_all is None:
-        return Noise.CANNOT_TELL, "no run finished: there is no level to spread about"
+        return Noise.CANNOT_TELL, Message("none-finished", "no run finished: there is no level")
     if levelled.regimes > 1 and within_all * HALF_OF_VARIANCE < k:
         share, changes = 1 - (within_all / k) ** 2, plural(levelled.regimes - 1, "change")
-        return Noise.STEPS, (
-            f"{100 * share:.0f} % of the variance goes with {changes} of level: COV {_percent(k)}, "
-            f"{_percent(within_all)} without"
+        return Noise.STEPS, Message(
+            "steps",
+            f"{changes} of level explain {100 * share:.0f} % of the variance: COV {_percent(k)}, "
+            f"{_percent(within_all)} without",
         )
     return _events_or_breadth(measured, levelled, within_all)
 
 
 def _events_or_breadth(
     measured: Dispersion, levelled: _Levelled, within_all: float
-) -> tuple[Noise, str]:
+) -> tuple[Noise, Message]:
     bulk = mad_cv(levelled.finished)
-    events = _far_out(levelled, bulk or 0.0, measured.unfinished)
+    outliers = _outliers(levelled, bulk or 0.0, measured.unfinished)
     if not bulk:
-        return Noise.FEW_BAD_EVENTS, f"more than half of the runs gave the very same value{events}"
+        return Noise.FEW_BAD_EVENTS, Message(
+            "bulk-constant", f"more than half of the runs gave exactly the same value{outliers}"
+        )
     ratio = within_all / bulk
-    found = f"COV {_percent(within_all)} is {ratio:.1f} times the MAD-CV of {_percent(bulk)}"
+    measures = f"COV {_percent(within_all)} is {ratio:.1f} times the MAD-CV of {_percent(bulk)}"
     if ratio < HALF_OF_VARIANCE:
-        return Noise.ALWAYS_NOISY, f"{found}: most of the runs spread as wide as the COV says"
+        return Noise.ALWAYS_NOISY, Message(
+            "always-noisy", f"{measures}: broad noise, not single outliers"
+        )
     phi = corrected_autocorrelation(levelled.finished)
     independent = max(1.0, effective_n_cov(len(levelled.finished), phi))
     if ratio < math.exp(_SURE * math.sqrt(_MAD_AGAINST_DEVIATION / (2 * independent))):
-        return Noise.CANNOT_TELL, (
-            f"{found}, which {len(levelled.finished)} runs (counting as {independent:.0f} "
-            "independent ones) may give by chance"
+        return Noise.CANNOT_TELL, Message(
+            "too-few-independent-runs",
+            f"{measures}, which may be chance with {len(levelled.finished)} runs ("
+            f"{independent:.0f} independent)",
         )
-    return Noise.FEW_BAD_EVENTS, f"{found}: most runs are steady{events}"
+    return Noise.FEW_BAD_EVENTS, Message(
+        "few-bad-events", f"{measures}: most runs are steady{outliers}"
+    )
 
 
-def _far_out(levelled: _Levelled, bulk: float, unfinished: int) -> str:
-    """Return in words how many runs lie far from the rest, and on which side."""
+def _outliers(levelled: _Levelled, bulk: float, unfinished: int) -> str:
+    """Return how many runs are outliers, and on which side, as text."""
     middle = median(levelled.finished) if levelled.finished else 0.0
     reach = _FAR * bulk * middle
     below = sum(value < middle - reach for value in levelled.finished)
     above = sum(value > middle + reach for value in levelled.finished)
-    parts = [f"{below} {'lies' if below == 1 else 'lie'} far below the rest"] if below else []
+    parts = [f"{below} far below the rest"] if below else []
     if above:
-        parts.append(f"{above} far above it")
+        parts.append(f"{above} far above")
     if unfinished:
-        parts.append(f"{unfinished} did not finish")
+        parts.append(f"{unfinished} unfinished")
     if not parts:
         return ""
     return f"; of {plural(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"

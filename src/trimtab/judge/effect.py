@@ -1,4 +1,4 @@
-"""What an effect with its interval says: better, worse, no difference that matters, cannot tell."""
+"""The answer of an effect with its interval: better, worse, no difference, or inconclusive."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.compare import Basis, Change, Effect, Side, TakenOut
 from trimtab.model.verdict import Interval
 from trimtab.units import plural
 
 MEDIAN_COST: Final = math.sqrt(math.pi / 2)
-"""By how much the error of a median is larger than that of a mean of as many normal numbers."""
+"""Standard error of a median over that of a mean, for as many normal values."""
 
 _POWER: Final = 2.8
-"""1.96 for 95 % confidence and 0.84 for four chances in five of seeing it (both normal)."""
+"""1.96 for 95 % confidence and 0.84 for a power of 80 % (both normal)."""
+
+UNDECIDED: Final = Message("inconclusive", "not decided yet")
+"""The reason of an effect before `decided` has looked at it."""
 
 
 def minimum_detectable_effect(
@@ -24,14 +28,22 @@ def minimum_detectable_effect(
     *,
     statistic: str = "median",
 ) -> float:
-    """Return the smallest relative difference with four chances in five of being seen at 95 %.
+    """Return the minimum detectable effect: power 80 %, confidence 95 %.
 
     Parameters
     ----------
     scatter
         COV of single runs, a fraction.
     n_before, n_after
-        Independent runs of either side (`spread.effective_n_mean`); the same where one is given.
+        Effective number of independent runs on each side (`spread.effective_n_mean`);
+        ``n_after`` defaults to ``n_before``.
+    statistic
+        ``median`` or ``mean``: what is compared.
+
+    Returns
+    -------
+    float
+        Relative difference, a fraction.
 
     Examples
     --------
@@ -40,20 +52,20 @@ def minimum_detectable_effect(
     >>> round(minimum_detectable_effect(0.08, 168, statistic="mean"), 3)
     0.024
     """
-    other = n_before if n_after is None else n_after
+    second = n_before if n_after is None else n_after
     cost = MEDIAN_COST if statistic == "median" else 1.0
-    return _POWER * cost * scatter * math.sqrt(1 / n_before + 1 / other)
+    return _POWER * cost * scatter * math.sqrt(1 / n_before + 1 / second)
 
 
 def ratio_without(ratio: float | None, removed: TakenOut | None) -> float | None:
-    """Return a measured ratio without what the targets alone make of it, where that applies."""
+    """Return a measured ratio corrected for the number of targets, where that applies."""
     if ratio is None or removed is None or not removed.applied:
         return ratio
     return ratio / removed.factor
 
 
 def interval_without(interval: Interval | None, removed: TakenOut | None) -> Interval | None:
-    """Return the interval of a measured ratio without what the targets alone make of it."""
+    """Return the interval of a measured ratio corrected for the number of targets."""
     if interval is None or removed is None or not removed.applied:
         return interval
     low, high = interval.low / removed.factor, interval.high / removed.factor
@@ -61,93 +73,102 @@ def interval_without(interval: Interval | None, removed: TakenOut | None) -> Int
 
 
 def n_effective(side: Side) -> float:
-    """Return how many independent numbers a side has, at least 1."""
+    """Return the effective number of independent values of a side, at least 1."""
     return max(1.0, side.n_effective or 1.0)
 
 
 def decided(effect: Effect, *, more_is_better: bool) -> Effect:
-    """Return the effect with its answer and the reason for it.
+    """Return the effect with its answer and the reason.
 
     Notes
     -----
     ``no_difference``: the interval lies within 1 / (1 + margin) and 1 + margin, whether or not it
-    holds 1. ``better`` and ``worse``: it does not, and 1 lies outside. Repetitions of single runs
-    are always ``cannot_tell``.
+    includes 1. ``better`` and ``worse``: it does not, and it excludes 1. Repetitions of single
+    runs are always ``cannot_tell``.
     """
     change, reason = _decide(effect, more_is_better)
     return replace(effect, change=change, reason=reason)
 
 
-def _decide(effect: Effect, more_is_better: bool) -> tuple[Change, str]:
+def _decide(effect: Effect, more_is_better: bool) -> tuple[Change, Message]:
     if effect.ratio is None:
-        return Change.CANNOT_TELL, _why_no_ratio(effect)
-    if effect.ratio_interval is None:
-        return Change.CANNOT_TELL, f"{_found(effect)}; {_why_no_interval(effect)}"
-    found, interval = _found(effect), effect.ratio_interval
+        return Change.CANNOT_TELL, _no_ratio(effect)
+    size, interval = _size(effect, effect.ratio), effect.ratio_interval
+    if interval is None:
+        return Change.CANNOT_TELL, _no_interval(effect, size)
     if effect.basis is Basis.REPETITIONS:
-        return Change.CANNOT_TELL, (
-            f"{found} between the repetitions of single runs, which differ less than runs on other "
-            "days: four runs a side or more tell"
+        return Change.CANNOT_TELL, Message(
+            "repetitions-only",
+            f"inconclusive: {size} between repetitions of single runs, which vary less than runs "
+            "on different days; compare at least four runs per side",
         )
     if 1 / (1 + effect.margin) < interval.low and interval.high < 1 + effect.margin:
-        limit = _percent(effect.margin)
-        return Change.NO_DIFFERENCE, f"{found}: within {limit}, which does not matter"
+        return Change.NO_DIFFERENCE, Message(
+            "within-margin", f"{size}: within the margin of {_percent(effect.margin)}"
+        )
     if interval.low <= 1 <= interval.high:
-        return Change.CANNOT_TELL, f"{found}: {_what_would_tell(effect)}"
+        return Change.CANNOT_TELL, Message(
+            "inconclusive", f"{size}: inconclusive, {_runs_required(effect, interval)}"
+        )
     better = (interval.low > 1) == more_is_better
     change = Change.BETTER if better else Change.WORSE
-    return change, f"{found}: {change.value}"
+    return change, Message(change.value, f"{size}: {change.value}")
 
 
-def _why_no_ratio(effect: Effect) -> str:
+def _no_ratio(effect: Effect) -> Message:
     for side, name in ((effect.before, "first"), (effect.after, "second")):
         if side.n == 0:
-            return f"nothing is left of the {name} side"
-    return "the first side's median is 0"
+            return Message("side-empty", f"no values remain on the {name} side")
+    return Message("median-zero", "the median of the first side is 0")
 
 
-def _why_no_interval(effect: Effect) -> str:
+def _no_interval(effect: Effect, size: str) -> Message:
     if effect.basis is Basis.SUMMARY:
-        return "the first mean is not told apart from 0"
+        return Message(
+            "mean-near-zero", f"{size}; the first mean is not significantly different from 0"
+        )
     if not effect.ratio:
-        return "the second side's median is 0: there is no interval of a ratio of 0"
+        return Message(
+            "ratio-zero",
+            f"{size}; the median of the second side is 0: no interval for a ratio of 0",
+        )
     if effect.before.unfinished or effect.after.unfinished:
-        return "runs that did not finish count as 0, and a ratio with 0 has no interval"
-    fewest = min(effect.before.n, effect.after.n)
-    runs = plural(fewest, "run")
-    return f"{runs} on a side tell nothing of chance: at least four a side do"
+        return Message(
+            "unfinished-runs",
+            f"{size}; unfinished runs count as 0, and a ratio with 0 has no interval",
+        )
+    runs = plural(min(effect.before.n, effect.after.n), "run")
+    return Message(
+        "too-few-runs", f"{size}; {runs} on one side: an interval needs at least four per side"
+    )
 
 
-def _found(effect: Effect) -> str:
-    """Return the effect in words: ``17.7 % lower (16.8 to 18.6 %)``."""
-    ratio, interval = effect.ratio, effect.ratio_interval
-    if ratio is None:
-        return "no ratio"
-    word = "higher" if ratio >= 1 else "lower"
-    found = f"{_percent(abs(ratio - 1))} {word}"
-    if _percent(abs(ratio - 1)) == "0.0 %":
-        found = "the same"
-    if interval is None:
-        return found
-    return f"{found} ({(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %)"
-
-
-def _what_would_tell(effect: Effect) -> str:
-    """Return what it would take for an answer, from the width of the interval found."""
+def _size(effect: Effect, ratio: float) -> str:
+    """Return the size of an effect as text: ``17.7 % lower (-18.6 to -16.8 %)``."""
     interval = effect.ratio_interval
-    if interval is None or interval.low <= 0:
-        return "neither a difference nor that there is none is shown"
+    difference = _percent(abs(ratio - 1))
+    word = "higher" if ratio >= 1 else "lower"
+    size = "the same" if difference == "0.0 %" else f"{difference} {word}"
+    if interval is None:
+        return size
+    return f"{size} ({(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %)"
+
+
+def _runs_required(effect: Effect, interval: Interval) -> str:
+    """Return how many runs would give an answer, from the width of the interval."""
+    if interval.low <= 0:
+        return "a difference is neither shown nor ruled out"
     half = math.log(interval.high / interval.low) / 2
     times = (half / math.log(1 + effect.margin)) ** 2
-    more = max(effect.before.n, effect.after.n) * times
-    told = f"neither a difference nor that there is none over {_percent(effect.margin)} is shown"
-    if not math.isfinite(more) or more > 1e6:
-        return told
-    return f"{told}; about {_round_up(more)} runs a side like these would show one of them"
+    required = max(effect.before.n, effect.after.n) * times
+    open_question = f"a {_percent(effect.margin)} difference is neither shown nor ruled out"
+    if not math.isfinite(required) or required > 1e6:
+        return open_question
+    return f"{open_question}; about {_round_up(required)} such runs per side would decide"
 
 
 def _round_up(number: float) -> int:
-    """Return the number with two figures, rounded up: it is a rough one."""
+    """Return the number rounded up to two figures: it is a rough estimate."""
     step = 10 ** max(0, math.floor(math.log10(max(number, 1.0))) - 1)
     return math.ceil(number / step) * step
 

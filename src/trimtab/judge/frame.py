@@ -1,7 +1,7 @@
-"""The frame that every series is judged from, made whole: sorted, each run once, in one type.
+"""The normalised frame of a series: sorted, one row per run, fixed column types.
 
-Columns: ``at`` (microseconds, UTC), ``value`` (null where the run did not finish), ``unfinished``,
-``run``. Polars is imported where it is used: `trimtab status` does without.
+Columns: ``at`` (microseconds, UTC), ``value`` (null for an unfinished run), ``unfinished``,
+``run``. Polars is imported where it is used: ``trimtab status`` runs without it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
+from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.series import InvalidRun
 
@@ -20,11 +21,27 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("at", "value", "unfinished", "run")
 
+_REFUSALS: Final = {
+    "time-missing": "no time",
+    "value-missing": "no value",
+    "value-not-finite": "the value is not a finite number",
+    "value-negative": "the value is negative",
+}
+
 
 def frame_of(points: Sequence[HistoryPoint]) -> pl.DataFrame:
-    """Return the frame of runs of one metric, by time: ``at``, ``value``, ``unfinished``, ``run``.
+    """Return the frame of the runs of one metric, by time.
 
-    A run that did not finish has no value, whatever the point says.
+    Parameters
+    ----------
+    points
+        Runs of one metric; the value of an unfinished run is ignored.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``at`` (Datetime, microseconds, UTC), ``value`` (null for an unfinished run),
+        ``unfinished``, ``run``; one row per run.
     """
     import polars as pl
 
@@ -39,7 +56,7 @@ def frame_of(points: Sequence[HistoryPoint]) -> pl.DataFrame:
 
 
 def points_of(frame: pl.DataFrame, metric: str) -> list[HistoryPoint]:
-    """Return the runs of a whole frame (see `whole`) as points; an unfinished one has value 0."""
+    """Return the runs of a normalised frame as points; an unfinished run has value 0."""
     rows = frame.select(COLUMNS).iter_rows()
     return [
         HistoryPoint(at, metric, 0.0 if unfinished else value, unfinished, run)
@@ -47,24 +64,24 @@ def points_of(frame: pl.DataFrame, metric: str) -> list[HistoryPoint]:
     ]
 
 
-def whole(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...]]:
-    """Return the frame with every column, sorted, each run once, and what cannot be judged.
+def normalised(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...]]:
+    """Return the frame with every column, sorted, one row per run, and the invalid runs.
 
     Parameters
     ----------
     frame
-        ``at`` (with a zone), ``value`` (any number), and where there are such ``unfinished``
-        (else false) and ``run`` (else numbered).
+        ``at`` (with a time zone), ``value`` (any number), optionally ``unfinished`` (default
+        false) and ``run`` (default: numbered).
 
     Raises
     ------
     UsageError
-        ``at`` or ``value`` is missing or of another type, or the times have no zone.
+        ``at`` or ``value`` is missing or has another type, or the times have no zone.
 
     Notes
     -----
-    A run that is there twice counts once, the last row of it. A value that is missing, not
-    finite or negative is not judged: no metric is ever negative, and an empty cell is no 0.
+    Of duplicate runs the last row counts. A value that is missing, not finite or negative is not
+    judged: no metric is negative, and an empty cell is not 0.
     """
     import polars as pl
 
@@ -81,26 +98,27 @@ def whole(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...]]:
     tidy = tidy.unique("run", keep="last", maintain_order=True)
     tidy = tidy.with_columns(
         value=pl.when("unfinished").then(None).otherwise("value"),
-        why=pl.when(pl.col("at").is_null())
-        .then(pl.lit("it has no time"))
+        refusal=pl.when(pl.col("at").is_null())
+        .then(pl.lit("time-missing"))
         .when("unfinished")
         .then(None)
         .when(pl.col("value").is_null())
-        .then(pl.lit("it has no value"))
+        .then(pl.lit("value-missing"))
         .when(~pl.col("value").is_finite())
-        .then(pl.lit("its value is not a finite number"))
+        .then(pl.lit("value-not-finite"))
         .when(pl.col("value") < 0)
-        .then(pl.lit("its value is negative")),
+        .then(pl.lit("value-negative")),
     ).sort("at", maintain_order=True)
-    refused = tidy.filter(pl.col("why").is_not_null())
+    refused = tidy.filter(pl.col("refusal").is_not_null())
     invalid = tuple(
-        InvalidRun(run, at, why) for run, at, why in refused.select("run", "at", "why").iter_rows()
+        InvalidRun(run, at, Message(code, _REFUSALS[code]))
+        for run, at, code in refused.select("run", "at", "refusal").iter_rows()
     )
-    return tidy.filter(pl.col("why").is_null()).select(COLUMNS), invalid
+    return tidy.filter(pl.col("refusal").is_null()).select(COLUMNS), invalid
 
 
 def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
-    """Return the rows from ``since`` to ``until``, both within; ``None`` is no limit."""
+    """Return the rows from ``since`` to ``until``, both inclusive; ``None`` is no limit."""
     import polars as pl
 
     if since is not None:
@@ -113,7 +131,7 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 def counted(frame: pl.DataFrame, *, more_is_better: bool) -> pl.DataFrame:
     """Return the runs that a COV counts, unfinished ones as 0.
 
-    Of a time, in which 0 would be splendid, unfinished runs are left out.
+    In a time metric 0 would be the best value, so unfinished runs are excluded there.
     """
     import polars as pl
 
@@ -128,15 +146,26 @@ def _require(frame: pl.DataFrame) -> None:
     for name in ("at", "value"):
         if name not in frame.columns:
             raise UsageError(
-                f"the series has no column {name!r}", hint=f"it has {', '.join(frame.columns)}"
+                f"the series has no column {name!r}",
+                code="column-missing",
+                hint=f"its columns: {', '.join(frame.columns)}",
             )
     kind = frame.schema["at"]
     if not isinstance(kind, pl.Datetime):
-        raise UsageError(f"the times are of type {kind}", hint="give them as Datetime with a zone")
+        raise UsageError(
+            f"column 'at' has type {kind}",
+            code="column-type",
+            hint="use Datetime with a time zone",
+        )
     if kind.time_zone is None:
         raise UsageError(
-            "the times have no zone",
-            hint="say which: pl.col('at').dt.replace_time_zone('Europe/Zurich')",
+            "the times have no time zone",
+            code="zone-missing",
+            hint="set it: pl.col('at').dt.replace_time_zone('Europe/Zurich')",
         )
     if not frame.schema["value"].is_numeric():
-        raise UsageError(f"the values are of type {frame.schema['value']}", hint="numbers only")
+        raise UsageError(
+            f"column 'value' has type {frame.schema['value']}",
+            code="column-type",
+            hint="use numbers",
+        )

@@ -1,4 +1,4 @@
-"""Hours of the week balanced between two sides: a busy Monday must not pass for a change."""
+"""Balance the hours of the week between two sides: a busy Monday must not look like a change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from trimtab.message import Message
+
+NOT_BALANCED: Final = "hours of the week are not balanced"
+
 WEEK_S: Final = 7 * 86400.0
 
 NEARLY_A_WEEK_S: Final = 0.99 * WEEK_S
-"""A week of which a run or two at the ends are missing is one."""
+"""A week that lacks a run or two at its ends still counts as a week."""
 
 _HOURS_TOGETHER: Final = (1, 3, 6, 12, 24)
 _SHARE_MINIMUM: Final = 0.9
@@ -20,37 +24,39 @@ _SHARE_MINIMUM: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each run of either side counts; ``None``: all alike.
+    """Weight of each run on either side; ``None``: equal weights.
 
-    ``how`` says in words how they came about, or why there are none.
+    ``method`` states how they were computed, or why there are none.
     """
 
     before: tuple[float, ...] | None
     after: tuple[float, ...] | None
-    how: str
+    method: Message
 
 
 def hour_weights(
     before: Sequence[datetime], after: Sequence[datetime], *, timezone: str = "UTC"
 ) -> Weights:
-    """Return weights under which every hour of the week counts the same on both sides.
+    """Return weights that give every hour of the week equal weight on both sides.
 
     Parameters
     ----------
     before, after
         Aware times of the runs of either side.
     timezone
-        IANA name of the zone in which people's weeks run.
+        IANA name of the time zone for hours of the week.
 
     Notes
     -----
-    The week is cut into parts of 1, 3, 6, 12 or 24 hours; the finest cut is taken in which nine
-    in ten runs of either side have a run of the other in their part. Each part that both sides
-    have weighs 1 on both, shared among its runs; runs in parts that one side alone has weigh 0.
-    It takes a week a side: before that, hours stand for days.
+    The week is cut into parts of 1, 3, 6, 12 or 24 hours; the finest cut is used in which 90 % of
+    the runs of either side have a run of the other in their part. Each part that both sides have
+    weighs 1 on both, shared among its runs; runs in parts that only one side has weigh 0. It
+    needs a week per side: in less, hours and days are confounded.
     """
     if min(covered_s(before), covered_s(after)) < NEARLY_A_WEEK_S:
-        return Weights(None, None, "hours of the week are not balanced: that takes a week a side")
+        return Weights(
+            None, None, Message("under-a-week", f"{NOT_BALANCED}: that needs a week per side")
+        )
     zone = ZoneInfo(timezone)
     for hours in _HOURS_TOGETHER:
         parts = [[_part(at, zone, hours) for at in side] for side in (before, after)]
@@ -59,13 +65,19 @@ def hour_weights(
             weights = [_weights_within(side, common) for side in parts]
             step = "hour" if hours == 1 else "day" if hours == 24 else f"{hours} hours"
             return Weights(
-                weights[0], weights[1], f"every {step} of the week counts the same on both sides"
+                weights[0],
+                weights[1],
+                Message(
+                    "hours-balanced", f"every {step} of the week has equal weight on both sides"
+                ),
             )
-    return Weights(None, None, "hours of the week are not balanced: the sides share too few")
+    return Weights(
+        None, None, Message("hours-not-shared", f"{NOT_BALANCED}: the sides share too few")
+    )
 
 
 def covered_s(times: Sequence[datetime]) -> float:
-    """Return how long runs went on, the last one's own share included; 0 for fewer than two.
+    """Return the time that runs cover, the last one's own interval included; 0 for fewer than two.
 
     Examples
     --------

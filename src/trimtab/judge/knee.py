@@ -1,14 +1,14 @@
-"""Curves with a bend fitted to rates on logarithmic axes, beside a straight line.
+"""Curves with a knee fitted to rates on logarithmic axes, compared with a straight line.
 
 ::
 
-    log rate                 ______            two lines that meet at the knee, or
-                          .-'                  a soft approach: plateau x^b / (1 + x^b), whose
-                        .'  knee               straight beginnings meet at the knee x = 1
+    log rate                 ______            a broken line: two lines that meet at the knee, or
+                          .-'                  a saturating curve: plateau x^b / (1 + x^b), whose
+                        .'  knee               asymptotes meet at the knee x = 1
                       .'
                     .'        log amount
 
-Every round of a sweep has a height of its own.
+Every round of a sweep has its own intercept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class KneeFit:
-    """A fitted curve with a bend, at each place tried for it."""
+    """A curve fitted with a knee at each place tried; ``before`` and ``after`` are its slopes."""
 
     places: tuple[float, ...]
     squares: tuple[float, ...]
@@ -54,26 +54,28 @@ class KneeFit:
 
     @property
     def best(self) -> int:
-        """Number of the place that leaves the least."""
+        """Index of the place with the least squares."""
         return min(range(len(self.squares)), key=self.squares.__getitem__)
 
 
 def line_parameters(curve: Curve) -> int:
-    """Return how many parameters the straight line takes: height, slope, and each further round."""
+    """Return the number of parameters of the straight line: intercept per round, and slope."""
     return 1 + len(set(curve.rounds))
 
 
 def _design(curve: Curve, *columns: Floats) -> Floats:
-    """Return a design with a height for each round and these columns."""
+    """Return a design matrix with an intercept for each round and these columns."""
     import numpy as np
 
     numbers = sorted(set(curve.rounds))
-    heights = np.array([[number == own for own in numbers] for number in curve.rounds], dtype=float)
-    return np.column_stack([heights, *columns])
+    intercepts = np.array(
+        [[number == of_column for of_column in numbers] for number in curve.rounds], dtype=float
+    )
+    return np.column_stack([intercepts, *columns])
 
 
 def straight_line(curve: Curve) -> tuple[float, float, float]:
-    """Return the squares left by a straight line, its slope and the slope's standard error."""
+    """Return the residual squares of a straight line, its slope and the slope's standard error."""
     import numpy as np
 
     design, y = _design(curve, np.asarray(curve.x)), np.asarray(curve.y)
@@ -85,7 +87,7 @@ def straight_line(curve: Curve) -> tuple[float, float, float]:
 
 
 def _places(curve: Curve) -> tuple[float, ...]:
-    """Return where a knee is looked for: from the second amount to the last but one."""
+    """Return where a knee is searched for: from the second amount to the last but one."""
     amounts = sorted(set(curve.x))
     low, high = amounts[1], amounts[-2]
     even = [low + (high - low) * step / (_PLACES - 1) for step in range(_PLACES)]
@@ -93,7 +95,7 @@ def _places(curve: Curve) -> tuple[float, ...]:
 
 
 def broken_line(curve: Curve) -> KneeFit:
-    """Return two lines that meet, at each place the slopes that fit best."""
+    """Return a broken line: at each place the slopes that fit best."""
     import numpy as np
 
     x, y = np.asarray(curve.x), np.asarray(curve.y)
@@ -108,7 +110,7 @@ def broken_line(curve: Curve) -> KneeFit:
 
 
 def saturating_curve(curve: Curve) -> KneeFit:
-    """Return the soft approach to a plateau, at each place the growth that fits best."""
+    """Return the saturating curve: at each place the growth that fits best."""
     import numpy as np
 
     x, y = np.asarray(curve.x), np.asarray(curve.y)
@@ -128,7 +130,7 @@ def saturating_curve(curve: Curve) -> KneeFit:
 
 
 def better_fit(curve: Curve, lines: KneeFit, soft: KneeFit) -> KneeFit:
-    """Return the curve with the lower criterion of Akaike, corrected for few runs."""
+    """Return the curve with the lower Akaike information criterion, corrected for few runs."""
     return min((lines, soft), key=lambda fit: _criterion(curve, fit))
 
 
@@ -140,35 +142,35 @@ def _criterion(curve: Curve, fit: KneeFit) -> float:
 
 
 def _nothing(curve: Curve) -> float:
-    """Return squares that are but the last digits of the logarithms."""
+    """Return squares that are only rounding of the logarithms."""
     return len(curve.y) * (1e-12 * max(1.0, *(abs(value) for value in curve.y))) ** 2
 
 
 def knee_interval(curve: Curve, fit: KneeFit) -> Interval:
-    """Return where the bend may be: amounts whose squares stay near the least."""
+    """Return the confidence interval of the knee: amounts whose squares stay near the least."""
     least = max(fit.squares[fit.best], _nothing(curve))
     degrees = max(1, len(curve.y) - fit.parameters)
     limit = least * (1 + t_quantile((1 + LEVEL) / 2, degrees) ** 2 / degrees)
     squares = enumerate(fit.squares)
-    within = [place for place, one in squares if one <= limit] or [fit.best]
-    # The end lies somewhere up to the next place that was tried.
+    within = [place for place, square in squares if square <= limit] or [fit.best]
+    # The end lies somewhere up to the next place tried.
     low, high = max(0, within[0] - 1), min(len(fit.places) - 1, within[-1] + 1)
     return Interval(math.exp(fit.places[low]), math.exp(fit.places[high]), LEVEL)
 
 
 def knee_p_value(curve: Curve, straight: float, bent: float) -> float:
-    """Return how often noise about a straight line gains as much by the best bend."""
+    """Return the p-value of a knee: how often noise about a straight line gains as much."""
     nothing = _nothing(curve)
     if straight <= nothing:
         return 1.0
     gain = straight / max(bent, nothing)
     gains = _gains_by_chance(curve.x, curve.rounds)
-    return (1 + sum(one >= gain for one in gains)) / (1 + len(gains))
+    return (1 + sum(by_chance >= gain for by_chance in gains)) / (1 + len(gains))
 
 
 @lru_cache(maxsize=64)
 def _gains_by_chance(x: tuple[float, ...], rounds: tuple[int, ...]) -> tuple[float, ...]:
-    """Return by what factor the best bend lowers the squares of noise about a straight line.
+    """Return by what factor the best knee lowers the squares of noise about a straight line.
 
     The same for every straight line and scatter: only amounts and rounds matter. Seeded, so that
     the same sweep always gives the same answer.

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from trimtab.judge.frame import whole
+from trimtab.judge.frame import normalised
 from trimtab.judge.spread import cov
 from trimtab.model.series import ChangePoint, ChangeStatus, Regime
 
@@ -41,20 +41,20 @@ def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, .
     -----
     Median, mean and COV are of the finished runs, in the unit of the series.
     """
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     rows = list(tidy.select("at", "value").iter_rows())
     if not rows:
         return ()
     edges = [rows[0][0], *sorted(at for at in changes if rows[0][0] < at <= rows[-1][0]), None]
-    found = []
+    segments = []
     place = 0
     for _, end in pairwise(edges):
         begin = place
         while place < len(rows) and (end is None or rows[place][0] < end):
             place += 1
         if place > begin:
-            found.append(_regime(rows[begin:place]))
-    return tuple(found)
+            segments.append(_regime(rows[begin:place]))
+    return tuple(segments)
 
 
 def _regime(rows: Sequence[tuple[datetime, float | None]]) -> Regime:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.frame import counted, whole
+from trimtab.judge.frame import counted, normalised
 from trimtab.judge.quantiles import normal_quantile
 from trimtab.judge.spread import AUTOCORRELATION_MAXIMUM, MCKAY_COV_MAXIMUM
 from trimtab.judge.variability import RUNS_MINIMUM, SPACING_S, SPAN_MINIMUM_S
@@ -60,7 +60,7 @@ def rolling(
     """
     import numpy as np
 
-    tidy, _ = whole(frame)
+    tidy, _ = normalised(frame)
     if tidy.is_empty():
         return ()
     times = tidy["at"].to_physical().to_numpy()

@@ -1,12 +1,11 @@
-"""A rate against nodes, tasks per node or stripe count: where it stops paying, and how surely.
+"""Scaling of a rate with nodes, tasks per node or stripe count, and the knee of the curve.
 
-On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit is
-a bend. Two curves with a bend are fitted beside the straight line (`trimtab.judge.knee`).
+On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit
+shows as a knee. Two curves with a knee are fitted beside the straight line (`trimtab.judge.knee`).
 
-That there is a bend at all must hold against chance: the best place for one is searched for among
-all, which finds one in any noise. So the gain is set against gains in simulated noise about a
-straight line, measured at the same amounts. Which of the two curves then says where it is, Akaike's
-criterion decides.
+The best place for a knee is searched among all, which finds one in any noise. The gain is therefore
+tested against the gains in simulated noise about a straight line at the same amounts. Akaike's
+criterion then selects the curve that locates the knee.
 """
 
 from __future__ import annotations
@@ -31,17 +30,20 @@ from trimtab.judge.knee import (
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.settings import amount_of, geometric_mean
 from trimtab.judge.variability import higher_is_better
+from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import Level, MeasuredPoint, Scaling, ScalingPoint, Shape
 from trimtab.model.verdict import Interval
 from trimtab.units import format_percent
 
 AMOUNTS_MINIMUM: Final = 4
-"""Two on either side of a knee, one of which may be the knee."""
+"""Two on either side of a knee."""
 
 _CHANCE: Final = 0.05
 _STILL_GROWING: Final = 0.1
-"""Under this exponent twice the amount gives 7 % more: nobody doubles a job for that."""
+"""At this exponent twice the amount gives 7 % more: not worth doubling a job."""
+
+_UNDECIDED: Final = Message("growth-unclear", "not decided yet")
 
 
 def scaling(
@@ -52,44 +54,51 @@ def scaling(
     fixed: Mapping[str, Level] | None = None,
     margin: float = 0.05,
 ) -> Scaling:
-    """Return how a rate goes with one factor, and the knee if there is one.
+    """Return how a rate scales with one factor, and the knee if there is one.
 
     Parameters
     ----------
+    points, metric
+        The measured points of a sweep, and a key of `METRIC_UNITS`.
     factor
-        Whose levels are amounts (or sizes, as text).
+        The factor whose levels are amounts (or sizes, as text).
     fixed
-        Levels of the other factors; points with others are passed over.
+        Levels of the other factors; points with different levels are ignored.
     margin
         `Scaling.enough` is the least amount that gives all but this fraction of the best.
+
+    Returns
+    -------
+    Scaling
+        Shape, knee with interval, growth exponents and reason.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     ValueError
-        A value is not finite, or negative.
+        A value is negative or not finite.
 
     Notes
     -----
-    A knee is stated when a bend holds against chance at 5 %, and beyond it the rate grows with less
-    than half the exponent. Its interval is where the sum of squares stays under its least by what
+    A knee is reported when it is significant at 5 % and the growth exponent beyond it is less than
+    half. Its interval contains the places whose sum of squares exceeds the least by no more than
     the 95 % quantile of t^2 allows. Simulated (1 to 32 nodes in powers of two, three rounds, 3 and
-    8 % scatter, 200 series a case): without a bend (growth 0, 0.4, 0.7, 1) 0 to 2 % had a knee;
-    with a sharp one at 4, 8 or 12.5 all had, and the interval held it in 96 to 99 %; with a soft
-    one at 4 all had, held in 90 and 95 %.
+    8 % scatter, 200 series a case): without a knee (growth 0, 0.4, 0.7, 1) 0 to 2 % had one; with
+    a sharp one at 4, 8 or 12.5 all had, and the interval held it in 96 to 99 %; with a soft one at
+    4 all had, held in 90 and 95 %.
     """
     others = {} if fixed is None else {k: v for k, v in fixed.items() if k != factor}
-    own = [p for p in points if all(p.levels.get(key) == one for key, one in others.items())]
-    curve = _curve_of(own, metric, factor)
-    found = Scaling(
-        metric, METRIC_UNITS[metric], factor, others, _points(own, metric, factor),
-        Shape.CANNOT_TELL, "",
+    fitting = [p for p in points if all(p.levels.get(key) == v for key, v in others.items())]
+    curve = _curve_of(fitting, metric, factor)
+    undecided = Scaling(
+        metric, METRIC_UNITS[metric], factor, others, _points(fitting, metric, factor),
+        Shape.CANNOT_TELL, _UNDECIDED,
     )  # fmt: skip
-    lacking = _lacking(curve, own, metric)
+    lacking = _lacking(curve, fitting, metric)
     if lacking is not None:
-        return replace(found, reason=lacking)
-    return _judged(curve, replace(found, enough=_enough(found, margin)))
+        return replace(undecided, reason=lacking)
+    return _judged(curve, replace(undecided, enough=_enough(undecided, margin)))
 
 
 def _curve_of(points: Sequence[MeasuredPoint], metric: str, factor: str) -> Curve:
@@ -108,36 +117,40 @@ def _curve_of(points: Sequence[MeasuredPoint], metric: str, factor: str) -> Curv
 
 
 def _points(points: Sequence[MeasuredPoint], metric: str, factor: str) -> tuple[ScalingPoint, ...]:
-    found = []
+    scaling_points = []
     for point in points:
         amount = amount_of(point.levels.get(factor, "not set"))
         middle = geometric_mean(point, metric)
         if amount is not None and amount > 0 and middle is not None:  # -1 stripes are all of them
             n = sum(value is not None for value in point.values[metric])
-            found.append(ScalingPoint(amount, middle, n))
-    return tuple(sorted(found, key=lambda one: one.amount))
+            scaling_points.append(ScalingPoint(amount, middle, n))
+    return tuple(sorted(scaling_points, key=lambda point: point.amount))
 
 
-def _lacking(curve: Curve, points: Sequence[MeasuredPoint], metric: str) -> str | None:
-    """Return what is missing for an answer; ``None`` when nothing."""
+def _lacking(curve: Curve, points: Sequence[MeasuredPoint], metric: str) -> Message | None:
+    """Return what is missing for an answer; ``None`` if nothing."""
     if any(0 in point.values.get(metric, ()) for point in points):
-        return "a run did not finish in its time: what it would have been is not known"
+        return Message("unfinished-run", "a run did not finish in time: its rate is unknown")
     amounts = len(set(curve.x))
     if amounts < AMOUNTS_MINIMUM:
-        return f"{amounts} amounts were measured; a knee takes {AMOUNTS_MINIMUM}"
-    if len(curve.x) < line_parameters(curve) + 5:  # two more for the bend, and Akaike's own three
-        return f"{len(curve.x)} runs leave too little to tell chance by: it takes another round"
+        return Message(
+            "too-few-amounts", f"{amounts} amounts measured; a knee needs {AMOUNTS_MINIMUM}"
+        )
+    if len(curve.x) < line_parameters(curve) + 5:  # two more for the knee, and Akaike's own three
+        return Message(
+            "too-few-runs", f"{len(curve.x)} runs are too few to estimate noise: add a round"
+        )
     return None
 
 
-def _enough(found: Scaling, margin: float) -> float:
-    sign = 1.0 if higher_is_better(found.metric) else -1.0
-    best = max(sign * math.log(point.middle) for point in found.points)
+def _enough(series: Scaling, margin: float) -> float:
+    sign = 1.0 if higher_is_better(series.metric) else -1.0
+    best = max(sign * math.log(point.middle) for point in series.points)
     near = best + math.log(1 - margin)
-    return min(point.amount for point in found.points if sign * math.log(point.middle) >= near)
+    return min(point.amount for point in series.points if sign * math.log(point.middle) >= near)
 
 
-def _judged(curve: Curve, found: Scaling) -> Scaling:
+def _judged(curve: Curve, undecided: Scaling) -> Scaling:
     """Return the curve with its shape, and the knee if there is one."""
     straight, slope, error = straight_line(curve)
     lines = broken_line(curve)
@@ -145,63 +158,70 @@ def _judged(curve: Curve, found: Scaling) -> Scaling:
     degrees = len(curve.x) - line_parameters(curve)
     half = t_quantile((1 + LEVEL) / 2, degrees) * error
     interval = Interval(slope - half, slope + half, LEVEL)
-    found = replace(found, probability=probability, growth=slope)
+    series = replace(undecided, probability=probability, growth=slope)
     if probability >= _CHANCE:
-        shape, reason = _shape_of_line(interval, slope, found)
-        return replace(found, shape=shape, reason=reason, growth_interval=interval)
+        shape, reason = _shape_of_line(interval, slope, series)
+        return replace(series, shape=shape, reason=reason, growth_interval=interval)
     fit = better_fit(curve, lines, saturating_curve(curve))
     before, after = fit.before[fit.best], fit.after[fit.best]
     within = knee_interval(curve, fit)
     knee = math.exp(fit.places[fit.best])
-    where = f"about {_round(knee)} ({_in_words(within, fit)}) {found.factor}"
-    found = replace(found, growth=before, growth_after=after)
+    where = f"about {_round(knee)} ({_in_words(within, fit)}) {series.factor}"
+    series = replace(series, growth=before, growth_after=after)
     if after >= before / 2 or before <= _STILL_GROWING:
         shape = Shape.FALLING if after < 0 else Shape.FLAT
         if after > _STILL_GROWING:
             shape = Shape.GROWING
-        reason = (
-            f"no knee: at {where} the growth changes from {before:.2f} to {after:.2f} "
-            "(1: twice as many, twice the rate)"
+        reason = Message(
+            "growth-changes",
+            f"no knee: at {where} the growth exponent changes from {before:.2f} to {after:.2f} "
+            "(1: twice the amount, twice the rate)",
         )
-        return replace(found, shape=shape, reason=reason)
-    reason = _reason_of_knee(found, where, fit)
-    return replace(found, shape=Shape.KNEE, reason=reason, knee=knee, knee_interval=within)
+        return replace(series, shape=shape, reason=reason)
+    reason = _reason_of_knee(series, where, fit)
+    return replace(series, shape=Shape.KNEE, reason=reason, knee=knee, knee_interval=within)
 
 
-def _reason_of_knee(found: Scaling, where: str, fit: KneeFit) -> str:
+def _reason_of_knee(series: Scaling, where: str, fit: KneeFit) -> Message:
     before, after = fit.before[fit.best], fit.after[fit.best]
     beyond = "it falls" if after < -_STILL_GROWING else "it hardly grows"
     if fit.soft:
-        beyond = "it nears its limit, half of which it has at the knee"
+        beyond = "it saturates; at the knee it has half of its limit"
     elif after > _STILL_GROWING:
-        beyond = f"it grows with {after:.2f}"
-    middles = [point.middle for point in found.points]
-    own = next(point for point in found.points if point.amount == found.enough)
-    share = own.middle / max(middles)
-    if not higher_is_better(found.metric):
-        share = min(middles) / own.middle
-    return (
-        f"knee at {where}: up to it the rate grows with {before:.2f} (1: twice as many, twice the "
-        f"rate), beyond {beyond}; {_round(own.amount)} give {format_percent(share, 0)} of the best"
+        beyond = f"it grows with exponent {after:.2f}"
+    middles = [point.middle for point in series.points]
+    enough = next(point for point in series.points if point.amount == series.enough)
+    share = enough.middle / max(middles)
+    if not higher_is_better(series.metric):
+        share = min(middles) / enough.middle
+    return Message(
+        "knee",
+        f"knee at {where}: up to it the rate grows with exponent {before:.2f} (1: twice the "
+        f"amount, twice the rate), beyond {beyond}; {_round(enough.amount)} give "
+        f"{format_percent(share, 0)} of the best",
     )
 
 
-def _shape_of_line(interval: Interval, slope: float, about: Scaling) -> tuple[Shape, str]:
-    found = f"growth {slope:.2f} ({interval.low:.2f} to {interval.high:.2f})"
-    least, most = (_round(about.points[place].amount) for place in (0, -1))
-    within = f"no knee from {least} to {most} {about.factor}"
+def _shape_of_line(interval: Interval, slope: float, series: Scaling) -> tuple[Shape, Message]:
+    growth = f"growth exponent {slope:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    least, most = (_round(series.points[place].amount) for place in (0, -1))
+    within = f"no knee from {least} to {most} {series.factor}"
     if interval.high < -_STILL_GROWING:
-        return Shape.FALLING, f"{within}: the more, the slower, {found}"
+        return Shape.FALLING, Message("falling", f"{within}: more is slower, {growth}")
     if interval.low > _STILL_GROWING:
-        return Shape.GROWING, f"{within}: it still grows at the end, {found}"
+        return Shape.GROWING, Message("growing", f"{within}: still growing at the end, {growth}")
     if max(-interval.low, interval.high) <= 2 * _STILL_GROWING:
-        why = "the limit was reached before, or lies elsewhere"
-        return Shape.FLAT, f"{within}: it hardly changes, {found}; {why}"
-    return Shape.CANNOT_TELL, f"{within} is shown, and whether it grows is not: {found}"
+        return Shape.FLAT, Message(
+            "flat",
+            f"{within}: hardly any change, {growth}; the limit was reached before, or is elsewhere",
+        )
+    return Shape.CANNOT_TELL, Message(
+        "growth-unclear", f"{within} detected; whether the rate grows is inconclusive: {growth}"
+    )
 
 
 def _in_words(interval: Interval, fit: KneeFit) -> str:
-    """Return a knee's interval; at the ends of what can be seen it says so."""
+    """Return a knee's interval as text, open-ended at the limits of the search."""
     low, high = _round(interval.low), _round(interval.high)
     if interval.low <= math.exp(fit.places[0]):
         low = f"{low} or less"

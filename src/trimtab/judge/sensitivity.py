@@ -1,4 +1,4 @@
-"""What an instrument could have noticed: the rate of a single target below which it would.
+"""Detection limits: the rate of a single slow target below which an instrument detects it.
 
 A file-per-process probe over all targets ends with its slowest one::
 
@@ -62,10 +62,10 @@ class StripedProbe:
         positive = (self.bytes_moved, self.targets, self.bandwidth_bytes_per_s, self.stripe_count)
         if min(positive) <= 0 or self.cov < 0:
             raise ValueError(
-                "bytes, targets, bandwidth and stripes are over 0, and no COV under it"
+                "bytes, targets, bandwidth and stripes must be greater than 0, the COV at least 0"
             )
         if not 0 <= self.autocorrelation < 1:
-            raise ValueError("an autocorrelation lies from 0 to under 1")
+            raise ValueError("the autocorrelation must be at least 0 and below 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def survey_limit(
         Of one target from survey to survey.
     """
     if rate_bytes_per_s <= 0 or cov < 0:
-        raise ValueError("a rate is over 0, and no COV under it")
+        raise ValueError("the rate must be greater than 0, the COV at least 0")
     detectable = _detectable(cov, autocorrelation, runs, runs_before)
     limit = rate_bytes_per_s * (1 - detectable)
     return NoticeLimit(
@@ -169,9 +169,9 @@ def survey_limit(
         share_of_targets=1.0,
         detectable=detectable,
         reason=(
-            f"it measures each target by itself: usually {format_bytes_per_s(rate_bytes_per_s)} "
-            f"with COV {100 * cov:.3g} %, so a loss of {100 * detectable:.2g} % shows "
-            f"(under {format_bytes_per_s(limit)})"
+            f"each target is measured separately: usually {format_bytes_per_s(rate_bytes_per_s)} "
+            f"with COV {100 * cov:.3g} %, so a loss of {100 * detectable:.2g} % is detected "
+            f"(below {format_bytes_per_s(limit)})"
         ),
     )
 
@@ -197,15 +197,15 @@ def _share(probe: StripedProbe) -> tuple[float, float]:
 def _probe_in_words(
     probe: StripedProbe, share: float, touched: float, limit: float, detectable: float
 ) -> str:
-    asked = share * probe.bandwidth_bytes_per_s / probe.bytes_moved
-    words = (
-        f"it asks {format_bytes_per_s(asked)} of each of {probe.targets} targets and ends with "
-        f"the slowest; a loss of {100 * detectable:.2g} % shows, so it notices a single target "
-        f"under {format_bytes_per_s(limit)}"
+    load = share * probe.bandwidth_bytes_per_s / probe.bytes_moved
+    text = (
+        f"needs {format_bytes_per_s(load)} from each of {probe.targets} targets and ends with "
+        f"the slowest; a loss of {100 * detectable:.2g} % is detected, so a single target is "
+        f"detected below {format_bytes_per_s(limit)}"
     )
     if probe.timeout_s is not None:
         below = format_bytes_per_s(share / probe.timeout_s)
-        words += f"; under {below} a run does not end in its {format_duration(probe.timeout_s)}"
+        text += f"; below {below} a run exceeds its limit of {format_duration(probe.timeout_s)}"
     if touched < 1:
-        words += f"; a run touches {100 * touched:.0f} % of the targets"
-    return words
+        text += f"; a run uses {100 * touched:.0f} % of the targets"
+    return text

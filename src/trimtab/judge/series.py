@@ -1,4 +1,4 @@
-"""Everything that is said of one series: verdict, trend, spread, changes, days, windows."""
+"""The complete analysis of one series: verdict, trend, dispersion, changes, days, windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.judge.daily import daily, missing
 from trimtab.judge.dispersion import dispersion
-from trimtab.judge.frame import between, frame_of, points_of, whole
+from trimtab.judge.frame import between, frame_of, normalised, points_of
 from trimtab.judge.regimes import confirmed_times, regimes
 from trimtab.judge.rolling import rolling
 from trimtab.judge.trend import trend
@@ -39,58 +39,59 @@ def judge_series(
     asked: Mapping[str, object] | None = None,
     changes: Changes | None = None,
 ) -> SeriesJudgement:
-    """Return everything that is said of one series.
+    """Analyse one series.
 
     Parameters
     ----------
     frame
-        ``at`` (Datetime, UTC), ``value`` (in ``key.unit``; null where the run did not finish),
-        ``unfinished``, and where there are names ``run``.
-    goal
-        The COV not to exceed over ``window_s`` seconds, as a fraction.
+        ``at`` (Datetime, UTC), ``value`` (in ``key.unit``; null for an unfinished run),
+        ``unfinished``, and optionally ``run``; one row per run, in any order.
+    goal, window_s
+        Highest COV allowed, a fraction, over a window of this length in seconds.
     timezone
-        IANA name of the zone in which the site's days and weeks run.
+        IANA name of the site's time zone, for days and weeks.
     since, until
-        What is told of. Runs after ``until`` do not exist; runs before ``since`` still tell
-        levels, rhythm and the windows that reach back to them.
+        Report only this period. Runs before ``since`` still count for levels and windows.
     schedule
-        Times at which runs were due; ``None`` where that is not known.
+        Times at which runs were due; ``None`` where unknown.
     invalid
-        Runs that did not do what was asked: left out where they are in the frame.
-    asked
-        What sets the series apart from others of its probe.
-    changes
-        Of the same runs; found here where ``None``.
+        Runs whose workload was not the requested one; removed from the frame.
+    asked, changes
+        Parameters that distinguish the series; change points, detected here where ``None``.
+
+    Returns
+    -------
+    SeriesJudgement
+        Verdict, trend, dispersion, change points, regimes, daily and rolling figures.
 
     Raises
     ------
     UsageError
-        The frame lacks a column or has one of another type.
+        The frame lacks a column or a column has the wrong type.
     """
-    tidy, refused = whole(frame)
-    left_out = (*invalid, *refused)
+    tidy, refused = normalised(frame)
+    excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
-    shown = between(judged, since, None)
-    if changes is None:
-        changes = _changes_of(judged, key, timezone)
+    reported = between(judged, since, None)
+    changes = changes or _changes_of(judged, key, timezone)
     levels = confirmed_times(changes.points)
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
-    present = [one.at for one in left_out if one.at is not None]
-    verdict, heading = _answers(points_of(shown, key.metric), key, goal, window_s)
+    present = [run.at for run in excluded if run.at is not None]
+    verdict, heading = _verdict_and_trend(points_of(reported, key.metric), key, goal, window_s)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
         trend=heading,
-        dispersion=dispersion(_last(shown, window_s), more_is_better=more, changes=levels),
-        overall=dispersion(shown, more_is_better=more, changes=levels),
+        dispersion=dispersion(_last(reported, window_s), more_is_better=more, changes=levels),
+        overall=dispersion(reported, more_is_better=more, changes=levels),
         changes=tuple(p for p in changes.points if since is None or p.at >= since),
-        regimes=regimes(shown, levels),
-        days=daily(shown, timezone=timezone, schedule=due, present=present, more_is_better=more),
+        regimes=regimes(reported, levels),
+        days=daily(reported, timezone=timezone, schedule=due, present=present, more_is_better=more),
         rolling=rolling(judged, goal=goal, window_s=window_s, since=since, more_is_better=more),
         expected=None if due is None else len(due),
-        missing=None if due is None else len(missing(due, [*shown["at"].to_list(), *present])),
-        invalid=tuple(one for one in left_out if one.at is None or _holds(one.at, since, until)),
+        missing=None if due is None else len(missing(due, [*reported["at"].to_list(), *present])),
+        invalid=tuple(run for run in excluded if run.at is None or _holds(run.at, since, until)),
         seasonal=changes.seasonal,
         asked=dict(asked or {}),
     )
@@ -99,13 +100,13 @@ def judge_series(
 def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame:
     import polars as pl
 
-    return frame.filter(~pl.col("run").is_in([one.run for one in invalid]))
+    return frame.filter(~pl.col("run").is_in([run.run for run in invalid]))
 
 
-def _answers(
+def _verdict_and_trend(
     points: Sequence[HistoryPoint], key: SeriesKey, goal: float, window_s: float
 ) -> tuple[Verdict, Trend]:
-    """Return verdict and trend of the runs, under the name that ``check`` gives their probe."""
+    """Return verdict and trend of the runs, under the name that ``check`` uses for their probe."""
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
         points,

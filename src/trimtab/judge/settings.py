@@ -1,4 +1,4 @@
-"""Which setting is best, which ones cannot be told from it, and which factors matter."""
+"""The best setting, the settings statistically tied with it, and the factors that matter."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.randomised_blocks import RandomisedBlocks, fit_blocks
 from trimtab.judge.variability import higher_is_better
+from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.sweep import (
     BestSetting,
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
 LEVEL: Final = 0.95
 METHOD: Final = (
-    "multiple comparisons with the best (Hsu): log values less their round, pooled scatter, "
-    "Dunnett's one-sided quantile, Student's two-sided one where that is larger; an interval that "
-    "stays under 100 % is one that is told apart from the best"
+    "multiple comparisons with the best (Hsu): log values without the effect of their round, "
+    "pooled scatter, the larger of Dunnett's one-sided and Student's two-sided quantile; a setting "
+    "whose interval stays below 100 % differs significantly from the best"
 )
 _MATTERS: Final = 0.05
 _PROTECTIONS: Final = (
@@ -45,30 +46,32 @@ _PROTECTIONS: Final = (
 def best_settings(
     points: Sequence[MeasuredPoint], metric: str, *, workload: Iterable[str] = ()
 ) -> tuple[BestSetting, ...]:
-    """Return the best setting for each workload, with those it cannot be told from.
+    """Return the best setting for each workload, with those statistically tied with it.
 
     Parameters
     ----------
+    points, metric
+        The measured points of a sweep, and a key of `METRIC_UNITS`.
     workload
-        Factors that are no choice: the best of the others is looked for at each of their levels.
-        Settings of integrity and security never are one (`is_protection`).
+        Factors that are not a choice: the best of the others is sought at each of their levels.
+        Integrity and security settings are always among them (`is_protection`).
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     ValueError
-        A value is not finite, or negative.
+        A value is negative or not finite.
     """
     names = (*workload, *(name for name in _factors(points) if is_protection(name)))
     groups: dict[tuple[Level | None, ...], list[MeasuredPoint]] = {}
     for point in points:
         groups.setdefault(tuple(point.levels.get(name) for name in names), []).append(point)
-    found = []
+    best = []
     for key, group in groups.items():
-        levels = {name: one for name, one in zip(names, key, strict=True) if one is not None}
-        found.append(_best(group, metric, levels))
-    return tuple(found)
+        levels = {name: level for name, level in zip(names, key, strict=True) if level is not None}
+        best.append(_best(group, metric, levels))
+    return tuple(best)
 
 
 def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[FactorEffect, ...]:
@@ -146,16 +149,16 @@ def heat_map(
     """
     unit = METRIC_UNITS[metric]
     others = {k: v for k, v in fixed.items() if k not in (row_factor, column_factor)}
-    own = [p for p in points if all(p.levels.get(k) == v for k, v in others.items())]
+    fitting = [p for p in points if all(p.levels.get(k) == v for k, v in others.items())]
     rows, columns = (
-        ordered_levels(point.levels[name] for point in own if name in point.levels)
+        ordered_levels(point.levels[name] for point in fitting if name in point.levels)
         for name in (row_factor, column_factor)
     )
     cells: dict[tuple[Level | None, Level | None], float | None] = {
         (point.levels.get(row_factor), point.levels.get(column_factor)): geometric_mean(
             point, metric
         )
-        for point in own
+        for point in fitting
     }
     table = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
     return HeatMap(metric, unit, row_factor, column_factor, rows, columns, table, others)
@@ -287,11 +290,11 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
     )
 
 
-def _why_none(left_out: Sequence[SettingResult]) -> str:
-    """Return why no setting has a figure: what most of them say."""
-    reasons = Counter(one.reason for one in left_out if one.reason is not None)
-    most = reasons.most_common(1)[0][0] if reasons else "nothing was measured"
-    return f"no setting can be judged: {most}"
+def _why_none(left_out: Sequence[SettingResult]) -> Message:
+    """Return why no setting has a figure: the commonest reason."""
+    reasons = Counter(setting.reason for setting in left_out if setting.reason is not None)
+    commonest = reasons.most_common(1)[0][0] if reasons else "not measured"
+    return Message("no-setting-usable", f"no setting can be judged: {commonest}")
 
 
 def _measured(point: MeasuredPoint, metric: str) -> int:
@@ -323,20 +326,25 @@ def _beside(
     )
 
 
-def _reason(settings: Sequence[SettingResult], rounds: RandomisedBlocks) -> str:
+def _reason(settings: Sequence[SettingResult], blocks: RandomisedBlocks) -> Message:
     if len(settings) == 1:
-        return "there is no other setting"
-    if not rounds.degrees or rounds.scatter is None:
-        return "each setting was measured once, so chance is not known: it takes two rounds or more"
-    scatter = f"a run scatters by {format_percent(rounds.scatter)}"
-    beside = [one for one in settings[1:] if one.may_be_best]
-    second = settings[1]
-    if not beside:
-        lead = (1 / (second.of_best or 1.0)) - 1
-        return f"{format_percent(lead)} ahead of the next; {scatter}"
-    which = "one other" if len(beside) == 1 else f"{len(beside)} others"
-    worst = min(one.of_best or 1.0 for one in beside)
-    return f"cannot be told from {which}, down to {format_percent(1 - worst)} behind it; {scatter}"
+        return Message("one-setting", "only one setting")
+    if not blocks.degrees or blocks.scatter is None:
+        return Message(
+            "one-round",
+            "each setting was measured once, so the noise is unknown: measure at least two rounds",
+        )
+    scatter = f"noise of a run {format_percent(blocks.scatter)}"
+    tied = [setting for setting in settings[1:] if setting.may_be_best]
+    if not tied:
+        lead = (1 / (settings[1].of_best or 1.0)) - 1
+        return Message("best-distinct", f"{format_percent(lead)} ahead of the next; {scatter}")
+    others = "one other" if len(tied) == 1 else f"{len(tied)} others"
+    worst = min(setting.of_best or 1.0 for setting in tied)
+    return Message(
+        "best-tied",
+        f"statistically tied with {others}, down to {format_percent(1 - worst)} slower; {scatter}",
+    )
 
 
 def _factors(points: Sequence[MeasuredPoint]) -> list[str]:
@@ -368,10 +376,10 @@ def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, 
 
 def _ratio(rounds: RandomisedBlocks, name: str) -> float:
     """Return the best level's mean over the worst one's, each point counting once."""
-    found: dict[str, list[float]] = {}
+    by_level: dict[str, list[float]] = {}
     for point, effect in zip(rounds.points, rounds.effects, strict=True):
-        found.setdefault(repr(point.levels.get(name)), []).append(float(effect))
-    means = [math.fsum(values) / len(values) for values in found.values()]
+        by_level.setdefault(repr(point.levels.get(name)), []).append(float(effect))
+    means = [math.fsum(values) / len(values) for values in by_level.values()]
     return math.exp(max(means) - min(means))
 
 

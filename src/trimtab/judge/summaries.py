@@ -1,4 +1,8 @@
-"""Two published results against each other, from their means and deviations alone."""
+"""Compare two published results from their means and standard deviations.
+
+The interval is Fieller's (1954) for a ratio of two means, with the degrees of freedom of
+Welch and Satterthwaite. It assumes normal means, which hundreds of runs justify.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 
 from trimtab.judge.compare import DEFAULT_TERMS, CompareTerms
 from trimtab.judge.effect import (
+    UNDECIDED,
     decided,
     interval_without,
     minimum_detectable_effect,
@@ -17,6 +22,7 @@ from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.spread import effective_n_mean
 from trimtab.judge.target_count import taken_out
 from trimtab.judge.variability import higher_is_better
+from trimtab.message import Message
 from trimtab.model.compare import Basis, Change, Effect, Side, Summary
 from trimtab.model.verdict import Interval
 
@@ -28,29 +34,33 @@ def compare_summaries(
     autocorrelation: float = 0.0,
     terms: CompareTerms = DEFAULT_TERMS,
 ) -> Effect:
-    """Return by how much the mean of ``after`` differs from that of ``before``.
+    """Compare the mean of ``after`` with that of ``before``.
 
     Parameters
     ----------
+    before, after
+        Mean, standard deviation and number of runs of each side, in the same unit.
     autocorrelation
-        How much each run resembled the one before it: 0 to under 1. Published results do not tell.
+        Lag-1 autocorrelation of the runs, 0 to below 1. Published results do not state it.
+    terms
+        Margin, confidence level and changed number of targets.
+
+    Returns
+    -------
+    Effect
+        Ratio with interval, minimum detectable effect, answer and reason.
 
     Raises
     ------
     ValueError
-        The units differ, or a number means nothing.
-
-    Notes
-    -----
-    The interval is Fieller's (1954) of a ratio of two means, with Welch and Satterthwaite's
-    degrees of freedom. It takes the means as normal, which hundreds of runs allow.
+        The units differ, or a value is not meaningful.
     """
     _require_summaries(before, after, autocorrelation)
     metric = before.metric or after.metric
-    kept = (before, after)
+    both = (before, after)
     sides = (_side_of_summary(before, autocorrelation), _side_of_summary(after, autocorrelation))
     measured = after.mean / before.mean
-    interval = fieller_interval(kept, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
+    interval = fieller_interval(both, (n_effective(sides[0]), n_effective(sides[1])), terms.level)
     removed = None
     if terms.targets is not None:
         removed = taken_out(
@@ -60,7 +70,7 @@ def compare_summaries(
             before=before.mean,
             measured=(measured, interval),
         )
-    windows = [one.window_s for one in kept if one.window_s is not None]
+    windows = [side.window_s for side in both if side.window_s is not None]
     effect = Effect(
         metric=metric,
         unit=before.unit,
@@ -73,7 +83,7 @@ def compare_summaries(
         method=_summary_method(autocorrelation),
         margin=terms.margin,
         change=Change.CANNOT_TELL,
-        reason="",
+        reason=UNDECIDED,
         detectable=minimum_detectable_effect(
             before.deviation / before.mean,
             n_effective(sides[0]),
@@ -91,21 +101,21 @@ def compare_summaries(
 def fieller_interval(
     summaries: tuple[Summary, Summary], n: tuple[float, float], level: float
 ) -> Interval | None:
-    """Return the interval of the second mean over the first; ``None`` where it has no end.
+    """Return the interval of the second mean over the first; ``None`` where it is unbounded.
 
     Parameters
     ----------
     n
-        How many independent numbers either mean rests on.
+        Effective number of independent values behind each mean.
 
     Notes
     -----
-    All rho for which the mean of (b - rho a) is not told apart from 0:
+    All rho for which the mean of (b - rho a) is not significantly different from 0:
     (b - rho a)^2 <= t^2 (vb + rho^2 va), a quadratic in rho; va and vb are the squared errors of
-    the means. It has no end where a itself is not told apart from 0.
+    the means. It is unbounded where a itself is not significantly different from 0.
     """
-    a, b = (one.mean for one in summaries)
-    va, vb = (one.deviation**2 / count for one, count in zip(summaries, n, strict=True))
+    a, b = (summary.mean for summary in summaries)
+    va, vb = (summary.deviation**2 / count for summary, count in zip(summaries, n, strict=True))
     if va + vb == 0:
         return Interval(b / a, b / a, level)
     rho = b / a
@@ -130,14 +140,18 @@ def _side_of_summary(summary: Summary, autocorrelation: float) -> Side:
     )
 
 
-def _summary_method(autocorrelation: float) -> str:
-    method = "ratio of means (Fieller), from means and deviations alone"
+def _summary_method(autocorrelation: float) -> Message:
+    method = "ratio of means (Fieller), from means and standard deviations"
     if autocorrelation > 0:
-        return f"{method}, autocorrelation taken as {autocorrelation:g}"
+        return Message(
+            "fieller-autocorrelated",
+            f"{method}, assuming an autocorrelation of {autocorrelation:g}",
+        )
     wider = math.sqrt(1.5 / 0.5)
-    return (
-        f"{method}, runs taken as independent (with an autocorrelation of 0.5 the interval is "
-        f"{wider:.2f} times as wide)"
+    return Message(
+        "fieller",
+        f"{method}, assuming independent runs (with an autocorrelation of 0.5 the interval is "
+        f"{wider:.2f} times as wide)",
     )
 
 
@@ -146,11 +160,11 @@ def _require_summaries(before: Summary, after: Summary, autocorrelation: float) 
         raise ValueError(f"{before.unit} cannot be compared with {after.unit}")
     if before.metric and after.metric and before.metric != after.metric:
         raise ValueError(f"{before.metric} cannot be compared with {after.metric}")
-    for one in (before, after):
-        numbers = (one.mean, one.deviation)
-        if not all(math.isfinite(number) for number in numbers) or one.mean <= 0:
-            raise ValueError(f"a mean of {one.mean} has no ratio")
-        if one.deviation < 0 or one.n < 2:
-            raise ValueError(f"deviation {one.deviation} of {one.n} runs tells nothing")
+    for side in (before, after):
+        numbers = (side.mean, side.deviation)
+        if not all(math.isfinite(number) for number in numbers) or side.mean <= 0:
+            raise ValueError(f"a mean of {side.mean} has no ratio")
+        if side.deviation < 0 or side.n < 2:
+            raise ValueError(f"a deviation of {side.deviation} from {side.n} runs is not usable")
     if not 0 <= autocorrelation < 1:
-        raise ValueError(f"{autocorrelation} is no autocorrelation: 0 to under 1")
+        raise ValueError(f"autocorrelation {autocorrelation} is not within 0 to below 1")

@@ -1,4 +1,4 @@
-"""A sweep's results analysed: best settings, factors that matter, heat maps, knees."""
+"""Analysis of a sweep: best settings, factors that matter, heat maps, knees."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from trimtab.judge.settings import (
     ordered_levels,
 )
 from trimtab.judge.variability import higher_is_better
+from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.sweep import (
     BestSetting,
@@ -31,7 +32,7 @@ from trimtab.model.sweep import (
 AMOUNTS: Final = frozenset(
     {"nodes", "tasks", "tasks_per_node", "stripe_count", "threads", "targets", "processes"}
 )
-"""Factors of which there can be too few or too many: their curves are looked at for a knee."""
+"""Factors that are amounts: their curves are searched for a knee."""
 
 
 def analyse_sweep(
@@ -41,24 +42,31 @@ def analyse_sweep(
     workload: Iterable[str] = (),
     amounts: Iterable[str] = AMOUNTS,
 ) -> SweepAnalysis:
-    """Return what a matrix of settings showed.
+    """Analyse a matrix of settings.
 
     Parameters
     ----------
+    points
+        One per combination of levels, with a value per round.
     metrics
-        Those to look at; all that points have, but for what was moved, where ``None``.
+        Metrics to analyse; ``None``: all that the points have, except amounts of data.
     workload
-        Factors that are no choice but what applications do: the best of the rest is looked for
-        at each of their levels.
+        Factors that are given by the application, not chosen: the best of the others is sought at
+        each of their levels.
     amounts
-        Factors whose curves are looked at for a knee, at the best levels of the others.
+        Factors whose curves are searched for a knee, at the best levels of the others.
+
+    Returns
+    -------
+    SweepAnalysis
+        Best settings, effects, heat maps, scaling curves and notes.
 
     Raises
     ------
     KeyError
-        A metric is not known.
+        A metric is unknown.
     ValueError
-        A value is not finite, or negative.
+        A value is negative or not finite.
     """
     names = tuple(metrics) if metrics is not None else _metrics(points)
     workload = tuple(workload)
@@ -70,13 +78,11 @@ def analyse_sweep(
         of_metric = best_settings(points, metric, workload=workload)
         best += of_metric
         effects[metric] = factor_effects(points, metric)
-        for one in of_metric:
-            if one.best is None:
-                continue
-            curves += _curves(points, metric, one.best, amounts)
-        top = next((one.best for one in of_metric if one.best is not None), None)
-        if top is not None:
-            maps += _maps(points, metric, effects[metric], top)
+        bests = [setting.best for setting in of_metric if setting.best is not None]
+        for levels in bests:
+            curves += _curves(points, metric, levels, amounts)
+        if bests:
+            maps += _maps(points, metric, effects[metric], bests[0])
     rounds = max((len(v) for point in points for v in point.values.values()), default=0)
     return SweepAnalysis(
         points=len(points),
@@ -85,7 +91,7 @@ def analyse_sweep(
         effects=effects,
         maps=tuple(maps),
         scaling=tuple(curves),
-        notes=(*_notes(points, rounds), *_told_as_wholes(best, effects)),
+        notes=(*_notes(points, rounds), *_differing_without_factor(best, effects)),
     )
 
 
@@ -108,9 +114,9 @@ def measured_points(
     for levels, number, run in runs:
         key = repr(sorted((name, repr(level)) for name, level in levels.items()))
         grid.setdefault(key, (levels, {}))[1][number] = run
-    kept = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
+    measured = [run for _, rounds in grid.values() for run in rounds.values() if run is not None]
     metrics = {
-        sample.metric for run in kept for sample in run.samples if sample.statistic == "total"
+        sample.metric for run in measured for sample in run.samples if sample.statistic == "total"
     }
     count = 1 + max((number for _, rounds in grid.values() for number in rounds), default=-1)
     return tuple(
@@ -191,34 +197,41 @@ def _maps(
     return [heat_map(points, metric, row_factor=rows, column_factor=columns, fixed=best)]
 
 
-def _told_as_wholes(
+def _differing_without_factor(
     best: Sequence[BestSetting], effects: Mapping[str, Sequence[FactorEffect]]
-) -> list[str]:
-    """Return a note for each metric whose settings differ though no factor is seen to matter."""
+) -> list[Message]:
+    """Return a note for each metric whose settings differ without any significant factor."""
     notes = []
-    for metric, found in effects.items():
-        apart = any(
-            one.of_best is not None and one.may_be_best is False
-            for of_metric in best
-            if of_metric.metric == metric
-            for one in of_metric.settings
+    for metric, of_metric in effects.items():
+        differing = any(
+            setting.of_best is not None and setting.may_be_best is False
+            for result in best
+            if result.metric == metric
+            for setting in result.settings
         )
-        if apart and found and all(one.matters is False for one in found):
+        if differing and of_metric and all(effect.matters is False for effect in of_metric):
             notes.append(
-                f"{metric}: some settings are told apart from the best, and yet no factor by "
-                "itself from chance: whole settings differ by more than one factor; more rounds "
-                "tell which"
+                Message(
+                    "no-single-factor",
+                    f"{metric}: some settings differ significantly from the best, but no factor by "
+                    "itself does, as settings differ in several factors; measure more rounds",
+                )
             )
     return notes
 
 
-def _notes(points: Sequence[MeasuredPoint], rounds: int) -> tuple[str, ...]:
+def _notes(points: Sequence[MeasuredPoint], rounds: int) -> tuple[Message, ...]:
     notes = []
     if rounds < 2 and len(points) > 1:
-        notes.append("one round tells nothing of chance: what differs may be that")
+        notes.append(
+            Message("one-round", "one round does not show the noise: differences may be chance")
+        )
     for factor in dict.fromkeys(name for point in points for name in point.levels):
         if is_protection(factor):
             notes.append(
-                f"{factor} protects data or the system: its cost is shown, no level advised"
+                Message(
+                    "protection",
+                    f"{factor} protects data or the system: cost shown, no level recommended",
+                )
             )
     return tuple(notes)

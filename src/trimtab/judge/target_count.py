@@ -1,4 +1,4 @@
-"""What a changed number of targets alone does to the rate of a job: derived, with its assumption.
+"""Expected effect of a changed number of targets on the rate of a job: derived, with assumptions.
 
 A job of F equal files, spread over T targets as evenly as whole files can be, puts ceil(F / T) of
 them on its fullest targets. Where the targets limit, with r the rate of one target and b the bytes
@@ -9,8 +9,8 @@ of one file::
 
 so 2,048 files over 274 targets (7.47 a target: 8 on the fullest) keep 256 targets' worth of them
 busy, and over 298 (6.87: 7 on the fullest) 292.6: a factor of 8 / 7, though targets grew by 8.8 %.
-A file striped over all targets keeps T busy. Where clients or network limit, nothing of this holds
-and the factor is 1: `taken_out` finds that out when it is told what one target does.
+A file striped over all targets keeps T busy. Where clients or network limit, none of this holds
+and the factor is 1: `taken_out` detects this when the rate of a single target is given.
 """
 
 from __future__ import annotations
@@ -18,28 +18,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.compare import TakenOut
 from trimtab.model.verdict import Interval
 from trimtab.units import format_bytes_per_s, format_percent
 
 LIMITING_SHARE: Final = 0.8
-"""A target asked for less than this of what it does is not what limits the job."""
+"""Share of its own rate below which a target is not the limit of the job."""
 
 _DATA_METRICS: Final = frozenset({"write_bandwidth", "read_bandwidth", "rewrite_bandwidth"})
 
 
 @dataclass(frozen=True, slots=True)
 class TargetCount:
-    """How many targets either side had, and how the job spread over them.
+    """Number of targets on either side, and how the job is spread over them.
 
     Attributes
     ----------
+    before, after
+        Number of targets.
     files
-        Of the whole job, of equal size, each on one target; ``None``: one file over all targets.
+        Files of the whole job, of equal size, each on one target; ``None``: one file over all
+        targets.
     fixed_time
-        Whether tasks go on until a time is over, rather than until their file is whole.
+        Whether tasks run for a fixed time rather than until their file is complete.
     target_bytes_per_s
-        What one target does by itself; ``None`` where that is not known.
+        Rate of one target by itself; ``None`` where unknown.
     """
 
     before: int
@@ -50,7 +54,7 @@ class TargetCount:
 
 
 def busy_targets(files: int | None, targets: int, *, fixed_time: bool = False) -> float:
-    """Return how many targets' rates a job that its targets limit gets.
+    """Return how many targets' worth of rate a target-limited job gets.
 
     Examples
     --------
@@ -76,19 +80,23 @@ def taken_out(
     before: float | None,
     measured: tuple[float, Interval | None] | None = None,
 ) -> TakenOut:
-    """Return what the targets alone make of the ratio, and whether that is to be taken out.
+    """Return the expected effect of the target counts, and whether to correct for it.
 
     Parameters
     ----------
+    count
+        Number of targets on either side.
+    metric, unit
+        Of the comparison.
     before
-        The first side's middle in the metric's unit: it tells how much each target was asked for.
+        Median of the first side in the metric's unit: it gives the load of each target.
     measured
-        The ratio that was measured, with its interval.
+        The measured ratio with its interval.
 
     Notes
     -----
-    It is taken out only where ``target_bytes_per_s`` shows that the targets limit the job: what
-    was measured is a fact, and what the targets made of it without that an assumption.
+    The correction is applied only where ``target_bytes_per_s`` shows that the targets limit the
+    job. Otherwise it would replace a measurement by an assumption.
     """
     busy = [
         busy_targets(count.files, targets, fixed_time=count.fixed_time)
@@ -97,44 +105,50 @@ def taken_out(
     factor = busy[1] / busy[0]
     spread = _in_words(count, factor)
     if unit != "B/s" or (metric is not None and metric not in _DATA_METRICS):
-        return TakenOut(factor, False, f"{spread}; not taken out: it is no rate of data")
+        reason = Message("not-data-rate", f"{spread}; not corrected: not a data rate")
+        return TakenOut(factor, False, reason)
     if count.target_bytes_per_s is None:
-        left, bounds = None, None
+        remaining, bounds = None, None
         if measured is not None:
-            left = measured[0] / factor
+            remaining = measured[0] / factor
             interval = measured[1]
             if interval is not None:
                 low, high = interval.low / factor, interval.high / factor
                 bounds = Interval(low, high, interval.level)
-        return TakenOut(
-            factor,
-            False,
-            f"{spread} if the targets limit the job, which nothing here shows: not taken out "
-            "(--target-rate says what one target does)",
-            left,
-            bounds,
+        reason = Message(
+            "limit-unknown",
+            f"{spread} if the targets limit the job, which is unknown: not corrected "
+            "(give the rate of one target with --target-rate)",
         )
+        return TakenOut(factor, False, reason, remaining, bounds)
     if before is None:
-        return TakenOut(factor, False, f"{spread}; not taken out: there is no rate to go by")
-    asked = before / busy[0]
-    share = asked / count.target_bytes_per_s
+        return TakenOut(
+            factor, False, Message("no-rate", f"{spread}; not corrected: no rate was measured")
+        )
+    rate_per_target = before / busy[0]
+    share = rate_per_target / count.target_bytes_per_s
     load = (
-        f"a target was asked for {format_bytes_per_s(asked)}, {format_percent(share, 0)} of the "
-        f"{format_bytes_per_s(count.target_bytes_per_s)} that it does"
+        f"each target delivered {format_bytes_per_s(rate_per_target)}, {format_percent(share, 0)} "
+        f"of the {format_bytes_per_s(count.target_bytes_per_s)} that it can"
     )
     if share < LIMITING_SHARE:
-        why = f"{spread}; not taken out: {load}, so something else limits the job"
-        return TakenOut(factor, False, why)
-    return TakenOut(factor, True, f"{spread}; taken out: {load}")
+        reason = Message(
+            "other-limit", f"{spread}; not corrected: {load}, so something else limits the job"
+        )
+        return TakenOut(factor, False, reason)
+    return TakenOut(factor, True, Message("targets-limit", f"{spread}; corrected: {load}"))
 
 
 def _in_words(count: TargetCount, factor: float) -> str:
     targets = f"{count.before} and {count.after} targets"
     if count.files is None:
-        return f"a file over all of {targets} would change the rate by {factor:.3f}"
+        return f"a file over all of {targets} is expected to change the rate by {factor:.3f}"
     if count.fixed_time:
-        how = "for a fixed time"
+        spread = "for a fixed time"
     else:
         most = [-(-count.files // targets) for targets in (count.before, count.after)]
-        how = f"{most[0]} and {most[1]} of them on the fullest"
-    return f"{count.files:,} files over {targets}, {how}, would change the rate by {factor:.3f}"
+        spread = f"at most {most[0]} and {most[1]} files per target"
+    return (
+        f"{count.files:,} files over {targets}, {spread}, are expected to change the rate by "
+        f"{factor:.3f}"
+    )

@@ -1,10 +1,9 @@
-"""Whether runs did what their probe asks for: before any statistic.
+"""Confirm that runs carried out the workload of their probe, before any statistics.
 
 A broken probe is not a slow file system: `dbscan_read` on Edison moved 0.02 GiB instead of 1,536
-from 23 August 2017 until it did again on 7 September, and printed a hundredth of its bandwidth
-(TOKIO-ABC's summaries of Edison, column `darshan_tot_bytes_read_posix`). Where the probe's
-parameters are written down they are the measure; in an archive without them it is what the series
-did most often.
+from 23 August to 7 September 2017, and printed a hundredth of its bandwidth (TOKIO-ABC's summaries
+of Edison, column `darshan_tot_bytes_read_posix`). Where the probe's parameters are recorded they
+are the reference; in an archive without them it is the most frequent workload of the series.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.series import InvalidRun
 from trimtab.units import format_bytes
 
@@ -22,27 +22,27 @@ TOLERANCE: Final = 0.005
 """Rounding of printed figures: three significant digits."""
 
 LASTING_S: Final = 30 * 86400.0
-"""Another workload that goes on for so long is taken for a probe that was changed on purpose.
-Edison's was broken for 15 days."""
+"""A different workload that lasts this long counts as a deliberate change of the probe. Edison's
+probe was broken for 15 days."""
 
 RUNS_MINIMUM: Final = 10
-"""Fewer runs are no series of their own."""
+"""Fewer runs do not make a separate series."""
 
 SHARE_MINIMUM: Final = 0.25
-"""What is rarer than this within its own time is no probe but accidents of one."""
+"""A workload rarer than this within its own time span is an accident, not a probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one run was asked for and what it did.
+    """The workload of one run: requested and measured.
 
     Attributes
     ----------
     did
-        Name of a quantity to its value; names that begin with ``bytes`` are in bytes, all others
-        are counts (``opens``, ``tasks``, ``nodes``, ``files``). ``None``: not known.
+        Measured quantities by name; names that begin with ``bytes`` are in bytes, all others are
+        counts (``opens``, ``tasks``, ``nodes``, ``files``). ``None``: unknown.
     asked
-        The same quantities as the probe asks for them; empty where that is not written down.
+        The same quantities as requested by the probe; empty where that is not recorded.
     """
 
     run: str
@@ -53,14 +53,16 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """A workload that a series carried out again and again.
+    """A workload that runs of a series have in common.
 
     Attributes
     ----------
+    figures
+        Quantities by name, as in `Workload.did`.
     from_, to
         First and last run; ``None`` where no run has a time.
     n
-        How many runs did it.
+        Number of runs.
     """
 
     figures: Mapping[str, float]
@@ -71,28 +73,28 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """What the runs of a series did.
+    """The workloads of the runs of a series.
 
     Attributes
     ----------
     specs
         The workloads, the commonest first; more than one: the probe was changed, and the runs of
-        each are a series of their own.
+        each form a separate series.
     spec_of
-        Run to its place in ``specs``; invalid and unconfirmed runs have none.
+        Run to its index in ``specs``; invalid and unconfirmed runs have none.
     invalid
-        Runs that are not to be judged.
+        Runs that must not be judged.
     unconfirmed
-        Runs of which nothing is known that could be compared.
+        Runs without any quantity to compare.
     notes
-        In words: what else there is to know.
+        Codes: ``workload-changed``, ``workload-new-at-end``.
     """
 
     specs: tuple[WorkloadSpec, ...]
     spec_of: Mapping[str, int]
     invalid: tuple[InvalidRun, ...]
     unconfirmed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def mismatch(
@@ -101,9 +103,14 @@ def mismatch(
     *,
     tolerance: float = TOLERANCE,
 ) -> str | None:
-    """Return in words in what a run differs from what was asked; ``None`` where in nothing.
+    """Return how a run differs from the requested workload; ``None`` if it does not.
 
-    What is not known on either side is not compared.
+    Parameters
+    ----------
+    did, asked
+        Measured and requested quantities by name; what is unknown on either side is ignored.
+    tolerance
+        Relative differences up to this are rounding.
 
     Examples
     --------
@@ -111,23 +118,32 @@ def mismatch(
     'bytes read: 22.5 MiB instead of 1.50 TiB'
     """
     parts = []
-    for name, wanted in asked.items():
-        found = did.get(name)
-        if wanted is None or found is None or _alike(found, wanted, tolerance):
+    for name, requested in asked.items():
+        measured = did.get(name)
+        if requested is None or measured is None or _alike(measured, requested, tolerance):
             continue
-        parts.append(f"{name.replace('_', ' ')}: {_words(name, found, wanted)}")
+        parts.append(f"{name.replace('_', ' ')}: {_words(name, measured, requested)}")
     return "; ".join(parts) or None
 
 
 def invalid_runs(
     runs: Sequence[Workload], *, tolerance: float = TOLERANCE
 ) -> tuple[InvalidRun, ...]:
-    """Return the runs that did not do what they were asked for, in the order given.
+    """Return the runs that differ from their requested workload, in the order given.
 
-    Runs without anything asked are passed over: see `workloads`.
+    Parameters
+    ----------
+    runs
+        Runs without a requested workload are ignored: for those see `workloads`.
+    tolerance
+        Relative differences up to this are rounding.
     """
-    found = ((run, mismatch(run.did, run.asked, tolerance=tolerance)) for run in runs)
-    return tuple(InvalidRun(run.run, run.at, why) for run, why in found if why is not None)
+    differences = ((run, mismatch(run.did, run.asked, tolerance=tolerance)) for run in runs)
+    return tuple(
+        InvalidRun(run.run, run.at, Message("workload-differs", difference))
+        for run, difference in differences
+        if difference is not None
+    )
 
 
 def workloads(
@@ -136,23 +152,29 @@ def workloads(
     tolerance: float = TOLERANCE,
     lasting_s: float = LASTING_S,
 ) -> Workloads:
-    """Return what the runs of one series did, where what they were asked for is not written down.
+    """Infer the workloads of one series where the requested workload is not recorded.
 
     Parameters
     ----------
     runs
-        Of one series, in any order; ``asked`` is not looked at.
+        Of one series, in any order; ``asked`` is ignored.
     tolerance
-        Relative differences up to it are rounding.
+        Relative differences up to this are rounding.
     lasting_s
-        Another workload over at least so long is a series of its own, not a broken probe.
+        A different workload over at least this many seconds is a separate series, not a broken
+        probe.
+
+    Returns
+    -------
+    Workloads
+        The workloads, the runs of each, invalid runs and notes.
 
     Notes
     -----
-    The commonest workload is the spec. Another one is a series of its own where it has at least
-    `RUNS_MINIMUM` runs over ``lasting_s``, and at least `SHARE_MINIMUM` of the runs between its
-    first and its last; every other run is invalid. A workload that is new at the end of the
-    record may be either: its runs are invalid until it has lasted, and a note says so.
+    The commonest workload is the reference. Another one is a separate series where it has at
+    least `RUNS_MINIMUM` runs over ``lasting_s``, and at least `SHARE_MINIMUM` of the runs between
+    its first and its last; every other run is invalid. A workload that is new at the end of the
+    record may be either: its runs are invalid until it has lasted, and a note states this.
     """
     dated = sorted(
         (run for run in runs if _known(run.did)),
@@ -182,8 +204,8 @@ def _known(did: Mapping[str, float | None]) -> bool:
     return any(value is not None for value in did.values())
 
 
-def _alike(found: float, wanted: float, tolerance: float) -> bool:
-    return abs(found - wanted) <= tolerance * max(abs(found), abs(wanted))
+def _alike(first: float, second: float, tolerance: float) -> bool:
+    return abs(first - second) <= tolerance * max(abs(first), abs(second))
 
 
 def _words(name: str, found: float, wanted: float) -> str:
@@ -196,7 +218,7 @@ def _words(name: str, found: float, wanted: float) -> str:
 
 
 def _groups(runs: Sequence[Workload], tolerance: float) -> list[list[Workload]]:
-    """Return the runs that did the same, by time within each group."""
+    """Return the runs with the same workload, by time within each group."""
     names = sorted({name for run in runs for name in run.did})
     steps = {name: _steps([run.did.get(name) for run in runs], tolerance) for name in names}
     groups: dict[tuple[int | None, ...], list[Workload]] = {}
@@ -206,9 +228,9 @@ def _groups(runs: Sequence[Workload], tolerance: float) -> list[list[Workload]]:
 
 
 def _steps(values: Sequence[float | None], tolerance: float) -> list[int | None]:
-    """Return for each value the number of its cluster: a gap over the tolerance begins a new one.
+    """Return for each value the number of its cluster: a gap over the tolerance starts a new one.
 
-    Held against the first of its cluster, so that a slow creep does not pass for one value.
+    Compared with the first of its cluster, so that a slow drift is not one value.
     """
     ordered = sorted({value for value in values if value is not None})
     numbers: dict[float, int] = {}
@@ -241,19 +263,22 @@ def _spec(group: Sequence[Workload]) -> WorkloadSpec:
     return WorkloadSpec(figures, min(times, default=None), max(times, default=None), len(group))
 
 
-def _why(run: Workload, specs: Sequence[WorkloadSpec], tolerance: float) -> str:
-    """Return in what a run differs from the workload of its own time, else from the commonest."""
+def _why(run: Workload, specs: Sequence[WorkloadSpec], tolerance: float) -> Message:
+    """Return how a run differs from the workload of its own time, else from the commonest."""
     spec = specs[0]
     for other in specs:
         within = run.at and other.from_ and other.to and other.from_ <= run.at <= other.to
         if within:
             spec = other
             break
-    found = mismatch(run.did, spec.figures, tolerance=tolerance)
-    if found is not None:
-        return f"{found} as in {spec.n} runs of its series"
+    difference = mismatch(run.did, spec.figures, tolerance=tolerance)
+    if difference is not None:
+        return Message("workload-unlike-series", f"{difference} as in {spec.n} runs of its series")
     lacks = [name for name in spec.figures if run.did.get(name) is None]
-    return f"its workload is not known whole: no {', '.join(lacks).replace('_', ' ')}"
+    return Message(
+        "workload-incomplete",
+        f"workload only partly known: no {', '.join(lacks).replace('_', ' ')}",
+    )
 
 
 def _at_the_end(runs: Sequence[Workload], spec_of: Mapping[str, int]) -> list[Workload]:
@@ -266,23 +291,24 @@ def _at_the_end(runs: Sequence[Workload], spec_of: Mapping[str, int]) -> list[Wo
     return recent[::-1]
 
 
-def _note_of_series(specs: Sequence[WorkloadSpec]) -> str:
+def _note_of_series(specs: Sequence[WorkloadSpec]) -> Message:
     first, *others = specs
     parts = []
     for other in others:
-        found = mismatch(other.figures, first.figures) or "other quantities are known"
-        when = "" if other.from_ is None else f" from {other.from_:%Y-%m-%d}"
+        difference = mismatch(other.figures, first.figures) or "other quantities are known"
+        since = "" if other.from_ is None else f" from {other.from_:%Y-%m-%d}"
         until = "" if other.to is None else f" to {other.to:%Y-%m-%d}"
-        parts.append(f"{other.n} runs{when}{until} had another workload ({found})")
-    return "; ".join(parts) + ": a series of its own, not judged with the others"
+        parts.append(f"{other.n} runs{since}{until} had a different workload ({difference})")
+    return Message("workload-changed", "; ".join(parts) + ": judged as a separate series")
 
 
-def _note_of_end(recent: Sequence[Workload], spec: WorkloadSpec, tolerance: float) -> str:
+def _note_of_end(recent: Sequence[Workload], spec: WorkloadSpec, tolerance: float) -> Message:
     last = recent[-1]
-    found = mismatch(last.did, spec.figures, tolerance=tolerance) or "not known whole"
+    difference = mismatch(last.did, spec.figures, tolerance=tolerance) or "only partly known"
     since = "" if recent[0].at is None else f" since {recent[0].at:%Y-%m-%d %H:%M}"
-    count = f"the last {len(recent)} runs" if len(recent) > 1 else "the last run"
-    return (
-        f"{count}{since} differ from the others ({found}) and are not judged; if the probe was "
-        "changed on purpose, they are the beginning of another series"
+    runs = f"the last {len(recent)} runs" if len(recent) > 1 else "the last run"
+    return Message(
+        "workload-new-at-end",
+        f"{runs}{since} had a different workload ({difference}), not judged; if the probe was "
+        "changed on purpose, they start a new series",
     )

@@ -1,4 +1,14 @@
-"""Whether a metric keeps the goal: verdicts of repetitions and of history."""
+"""Verdicts: does the variability of a metric meet the goal? For repetitions and for history.
+
+``met``: the upper end of the interval is at or under the goal. ``missed``: the lower end is
+over it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as
+bandwidth 0. In a time metric 0 would be the best value, so unfinished runs are excluded there
+and the verdict cannot be ``met``.
+
+Five back-to-back repetitions differed by 0.2 % (MLPerf Storage v1.0 results), while the same
+benchmarks differ by 10 to 20 % from day to day (TOKIO's year on Edison and Mira). Repetitions
+give the precision of this run, not the variability of the file system.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +28,7 @@ from trimtab.judge.spread import (
     mad_cv,
     mean_interval,
 )
+from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
@@ -25,28 +36,28 @@ from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 24
 SPAN_MINIMUM_S: Final = 36 * 3600.0
-"""The goal is about day and night: fewer runs, or over less time, have not seen both."""
+"""The goal covers day and night: fewer runs, or a shorter span, do not sample both."""
 
 SPACING_S: Final = 900.0
-"""Runs closer than this to the one before are repetitions of it: they do not count as further
-runs towards `RUNS_MINIMUM`, or an hour of typing `trimtab check` would pass for two days."""
+"""Runs closer than this to the previous one are repetitions of it and do not count towards
+`RUNS_MINIMUM`; otherwise an hour of repeated ``trimtab check`` would pass for two days."""
 
 
 def higher_is_better(metric: str) -> bool:
-    """Return whether more of it is better: true of rates and bandwidths, false of times."""
+    """Return whether higher values are better: true for rates and bandwidths, false for times."""
     return METRIC_UNITS[metric] != "s"
 
 
 def sense_of(metric: str, unit: str | None, more_is_better: bool | None) -> tuple[str, bool]:
-    """Return unit and sense of a metric: as told, else as known of it, else as its unit has it.
+    """Return the unit of a metric and whether higher is better; explicit values take precedence.
 
     Raises
     ------
     KeyError
-        The metric is not known and no unit is told.
+        The metric is unknown and no unit is given.
     """
-    own = METRIC_UNITS[metric] if unit is None else unit
-    return own, own != "s" if more_is_better is None else more_is_better
+    known_unit = METRIC_UNITS[metric] if unit is None else unit
+    return known_unit, known_unit != "s" if more_is_better is None else more_is_better
 
 
 def slowest(
@@ -71,29 +82,38 @@ def judge_repetitions(
     to: datetime | None = None,
     level: float = 0.95,
 ) -> Verdict:
-    """Return what the repetitions of one run say: numbers, and always ``cannot_tell``.
+    """Summarise the repetitions of one run; the status is always ``cannot_tell``.
 
     Parameters
     ----------
     values
-        One believed value for each repetition, in the metric's unit.
+        One believed value per repetition, in the metric's unit.
+    metric
+        A key of `METRIC_UNITS`.
+    probe
+        Name shown in the verdict.
     goal
-        The COV not to exceed over the site's window, as a fraction.
+        Highest COV allowed over the site's window, as a fraction.
     disbelieved
-        The reason of each repetition that is left out.
+        The reason for each repetition that is excluded.
+    target
+        Name of the target measured; ``None``: the whole file system.
+    from_, to
+        Aware times of the first and last repetition.
+    level
+        Confidence level of the intervals.
+
+    Returns
+    -------
+    Verdict
+        Mean, median, COV and intervals of the repetitions, and the reason.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     ValueError
         A value is not finite.
-
-    Notes
-    -----
-    Five repetitions back to back differed by 0.2 % (MLPerf Storage v1.0 results) where the same
-    benchmarks differ by 10 to 20 % from day to day (TOKIO's year on Edison and Mira). They say
-    how well this run knows its own figure, nothing about how steady the file system is.
     """
     k = cov(values)
     n = len(values)
@@ -131,39 +151,41 @@ def judge_history(
     unit: str | None = None,
     more_is_better: bool | None = None,
 ) -> Verdict:
-    """Return whether the runs of the last window keep the COV under ``goal``.
+    """Judge whether the COV of the runs in the last window meets ``goal``.
 
     Parameters
     ----------
     points
-        Runs of one probe in any order; those of other metrics are passed over, and a run that
-        is there twice counts once. Runs with an invalid workload must not be among them.
+        Runs of one probe in any order, without invalid workloads. Duplicates count once.
+    metric
+        A key of `METRIC_UNITS`, or any name where ``unit`` is given.
+    probe, target
+        Names shown in the verdict; ``target`` is ``None`` for the whole file system.
+    goal, level
+        Highest COV allowed, and confidence level of the intervals; fractions.
     window_s
-        The window ends with the last run and leaves its own beginning out, so that consecutive
-        windows share no run.
+        Length of the window, which ends with the last run and excludes its own start.
     unit, more_is_better
-        Of a metric of somebody else's; ``None``: as `METRIC_UNITS` has it.
+        For a custom metric; ``None``: as in `METRIC_UNITS`.
+
+    Returns
+    -------
+    Verdict
+        Status with COV, confidence interval and reason.
 
     Raises
     ------
     KeyError
-        The metric is not known and no unit is told.
+        The metric is unknown and no unit is given.
     ValueError
         A value is not finite.
-
-    Notes
-    -----
-    ``met`` when the upper end of the interval is at or under the goal, ``missed`` when its lower
-    end is over it (`spread.cov_interval_of_history` says how far that can be trusted). A run
-    that did not finish counts as bandwidth 0. In a metric that is a time 0 would be splendid
-    instead: there unfinished runs are left out, and the verdict can no longer be ``met``.
     """
     unit, more = sense_of(metric, unit, more_is_better)
     window = _window(points, metric, window_s)
     counted = [p for p in window if more or not p.unfinished]
     values = [0.0 if p.unfinished else p.value for p in counted]
     evidence = _evidence(values, window, goal=goal, level=level)
-    missing = _what_is_missing(counted, window_s)
+    missing = _missing_history(counted, window_s)
     status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
     return Verdict(
         metric=metric,
@@ -207,7 +229,7 @@ def _evidence(
 def _mean_interval(
     values: Sequence[float], level: float, n_effective: float | None = None
 ) -> Interval | None:
-    """Return the interval of the mean cut at 0: no metric is ever negative."""
+    """Return the interval of the mean, cut at 0: no metric is negative."""
     interval = mean_interval(values, level, n_effective=n_effective)
     return None if interval is None else replace(interval, low=max(0.0, interval.low))
 
@@ -235,7 +257,7 @@ def _window(
 
 
 def _spaced(points: Sequence[HistoryPoint]) -> int:
-    """Return how many runs remain when those within `SPACING_S` of a counted one do not count."""
+    """Return the number of runs at least `SPACING_S` apart."""
     count, last = 0, None
     for point in points:
         if last is None or (point.at - last).total_seconds() >= SPACING_S:
@@ -243,70 +265,84 @@ def _spaced(points: Sequence[HistoryPoint]) -> int:
     return count
 
 
-def _what_is_missing(points: Sequence[HistoryPoint], window_s: float) -> str | None:
-    """Return what history still lacks for a verdict, in words; ``None`` when nothing."""
+def _missing_history(points: Sequence[HistoryPoint], window_s: float) -> Message | None:
+    """Return what the history lacks for a verdict; ``None`` if it is long enough."""
     n, spaced = len(points), _spaced(points)
     span_s = (points[-1].at - points[0].at).total_seconds() if points else 0.0
     if spaced >= RUNS_MINIMUM and span_s >= SPAN_MINIMUM_S:
         return None
-    needed = f"a verdict needs at least {RUNS_MINIMUM} runs over {_hours(SPAN_MINIMUM_S)}"
+    required = f"a verdict needs at least {RUNS_MINIMUM} runs over {_hours(SPAN_MINIMUM_S)}"
     if window_s <= SPAN_MINIMUM_S:
-        return f"the window is {_hours(window_s)}: {needed}, so it has to be longer"
+        return Message(
+            "window-too-short",
+            f"the window of {_hours(window_s)} is too short: {required}",
+        )
     lacks = []
     if spaced < RUNS_MINIMUM:
         lacks.append(plural(RUNS_MINIMUM - spaced, "more run"))
     if span_s < SPAN_MINIMUM_S:
         lacks.append(f"{_hours(SPAN_MINIMUM_S - span_s)} more")
-    seen = f"{plural(n, 'run')} over {_hours(span_s)} in the last {_hours(window_s)}"
+    recorded = f"{plural(n, 'run')} over {_hours(span_s)} in the last {_hours(window_s)}"
     if spaced < n:
-        seen += f", {spaced} of them at least {SPACING_S / 60:.0f} min apart"
-    return f"{seen}; {needed}: {' and '.join(lacks)} to go"
+        recorded += f", {spaced} of them at least {SPACING_S / 60:.0f} min apart"
+    return Message("too-few-runs", f"{recorded}; {required}: {' and '.join(lacks)} needed")
 
 
-def _decide(evidence: _Evidence) -> tuple[VerdictStatus, str]:
+def _decide(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
     """Return status and reason for a history that is long enough."""
     if evidence.cov is None or evidence.interval is None:
         if evidence.unfinished == evidence.n:
-            return VerdictStatus.MISSED, f"none of the {evidence.n} runs finished in its time"
-        return VerdictStatus.CANNOT_TELL, "the mean is 0: COV is not defined"
+            return VerdictStatus.MISSED, Message(
+                "none-finished", f"none of the {evidence.n} runs finished in time"
+            )
+        return VerdictStatus.CANNOT_TELL, Message(
+            "mean-zero", "the mean is 0: the COV is undefined"
+        )
     if evidence.cov == 0:
         return _decide_constant(evidence)
     low, high, goal = evidence.interval.low, evidence.interval.high, evidence.goal
-    found = f"COV {_percent(evidence.cov)} ({_percent(low)} to {_percent(high)})"
+    estimate = f"COV {_percent(evidence.cov)} ({_percent(low)} to {_percent(high)})"
     runs = _runs_in_words(evidence)
     if low > goal:
-        return VerdictStatus.MISSED, f"{found} is over the goal of {_percent(goal)} in {runs}"
+        return VerdictStatus.MISSED, Message(
+            "goal-missed", f"{estimate} exceeds the goal of {_percent(goal)}; {runs}"
+        )
     if high > goal:
-        why = f"{found}: the goal of {_percent(goal)} lies within the interval from {runs}"
-        return VerdictStatus.CANNOT_TELL, why
-    return _met_unless_left_out(evidence, f"{found} keeps the goal of {_percent(goal)} in {runs}")
-
-
-def _decide_constant(evidence: _Evidence) -> tuple[VerdictStatus, str]:
-    # A simulation without noise is constant and steady. So are lines of one result copied: say it.
+        return VerdictStatus.CANNOT_TELL, Message(
+            "goal-in-interval",
+            f"{estimate}: inconclusive, the interval includes the goal of {_percent(goal)}; {runs}",
+        )
     return _met_unless_left_out(
         evidence,
-        f"all {evidence.n} runs gave the very same value, which measurements hardly ever do: "
-        "steady if they are separate runs",
+        Message("goal-met", f"{estimate} meets the goal of {_percent(goal)}; {runs}"),
     )
 
 
-def _met_unless_left_out(evidence: _Evidence, reason: str) -> tuple[VerdictStatus, str]:
+def _decide_constant(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
+    # A simulation without noise is constant. So are copies of one result: the reason says so.
+    return _met_unless_left_out(
+        evidence,
+        Message(
+            "constant-values",
+            f"all {evidence.n} runs gave exactly the same value, which real measurements rarely "
+            "do: check that they are separate runs",
+        ),
+    )
+
+
+def _met_unless_left_out(evidence: _Evidence, reason: Message) -> tuple[VerdictStatus, Message]:
     if not evidence.left_out:
         return VerdictStatus.MET, reason
-    left_out = plural(evidence.left_out, "run")
-    return VerdictStatus.CANNOT_TELL, (
-        f"{reason}, but {left_out} that did not finish cannot be counted in a time"
+    left_out = plural(evidence.left_out, "unfinished run")
+    return VerdictStatus.CANNOT_TELL, Message(
+        "unfinished-not-counted", f"{reason}; {left_out} cannot be counted in a time metric"
     )
 
 
 def _runs_in_words(evidence: _Evidence) -> str:
     text = plural(evidence.n, "run")
     if evidence.n_independent < 0.5 * evidence.n:
-        text += (
-            f", which resemble their neighbours and count as {evidence.n_independent:.0f} "
-            "independent ones"
-        )
+        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent runs"
     if evidence.unfinished > evidence.left_out:
         text += f", {evidence.unfinished} of them unfinished and counted as 0"
     return text
@@ -314,35 +350,41 @@ def _runs_in_words(evidence: _Evidence) -> str:
 
 def _reason_of_repetitions(
     values: Sequence[float], k: float | None, goal: float, disbelieved: Sequence[str]
-) -> str:
+) -> Message:
     left_out = _disbelief(len(values), disbelieved)
     if not values:
-        return left_out or "there is no repetition to judge"
+        if left_out is None:
+            return Message("no-repetition", "no repetition to judge")
+        return Message("no-believed-repetition", left_out)
     parts = [left_out] if left_out else []
+    code = "repetitions-only"
     if len(values) == 1:
-        parts.append("one repetition has no spread")
+        code = "one-repetition"
+        parts.append("one repetition has no variance")
     elif k is None:
-        parts.append("the mean is 0: COV is not defined")
+        code = "mean-zero"
+        parts.append("the mean is 0: the COV is undefined")
     parts.append(
-        "repetitions back to back say nothing of variability from day to day (0.2 % against "
-        f"10 to 20 % in public data), so they cannot meet or miss the goal of {_percent(goal)}"
+        "back-to-back repetitions do not show day-to-day variability (0.2 % against 10 to 20 % in "
+        f"public data), so the goal of {_percent(goal)} cannot be judged"
     )
-    return "; ".join(parts)
+    return Message(code, "; ".join(parts))
 
 
 def _disbelief(n_believed: int, reasons: Sequence[str]) -> str | None:
-    """Return how many repetitions were left out and why, the commonest reason first."""
+    """Return how many repetitions were excluded and why, the commonest reason first."""
     if not reasons:
         return None
     total = n_believed + len(reasons)
-    if len(reasons) < total:
-        who = f"{len(reasons)} of {total} repetitions were"
+    if total == 1:
+        excluded = "the only repetition is not credible"
+    elif n_believed == 0:
+        excluded = f"none of the {total} repetitions is credible"
     else:
-        who = "the only repetition was" if total == 1 else f"none of the {total} repetitions was"
-    verb = "to be believed" if n_believed == 0 and total > 1 else "not to be believed"
-    (first, _), *others = Counter(reasons).most_common()
+        excluded = f"{len(reasons)} of {total} repetitions are not credible"
+    (commonest, _), *others = Counter(reasons).most_common()
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
-    return f"{who} {verb}: {first}{more}"
+    return f"{excluded}: {commonest}{more}"
 
 
 def _hours(duration_s: float) -> str:
@@ -350,5 +392,5 @@ def _hours(duration_s: float) -> str:
 
 
 def _percent(fraction: float) -> str:
-    """Return per cent with two figures at least, so that 7.98 % is not printed as the goal."""
+    """Return per cent with three figures, so that 7.98 % is not printed as the goal of 8 %."""
     return f"{100 * fraction:.3g} %"

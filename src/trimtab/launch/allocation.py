@@ -177,12 +177,15 @@ class HostAllocation:
             raise UsageError(
                 f"launcher {kind} starts tasks on this host alone, and {demand.nodes} nodes are "
                 "asked for",
+                code="launcher-one-host",
                 hint="give the probe a launcher of kind slurm, or write nodes = 1",
             )
         if demand.options:
             name = next(iter(demand.options))
             raise UsageError(
-                f"launcher {kind} has no option {visible(name[:80])!r}", hint="it has none at all"
+                f"launcher {kind} has no option {visible(name[:80])!r}",
+                code="launcher-option-unknown",
+                hint="it has none at all",
             )
         self._kind = kind
         self._version = version

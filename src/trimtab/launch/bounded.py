@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.orphans import abandon, reap
+from trimtab.message import Message
 from trimtab.units import format_bytes
 from trimtab.visible import visible
 
@@ -249,8 +250,8 @@ def remove_probe_directory(
         name=_raw(name),
         limit=kept_limit,
     )
-    kept = tuple((_text(inner), reason) for inner, reason in value["kept"])
-    return Removal(value["existed"], value["removed"], value["files"], value["bytes"], kept)
+    retained = tuple((_text(inner), reason) for inner, reason in value["kept"])
+    return Removal(value["existed"], value["removed"], value["files"], value["bytes"], retained)
 
 
 def remove_probe_tree(
@@ -286,12 +287,20 @@ def remove_probe_tree(
             work_s=min(_PART_S, max(0.0, end_s - time.monotonic())),
         )
         files, removed_bytes = files + value["files"], removed_bytes + value["bytes"]
-        kept = [(_text(inner), reason) for inner, reason in value["kept"]]
+        retained = [(_text(inner), reason) for inner, reason in value["kept"]]
         if value["complete"] or time.monotonic() >= end_s:
             break
     if not value["complete"]:
-        kept.append((name, f"there was more in it than could be removed in {limit_s:g} s"))
-    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(kept))
+        retained.append(
+            (
+                name,
+                Message(
+                    "removal-unfinished",
+                    f"there was more in it than could be removed in {limit_s:g} s",
+                ),
+            )
+        )
+    return Removal(value["existed"], value["removed"], files, removed_bytes, tuple(retained))
 
 
 def find_files(
@@ -321,6 +330,7 @@ def find_files(
     if not value["complete"]:
         raise ToolError(
             f"{visible(pattern)} matches more than {limit} files, or there is too much to look at",
+            code="too-many-files",
             hint="name the file more exactly",
         )
     return tuple(sorted((_text(path), kind) for path, kind in value["found"]))
@@ -353,7 +363,8 @@ def read_files(
     if value["over"] is not None:
         raise ToolError(
             f"{visible(_text(value['over']))} and what is read with it are larger than "
-            f"{format_bytes(limit_bytes)}"
+            f"{format_bytes(limit_bytes)}",
+            code="files-too-large",
         )
     contents: dict[str, str | None] = value["contents"]
     return {
@@ -375,7 +386,7 @@ def file_sizes(
     """
     value = ask("file_sizes", directory, deadline_s=deadline_s, limit=limit)
     if not value["complete"]:
-        raise ToolError(f"{directory} holds more than {limit} files")
+        raise ToolError(f"{directory} holds more than {limit} files", code="too-many-files")
     return {_text(name): size for name, size in sorted(value["sizes"])}
 
 
@@ -419,37 +430,76 @@ def absolute(path: str) -> str:
         The path is empty or holds a NUL, or the current directory is gone.
     """
     if not path or "\0" in path:
-        raise UsageError(f"{path!r} is not a path")
+        raise UsageError(f"{path!r} is not a path", code="path-invalid")
     if path.startswith("/"):
         return path
     try:
         return f"{os.getcwd()}/{path}"  # noqa: PTH109 (a plain string, not resolved)
     except OSError as error:
-        raise UsageError(f"the current directory is gone ({error.strerror})") from error
+        raise UsageError(
+            f"the current directory is gone ({error.strerror})", code="current-directory-gone"
+        ) from error
 
 
-_ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str | None]]] = {
-    "ENOENT": (UsageError, "{path} does not exist", None),
-    "ENOTDIR": (UsageError, "{path} is not a directory", None),
-    "EACCES": (UsageError, "no permission for {path}", "run it as a user who may, or name another"),
-    "EPERM": (UsageError, "not permitted on {path}", "run it as a user who may, or name another"),
-    "EROFS": (UsageError, "{path} is on a read-only file system", "mount it read-write"),
-    "ELOOP": (UsageError, "{path} is a loop of links", None),
-    "ENAMETOOLONG": (UsageError, "the name {path} is too long", None),
-    "EEXIST": (RefusedError, "{path} already holds that name", "remove it or choose another"),
-    "ENOSPC": (ToolError, "no space left at {path}", "free some space or inodes"),
-    "EDQUOT": (ToolError, "the quota at {path} is used up", "free some space or raise the quota"),
-    "EIO": (ToolError, "{path} answers with an I/O error", "see the kernel log (dmesg)"),
-    "ESTALE": (ToolError, "{path} is a stale handle of a network file system", "mount it again"),
-    "ENOTCONN": (ToolError, "what serves {path} is gone", "mount it again"),
+_ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
+    "ENOENT": (UsageError, "path-missing", "{path} does not exist", None),
+    "ENOTDIR": (UsageError, "not-a-directory", "{path} is not a directory", None),
+    "EACCES": (
+        UsageError,
+        "no-permission",
+        "no permission for {path}",
+        "run it as a user who may, or name another",
+    ),
+    "EPERM": (
+        UsageError,
+        "not-permitted",
+        "not permitted on {path}",
+        "run it as a user who may, or name another",
+    ),
+    "EROFS": (
+        UsageError,
+        "read-only-file-system",
+        "{path} is on a read-only file system",
+        "mount it read-write",
+    ),
+    "ELOOP": (UsageError, "link-loop", "{path} is a loop of links", None),
+    "ENAMETOOLONG": (UsageError, "name-too-long", "the name {path} is too long", None),
+    "EEXIST": (
+        RefusedError,
+        "name-taken",
+        "{path} already holds that name",
+        "remove it or choose another",
+    ),
+    "ENOSPC": (ToolError, "no-space", "no space left at {path}", "free some space or inodes"),
+    "EDQUOT": (
+        ToolError,
+        "quota-exceeded",
+        "the quota at {path} is used up",
+        "free some space or raise the quota",
+    ),
+    "EIO": (
+        ToolError,
+        "io-error",
+        "{path} answers with an I/O error",
+        "see the kernel log (dmesg)",
+    ),
+    "ESTALE": (
+        ToolError,
+        "stale-handle",
+        "{path} is a stale handle of a network file system",
+        "mount it again",
+    ),
+    "ENOTCONN": (ToolError, "server-gone", "what serves {path} is gone", "mount it again"),
 }
 
 
 def error_of(failure: Failure, path: str) -> TrimtabError:
     """Return the error to raise for what the system said about a path, with a hint."""
-    kind, text, hint = _ERRORS.get(failure.name, (ToolError, "{path} failed", None))
+    unknown = (ToolError, "path-failed", "{path} failed", None)
+    kind, code, text, hint = _ERRORS.get(failure.name, unknown)
     message = text.replace("{path}", visible(path))
-    return kind(f"{message} ({failure.operation}: {failure.message}, {failure.name})", hint=hint)
+    details = f"{failure.operation}: {failure.message}, {failure.name}"
+    return kind(f"{message} ({details})", code=code, hint=hint)
 
 
 def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
@@ -465,13 +515,16 @@ def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolError(f"cannot start {sys.executable}: {error.strerror}") from error
+        raise ToolError(
+            f"cannot start {sys.executable}: {error.strerror}", code="program-not-started"
+        ) from error
     try:
         output, complaint = child.communicate(request, timeout=deadline_s)
     except subprocess.TimeoutExpired:
         abandon(child)
         raise NoAnswer(
             f"{visible(path)} did not answer in {deadline_s:g} s",
+            code="no-answer",
             hint="the file system may be down or overloaded: try ls on it from another shell",
         ) from None
     except BaseException:
@@ -479,7 +532,9 @@ def _exchange(request: bytes, path: str, deadline_s: float) -> bytes:
         raise
     if child.returncode != 0:
         tail = complaint.decode("utf-8", "replace").strip()[-300:]
-        raise ToolError(f"asking about {visible(path)} failed ({child.returncode}): {tail}")
+        raise ToolError(
+            f"asking about {visible(path)} failed ({child.returncode}): {tail}", code="child-failed"
+        )
     return output
 
 
@@ -487,6 +542,7 @@ def _check_name(name: str) -> None:
     if not name.startswith(PROBE_PREFIX) or "/" in name or "\0" in name:
         raise RefusedError(
             f"{visible(name)!r} is not the name of a probe directory",
+            code="probe-directory-name",
             hint=f"Trimtab makes and removes only directories named {PROBE_PREFIX}...",
         )
 

@@ -100,6 +100,7 @@ def each(
     if not ssh.command or shutil.which(ssh.command[0]) is None:
         raise ToolError(
             f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
+            code="program-not-found",
             hint="install it, or name the site's own under ssh in [servers] of the site file",
         )
     from trimtab.launch.fleet_engine import run_all
@@ -161,6 +162,7 @@ def checked_node(node: str) -> str:
     if NODE_NAME.fullmatch(node) is None:
         raise UsageError(
             f"{visible(node)!r} is not the name of a node",
+            code="node-name-invalid",
             hint="host names and addresses: letters, digits, dots, dashes, colons",
         )
     return node

@@ -246,7 +246,7 @@ class _Node(EngineClient):
         chunk = pipe.read(_CHUNK_BYTES)
         if chunk is None:
             return True
-        room_bytes = self.limit_bytes - sum(len(one) for one in self.kept.values())
+        room_bytes = self.limit_bytes - sum(len(chunk) for chunk in self.kept.values())
         self.kept[name] += chunk[: max(room_bytes, 0)]
         if len(chunk) > room_bytes:
             self.truncated = True

@@ -17,6 +17,7 @@ from trimtab.errors import ToolError
 from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
 from trimtab.launch.process import execute
 from trimtab.launch.slurm.launcher import find_slurm
+from trimtab.message import Message
 from trimtab.model.telemetry import NotAvailable
 
 
@@ -150,18 +151,22 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
     """
     program = path or shutil.which("mpirun")
     if program is None:
-        return NotAvailable("mpirun is not on PATH")
+        return NotAvailable(Message("tool-not-found", "mpirun is not on PATH"))
     try:
         result = run([program, "--version"], timeout_s=20.0, output_limit_bytes=2**20)
     except ToolError as error:
-        return NotAvailable(error.message)
+        return NotAvailable(Message(error.code, error.message))
     if result.problem is not None:
-        return NotAvailable(f"{program} --version: {result.problem}")
+        return NotAvailable(Message("tool-failed", f"{program} --version: {result.problem}"))
     text = result.stdout.decode("utf-8", "replace")
-    found = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
-    if found is None:
-        return NotAvailable(f"{program} is not Open MPI: it says {_first_line(text)!r}")
-    return OpenMpi(program, found.group(1), physical_cores(), os.geteuid() == 0)
+    match = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
+    if match is None:
+        return NotAvailable(
+            Message(
+                "tool-not-recognised", f"{program} is not Open MPI: it says {_first_line(text)!r}"
+            )
+        )
+    return OpenMpi(program, match.group(1), physical_cores(), os.geteuid() == 0)
 
 
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
@@ -176,7 +181,11 @@ def find_launcher(name: str) -> Launcher | NotAvailable:
     """Return the launcher of that kind, or why it cannot be used here."""
     find = LAUNCHERS.get(name)
     if find is None:
-        return NotAvailable(f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+        return NotAvailable(
+            Message(
+                "launcher-unknown", f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}"
+            )
+        )
     return find()
 
 

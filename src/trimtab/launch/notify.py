@@ -80,11 +80,11 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Notifier:
     ``WATCHDOG_PID`` names another process where the variables were inherited: then they are not
     for us (sd_watchdog_enabled(3)).
     """
-    given = os.environ if environment is None else environment
-    address = given.get("NOTIFY_SOCKET") or None
+    variables = os.environ if environment is None else environment
+    address = variables.get("NOTIFY_SOCKET") or None
     if address is not None and address[0] not in "@/":
         address = None
-    microseconds = given.get("WATCHDOG_USEC", "")
-    ours = given.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    microseconds = variables.get("WATCHDOG_USEC", "")
+    ours = variables.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     number = int(microseconds) if microseconds.isascii() and microseconds.isdecimal() else 0
     return Notifier(address, number / 1e6 if ours and number > 0 else None)

@@ -31,6 +31,7 @@ from trimtab.errors import ToolError
 from trimtab.launch.child import collect, has_exited, input_file
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.launch.orphans import abandon, kill_sessions, reap
+from trimtab.message import Message
 from trimtab.model.run import RawOutput
 from trimtab.units import format_bytes
 
@@ -88,18 +89,21 @@ class ProcessResult:
         if self.not_started is not None:
             return self.not_started
         if self.truncated:
-            return f"{name} printed more than {format_bytes(self._kept_bytes)} and was killed"
+            return Message(
+                "output-limit",
+                f"{name} printed more than {format_bytes(self._kept_bytes)} and was killed",
+            )
         if self.timed_out:
             end = " and could not be killed" if self.abandoned else " and was killed"
-            return f"{name} was still running after {self.timeout_s:g} s{end}"
+            return Message("timed-out", f"{name} was still running after {self.timeout_s:g} s{end}")
         if self.abandoned:
-            return f"{name} could not be killed"
+            return Message("not-killable", f"{name} could not be killed")
         if self.signal is not None:
-            return f"{name} was ended by {_signal_name(self.signal)}"
+            return Message("killed-by-signal", f"{name} was ended by {_signal_name(self.signal)}")
         if self.exit_code is None:
-            return f"how {name} ended is not known: SIGCHLD is ignored"
+            return Message("end-unknown", f"how {name} ended is not known: SIGCHLD is ignored")
         if self.exit_code != 0:
-            return f"{name} ended with exit code {self.exit_code}"
+            return Message("exit-code", f"{name} ended with exit code {self.exit_code}")
         return None
 
     @property
@@ -220,12 +224,19 @@ def _start(
         )
     except FileNotFoundError as error:
         if error.filename == directory:
-            raise ToolError(f"cannot start {argv[0]} in {directory}: no such directory") from error
-        raise ToolError(f"{argv[0]} was not found", hint=hint) from error
+            raise ToolError(
+                f"cannot start {argv[0]} in {directory}: no such directory",
+                code="directory-missing",
+            ) from error
+        raise ToolError(f"{argv[0]} was not found", code="program-not-found", hint=hint) from error
     except PermissionError as error:
-        raise ToolError(f"{argv[0]} may not be executed", hint=hint) from error
+        raise ToolError(
+            f"{argv[0]} may not be executed", code="program-not-executable", hint=hint
+        ) from error
     except (OSError, ValueError) as error:
-        raise ToolError(f"cannot start {argv[0]}: {error}", hint=hint) from error
+        raise ToolError(
+            f"cannot start {argv[0]}: {error}", code="program-not-started", hint=hint
+        ) from error
 
 
 class _Running:
@@ -246,10 +257,10 @@ class _Running:
         # A benchmark that aborts must not leave a core file where we happen to stand.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-        for pipe, kept in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
+        for pipe, collected in ((child.stdout, self.stdout), (child.stderr, self.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ, kept)
+            self._selector.register(pipe, selectors.EVENT_READ, collected)
 
     def wait(self, timeout_s: float, on_progress: Callable[[float], None] | None = None) -> bool:
         """Read its output until it exits (True), or time or the output limit is over (False)."""

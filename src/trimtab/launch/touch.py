@@ -299,7 +299,7 @@ class Tree:
     def _keep(self, level: Level, name: bytes, reason: str) -> None:
         level.kept.add(name)
         if len(self.answer["kept"]) < self.limit:
-            path = b"/".join([*(one.name for one in self.levels[1:]), name])
+            path = b"/".join([*(level.name for level in self.levels[1:]), name])
             self.answer["kept"].append([encode(path), reason])
 
 
@@ -403,13 +403,13 @@ class Search:
         """Return the places after one name on the way down."""
         from fnmatch import fnmatchcase
 
-        found = set[int]()
+        reached = set[int]()
         for place in places - {len(self.pattern)}:
             if self.pattern[place] == "**":
-                found |= self.reached(place)
+                reached |= self.reached(place)
             elif fnmatchcase(name, self.pattern[place]):
-                found |= self.reached(place + 1)
-        return found
+                reached |= self.reached(place + 1)
+        return reached
 
     def _matching(
         self, entries: Iterator[os.DirEntry[str]], path: bytes, places: set[int]

@@ -14,6 +14,7 @@ from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.site_judgement import Judged, edge
+from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.site import SiteLimits
@@ -388,7 +389,11 @@ def _series(
     left = rows.filter(pl.col("at").is_null() | pl.col("value").is_null())
     invalid = tuple(
         InvalidRun(
-            f"line {line}", at, "it has no time" if at is None else "it has no usable number"
+            f"line {line}",
+            at,
+            Message("time-missing", "no time")
+            if at is None
+            else Message("value-missing", "no usable number"),
         )
         for line, at in left.select("line", "at").iter_rows()
     )

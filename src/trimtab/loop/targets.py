@@ -37,7 +37,7 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
             code="no-snapshot",
             hint=f"store one: trimtab snapshot {site.name}",
         )
-    return site_state(site.name, snapshot, site.limits, kept=True)
+    return site_state(site.name, snapshot, site.limits, stored=True)
 
 
 def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
@@ -46,7 +46,7 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
     snapshot = driver.snapshot(driver.clock())
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
-    return identifier, site_state(site.name, snapshot, site.limits, kept=True)
+    return identifier, site_state(site.name, snapshot, site.limits, stored=True)
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
-from trimtab.errors import DataError, ToolError
+from trimtab.errors import DataError
 from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
 from trimtab.measure.options import further_options
-from trimtab.measure.phases import Phases
+from trimtab.measure.phases import Ask, Phases, printed_version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
-_OWN_OPTIONS: Final = frozenset(
+_RESERVED_OPTIONS: Final = frozenset(
     {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
     | {"minimum-duration", "keep", "overwrite", "alone", "run-id", "rendezvous", "shared-file"}
     | {"direct", "fsync", "verify", "progress", "version", "help"}
@@ -41,17 +41,9 @@ _STATISTICS: Final = {
 }
 
 
-def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+def version(run: Ask, path: str) -> str | NotAvailable:
     """Return the version of the generator at ``path``, or why it cannot be used."""
-    try:
-        output = run((path, "--version"))
-    except ToolError as error:
-        return NotAvailable(error.message)
-    found = re.match(r"ioload ([0-9]\S*)\s*\Z", output.stdout.decode("utf-8", "replace"))
-    if found is None:
-        said = tail((output.stdout + output.stderr).decode("utf-8", "replace"), 120)
-        return NotAvailable(f"{path} does not say that it is ioload: {said or 'it says nothing'}")
-    return found.group(1)
+    return printed_version(run, (path, "--version"), r"\Aioload ([0-9]\S*)\s*\Z", name="ioload")
 
 
 def command(
@@ -97,7 +89,7 @@ def command(
         argv.append("--direct")
     if spec.target_pinning and access == "write":
         argv.append("--overwrite")  # the files stand on their targets already
-    return (*argv, *further_options(spec.options, own=_OWN_OPTIONS))
+    return (*argv, *further_options(spec.options, reserved=_RESERVED_OPTIONS))
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -113,31 +105,35 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft = Draft("builtin", ordinal)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
-    found = _report(text)
+    located = _report(text)
     integrity_lost = False
-    if found is not None:
-        report, line = found
+    if located is not None:
+        report, line = located
         draft.tool_version = str(report["ioload"])
         _note_status(draft, report)
         for phase in filter(None, map(as_dict, as_list(report.get("phases")))):
             integrity_lost = _read_phase(draft, report, phase, (repetition, line)) or integrity_lost
     elif not text.strip():
-        draft.problems.append("ioload printed nothing")
+        draft.add_problem("nothing-printed", "ioload printed nothing")
     else:
-        draft.problems.append(f"this is not a report of ioload: {beginning(text)}")
+        draft.add_problem("not-this-format", f"this is not a report of ioload: {beginning(text)}")
     if output.truncated:
-        draft.problems.append("the output was cut at its limit")
+        draft.add_problem("output-cut", "the output was cut at its limit")
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        said = "" if draft.problems and found else tail(stderr)
-        draft.problems.append(f"ioload ended with {code}" + (f": {said}" if said else ""))
+        complaint = "" if draft.problems and located else tail(stderr)
+        draft.add_problem(
+            "tool-exit", f"ioload ended with {code}" + (f": {complaint}" if complaint else "")
+        )
     return draft.finished(integrity_lost=integrity_lost)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return the result in a report that was kept in a file; see `trimtab.measure.source`."""
     if _report(source.text) is None:
-        raise DataError("this is no whole report of trimtab-ioload", line=1)
+        raise DataError(
+            "this is not a complete report of trimtab-ioload", code="not-this-format", line=1
+        )
     return (parse(source.raw_output(), ordinal=0),)
 
 
@@ -170,13 +166,13 @@ def _note_status(draft: Draft, report: dict[str, Any]) -> None:
     """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
     direct = as_dict(report.get("direct"))
     if direct.get("asked") and not direct.get("used") and report.get("phases"):
-        draft.warnings.append(f"buffered instead of O_DIRECT: {direct.get('reason')}")
+        draft.warn("direct-not-used", f"buffered instead of O_DIRECT: {direct.get('reason')}")
     error = as_dict(report.get("error"))
     status = report.get("status")
     if error:
-        draft.problems.append(f"ioload {status}: {error.get('message', 'no message')}")
+        draft.add_problem("tool-error", f"ioload {status}: {error.get('message', 'no message')}")
     elif status not in ("ok", "partial"):
-        draft.problems.append(f"ioload says that the run is {status!r}")
+        draft.add_problem("status-unknown", f"ioload gives the run the unknown status {status!r}")
 
 
 def _read_phase(
@@ -185,7 +181,7 @@ def _read_phase(
     """Take one phase; return whether data came back wrong."""
     access: Access | None = {"write": "write", "read": "read"}.get(str(phase.get("access")))  # type: ignore[assignment]
     if access is None:
-        draft.problems.append(f"ioload reports an access {phase.get('access')!r}")
+        draft.add_problem("access-unknown", f"ioload reports an access {phase.get('access')!r}")
         return False
     repetition, line = place
     parameters = as_dict(report.get("parameters"))
@@ -195,8 +191,10 @@ def _read_phase(
     wrong = as_number(verified.get("mismatches")) or 0
     reason = _disagreement(moved, elapsed_s, bandwidth)
     if wrong:
-        draft.problems.append(f"data read is not what was written: {wrong:.0f} mismatches")
-        reason = "data read is not what was written"
+        draft.add_problem(
+            "data-corrupt", f"data read is not what was written: {wrong:.0f} mismatches"
+        )
+        reason = Message("data-corrupt", "data read is not what was written")
     draft.phases.append(
         Phase(
             access=access,
@@ -224,10 +222,13 @@ def _disagreement(
     moved: float | None, elapsed_s: float | None, bandwidth: float | None
 ) -> str | None:
     if moved is None or elapsed_s is None or bandwidth is None:
-        return "ioload gave no bytes, time or bandwidth"
+        return Message("figures-incomplete", "ioload printed no bytes, time or bandwidth")
     if agrees(bandwidth, moved, elapsed_s, tolerance=1e-6):
         return None
-    return f"ioload gave {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s are not that"
+    return Message(
+        "figures-disagree",
+        f"ioload: {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s do not match",
+    )
 
 
 def _read_latency(
@@ -264,7 +265,10 @@ def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repet
     if not interval_s or not any(rows):
         return
     if any(as_number(value) is None for row in rows for value in row):
-        draft.warnings.append(f"the timeline of the {access} phase holds what is not a number")
+        draft.warn(
+            "timeline-damaged",
+            f"the timeline of the {access} phase contains values that are not numbers",
+        )
         return
     moved = [0] * max(map(len, rows))
     for row in rows:

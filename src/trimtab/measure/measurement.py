@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.message import Message, code_of, joined
 from trimtab.model.event import EventKind
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, Layer, RunStatus, Sample, Timeline
@@ -62,7 +63,11 @@ class Phase:
 
     def sample(self, output: int | None) -> Sample:
         """Return the phase's bandwidth as a sample; ``output`` is the ordinal of the raw output."""
-        missing = None if self.bandwidth_bytes_per_s is not None else "the tool gave no bandwidth"
+        missing = (
+            None
+            if self.bandwidth_bytes_per_s is not None
+            else Message("no-bandwidth", "the tool printed no bandwidth")
+        )
         return Sample(
             metric=BANDWIDTH[self.access],
             value=self.bandwidth_bytes_per_s,
@@ -103,8 +108,9 @@ class Measurement:
     status
         ``ok``; ``partial``: it ended early and what was measured stands; ``failed``: nothing can
         be believed; ``invalid_workload``: set by `workload.confirm`.
-    problem
-        Why the status is not ``ok``.
+    problems
+        Why the status is not ``ok``, the most important first: sentences with their codes, or
+        what the tool itself complained of.
     samples
         The bandwidth of every phase first, then latencies.
     warnings
@@ -119,11 +125,11 @@ class Measurement:
         As printed: aware where a zone stands beside it, else naive, in the zone of the machine.
     host
         Where it ran, as it says.
-    asked
+    requested
         The parameters, as plain JSON values, so that two results can be compared exactly when
         theirs are equal. Names as in `trimtab.model.run.ProbeSpec` where they mean the same:
         ``tasks``, ``nodes``, ``transfer_size_bytes``, ``block_size_bytes``, ``direct`` ...
-    told
+    reported
         What else a reader may want to know, as plain JSON values: ``targets``, ``drives``,
         ``servers`` are how many of each the result covers.
     identity
@@ -142,15 +148,15 @@ class Measurement:
 
     kind: str
     status: RunStatus
-    problem: str | None = None
+    problems: tuple[str, ...] = ()
     tool_version: str | None = None
     name: str | None = None
     layer: Layer | None = None
     began: datetime | None = None
     ended: datetime | None = None
     host: str | None = None
-    asked: Mapping[str, object] = field(default_factory=dict)
-    told: Mapping[str, object] = field(default_factory=dict)
+    requested: Mapping[str, object] = field(default_factory=dict)
+    reported: Mapping[str, object] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
     samples: tuple[Sample, ...] = ()
     timelines: tuple[Timeline, ...] = ()
@@ -163,6 +169,16 @@ class Measurement:
     probe: str | None = None
     snapshot: Snapshot | None = None
     happenings: tuple[Happening, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """The problems as one sentence, with the code of the first that has one."""
+        return joined(*self.problems)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The code of each problem; ``tool-message`` for the tool's own words."""
+        return tuple(code_of(problem) or "tool-message" for problem in self.problems)
 
     @property
     def moved_bytes(self) -> int | None:
@@ -189,8 +205,8 @@ class Draft:
     began: datetime | None = None
     ended: datetime | None = None
     host: str | None = None
-    asked: dict[str, object] = field(default_factory=dict)
-    told: dict[str, object] = field(default_factory=dict)
+    requested: dict[str, object] = field(default_factory=dict)
+    reported: dict[str, object] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     latencies: list[Sample] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
@@ -198,6 +214,14 @@ class Draft:
     warnings: list[str] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def add_problem(self, code: str, text: str) -> None:
+        """Add a reason why the measurement is not ``ok``."""
+        self.problems.append(Message(code, text))
+
+    def warn(self, code: str, text: str) -> None:
+        """Add something that a reader should know and that costs no figure."""
+        self.warnings.append(Message(code, text))
 
     def finished(self, *, integrity_lost: bool = False) -> Measurement:
         """Return the measurement.
@@ -211,7 +235,9 @@ class Draft:
         )
         if not stands and not self.problems:
             reasons = [phase.reason for phase in self.phases if phase.reason is not None]
-            self.problems.append(reasons[0] if reasons else "the output holds no result")
+            self.problems.append(
+                reasons[0] if reasons else Message("no-result", "the output contains no result")
+            )
         status = RunStatus.OK
         if self.problems:
             status = RunStatus.PARTIAL if stands else RunStatus.FAILED
@@ -220,15 +246,15 @@ class Draft:
         return Measurement(
             kind=self.kind,
             status=status,
-            problem="; ".join(dict.fromkeys(self.problems)) or None,
+            problems=tuple(dict.fromkeys(self.problems)),
             tool_version=self.tool_version,
             name=self.name,
             layer=self.layer,
             began=self.began,
             ended=self.ended,
             host=self.host,
-            asked=self.asked,
-            told=self.told,
+            requested=self.requested,
+            reported=self.reported,
             phases=tuple(self.phases),
             samples=(*(phase.sample(self.output) for phase in self.phases), *self.latencies),
             timelines=tuple(self.timelines),
@@ -240,7 +266,7 @@ class Draft:
 
 def with_reason(sample: Sample, reason: str) -> Sample:
     """Return the sample with one more reason not to believe it."""
-    return replace(sample, reason=f"{sample.reason}; {reason}" if sample.reason else reason)
+    return replace(sample, reason=joined(sample.reason, reason))
 
 
 def agrees(

@@ -41,7 +41,7 @@ def parts_of(source: Source, form: Format, formats: Iterable[Format]) -> tuple[P
     content = source.content
     whole = (Part(form, content, 1),)
     marks = sorted(
-        ((place, one.kind, one) for one in formats for place in _places(one, content)),
+        ((place, each.kind, each) for each in formats for place in _places(each, content)),
         key=lambda mark: mark[:2],
     )
     if all(kind == form.kind for _, kind, _ in marks):
@@ -53,9 +53,9 @@ def parts_of(source: Source, form: Format, formats: Iterable[Format]) -> tuple[P
         return whole
     starts = [0, *(place for place, _, _ in marks[1:])]
     ends = [*starts[1:], len(content)]
-    spans = [(a, b, one) for a, b, (_, _, one) in zip(starts, ends, marks, strict=True)]
+    spans = [(a, b, each) for a, b, (_, _, each) in zip(starts, ends, marks, strict=True)]
     return tuple(
-        _part(content, spans, one) for one in {one.kind: one for _, _, one in marks}.values()
+        _part(content, spans, each) for each in {each.kind: each for _, _, each in marks}.values()
     )
 
 
@@ -64,13 +64,13 @@ def _places(form: Format, content: bytes) -> list[int]:
     mark = form.beginning
     if mark is None or not any(word in content for word in mark.words):
         return []
-    return [found.start() for found in mark.pattern.finditer(content)]
+    return [match.start() for match in mark.pattern.finditer(content)]
 
 
 def _part(content: bytes, spans: list[tuple[int, int, Format]], form: Format) -> Part:
-    kept = [
-        content[start:end] if one.kind == form.kind else b"\n" * content.count(b"\n", start, end)
-        for start, end, one in spans
+    pieces = [
+        content[start:end] if owner.kind == form.kind else b"\n" * content.count(b"\n", start, end)
+        for start, end, owner in spans
     ]
-    first = next(start for start, _, one in spans if one.kind == form.kind)
-    return Part(form, b"".join(kept), 1 + content.count(b"\n", 0, first))
+    first = next(start for start, _, owner in spans if owner.kind == form.kind)
+    return Part(form, b"".join(pieces), 1 + content.count(b"\n", 0, first))

@@ -11,35 +11,38 @@ from trimtab.visible import visible
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
 
 
-def further_options(options: Mapping[str, str], *, own: Set[str]) -> tuple[str, ...]:
+def further_options(options: Mapping[str, str], *, reserved: Set[str]) -> tuple[str, ...]:
     """Return options as arguments: ``-z``, ``-B 1``, ``--name``, ``--name=value``.
 
     Parameters
     ----------
     options
         Name to value, with or without dashes; an empty value is an option that takes none.
-    own
+    reserved
         Names that the probe says itself, or that would have it do something else.
 
     Raises
     ------
     UsageError
-        A name that is no option's, or one of ``own``.
+        A name that is no option's, or one of ``reserved``.
 
     Examples
     --------
-    >>> further_options({"z": "", "J": "4096", "posix.lustre.stripecount": "4"}, own=set())
+    >>> further_options({"z": "", "J": "4096", "posix.lustre.stripecount": "4"}, reserved=set())
     ('-z', '-J', '4096', '--posix.lustre.stripecount=4')
     """
     argv: list[str] = []
-    for given, value in options.items():
-        name = given.lstrip("-")
+    for option, value in options.items():
+        name = option.lstrip("-")
         if not _NAME.fullmatch(name) or "\0" in value:
-            raise UsageError(f"{visible(given[:80])!r} is no name of an option")
-        if name in own:
             raise UsageError(
-                f"option {name!r} is the probe's own",
-                hint="its keys in the site file say it: transfer_size, tasks_per_node, direct ...",
+                f"{visible(option[:80])!r} is not an option name", code="option-invalid"
+            )
+        if name in reserved:
+            raise UsageError(
+                f"option {name!r} is set by the probe",
+                code="option-reserved",
+                hint="use the probe's keys: transfer_size, tasks_per_node, direct ...",
             )
         if len(name) == 1:
             argv += [f"-{name}"] if not value else [f"-{name}", value]

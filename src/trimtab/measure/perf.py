@@ -1,7 +1,7 @@
 """Where the CPU time of a server went: the text of ``perf report`` and of ``perf script``.
 
 It is a measurement without a sample: shares of time explain a bandwidth and are none. They stand in
-``told``; `trimtab.explain.context.CpuProfile` is made of them.
+``reported``; `trimtab.explain.context.CpuProfile` is made of them.
 
 ``perf report --stdio`` prints a line for each command, object and symbol, and the share of the
 function itself stands first, or after the share with callees ("Children") where call chains were
@@ -21,6 +21,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import whole_lines
 from trimtab.measure.source import Format, Source
+from trimtab.message import Message, code_of
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus
 
@@ -35,7 +36,12 @@ IDLE: Final = re.compile(
 (arch/x86/kernel/process.c, drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
 LISTED_MINIMUM: Final = 0.99
 """Share of the samples that a report has to list to be whole, where no tip ends it."""
-_GROUP: Final = "the events of a group stand side by side (perf report --no-group)"
+_NOT_BY_SYMBOL: Final = Message(
+    "not-sorted-by-symbol", "not sorted by symbol: use perf report --sort symbol"
+)
+_GROUP: Final = Message(
+    "events-grouped", "events of a group are printed side by side: use perf report --no-group"
+)
 _FUNCTIONS_MAXIMUM: Final = 1000
 _TOLERANCE: Final = 0.001
 _ROUNDING: Final = 0.00005
@@ -111,10 +117,10 @@ class _Head:
     ended: bool = False
 
     def take(self, line: str) -> None:
-        if (found := _HEADERS.match(line)) is not None:
-            self.facts.setdefault(found[1], found[2].strip())
-        elif (found := _LOST.match(line)) is not None:
-            self.lost += int(found[1])
+        if (match := _HEADERS.match(line)) is not None:
+            self.facts.setdefault(match[1], match[2].strip())
+        elif (match := _LOST.match(line)) is not None:
+            self.lost += int(match[1])
         elif line.startswith(_TIP):
             self.ended = True
 
@@ -143,20 +149,23 @@ def read(source: Source) -> tuple[Measurement, ...]:
     head = _Head()
     if _is_script(source.head):
         profiles = _script(source.text, head)
-        found = [_of_script(one, head) for one in profiles]
+        readings = [_of_script(profile, head) for profile in profiles]
     else:
         profiles = _report(source.text, head)
         # What another event follows has ended.
         last = profiles[-1:]
-        found = [_of_report(one, ended=head.ended or one not in last) for one in profiles]
+        readings = [
+            _of_report(profile, ended=head.ended or profile not in last) for profile in profiles
+        ]
     if not any(profile.functions for profile in profiles):
-        said = [problem for profile in profiles for problem in profile.problems]
-        why = said[0] if said else "it was not sorted by symbol (perf report --sort symbol)"
-        raise DataError(f"perf names no function: {why}", line=1)
+        reasons = [problem for profile in profiles for problem in profile.problems]
+        reason = reasons[0] if reasons else _NOT_BY_SYMBOL
+        code = code_of(reason) or "no-result"
+        raise DataError(f"perf printed no function: {reason}", code=code, line=1)
     several = len(profiles) > 1
     return tuple(
         _measurement(profile, shares, problem, head, source, several=several)
-        for profile, (shares, problem) in zip(profiles, found, strict=True)
+        for profile, (shares, problem) in zip(profiles, readings, strict=True)
         if profile.functions
     )
 
@@ -204,12 +213,17 @@ def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str 
     if profile.problems:
         return {}, profile.problems[0]
     if listed > 1.0 + slack:
-        profile.problems.append(f"its shares add up to {100 * listed:.1f} %")
+        profile.problems.append(
+            Message("figures-disagree", f"its shares add up to {100 * listed:.1f} %")
+        )
         return {}, profile.problems[0]
     if ended or listed >= LISTED_MINIMUM - slack:
         return profile.functions, None
     return profile.functions, (
-        f"its end is not seen: functions with {100 * listed:.1f} % of the samples are listed"
+        Message(
+            "end-unknown",
+            f"the end is missing: functions with {100 * listed:.1f} % of the samples are listed",
+        )
     )
 
 
@@ -242,10 +256,10 @@ def _samples(text: str, head: _Head) -> Iterator[_Sample]:
     for _, line in whole_lines(text):
         if line.startswith("#"):
             head.take(line)
-        elif (found := _SAMPLE.match(line)) is not None:
+        elif (match := _SAMPLE.match(line)) is not None:
             # A chain ends with an empty line; what another sample runs into is not whole.
-            current = _Sample(found[3], float(found[1]), float(found[2] or 1), [])
-            inline = _ADDRESS.match(found[4] or "")
+            current = _Sample(match[3], float(match[1]), float(match[2] or 1), [])
+            inline = _ADDRESS.match(match[4] or "")
             if inline is not None:
                 current.chain.append(_function(inline[1]))
                 yield current
@@ -277,7 +291,9 @@ def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | N
     last_s = head.last_s()
     if last_s is not None and profile.last_s >= last_s - 1.0:
         return shares, None
-    return shares, f"its end is not seen: it is of the {profile.entries} samples that are there"
+    return shares, Message(
+        "end-unknown", f"the end is missing: this covers the {profile.entries} samples present"
+    )
 
 
 def _measurement(
@@ -291,9 +307,9 @@ def _measurement(
 ) -> Measurement:
     server = head.facts.get("hostname") or _server_of(source.file_name)
     whole = Profile(profile.event, shares)
-    told: dict[str, object] = {} if server is None else {"server": server}
+    reported: dict[str, object] = {} if server is None else {"server": server}
     if shares:
-        told |= {
+        reported |= {
             "listed_share": round(whole.listed, 6),
             "allocator_share": round(whole.share(ALLOCATOR), 6),
             "idle_share": round(whole.share(IDLE), 6),
@@ -301,21 +317,24 @@ def _measurement(
         }
         if profile.chains:
             within = sum(profile.within_allocator.values())
-            told["allocator_share_with_callees"] = round(within, 6)
+            reported["allocator_share_with_callees"] = round(within, 6)
     ended = RunStatus.OK if problem is None else RunStatus.PARTIAL
     status = ended if shares else RunStatus.FAILED
-    no_server = Missing("server", "it has no header (--header), and the file is not HOST.perf...")
-    lost = f"{head.lost} samples were lost while it was recorded"
+    no_server = Missing(
+        "server",
+        Message("no-header", "it has no header (--header), and the file is not HOST.perf..."),
+    )
+    lost = Message("samples-lost", f"{head.lost} samples were lost while it was recorded")
     return Measurement(
         kind=KIND,
         status=status,
-        problem=problem,
+        problems=() if problem is None else (problem,),
         tool_version=head.facts.get("perf version"),
         name=profile.event if several else None,
         began=head.captured,
         host=server,
-        asked={"event": profile.event},
-        told=told,
+        requested={"event": profile.event},
+        reported=reported,
         warnings=(lost,) if head.lost else (),
         missing=() if server is not None else (no_server,),
     )
@@ -328,8 +347,8 @@ def _largest(shares: dict[str, float]) -> dict[str, float]:
 
 def _server_of(file_name: str) -> str | None:
     """Return the host that a file is named after: ``oss12.perf.txt``."""
-    found = _NAMED.match(file_name)
-    return None if found is None else found[1]
+    match = _NAMED.match(file_name)
+    return None if match is None else match[1]
 
 
 def _is_script(head: str) -> bool:
@@ -360,10 +379,10 @@ def _begins_with_samples(head: str) -> bool:
             continue
         if sample:
             return _FRAME.match(line) is not None
-        found = _SAMPLE.match(line)
-        if found is None:
+        match = _SAMPLE.match(line)
+        if match is None:
             return False
-        if _ADDRESS.match(found[4] or "") is not None:
+        if _ADDRESS.match(match[4] or "") is not None:
             return True
         sample = True
     return False

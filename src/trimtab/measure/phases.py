@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimtab.measure.measurement import Measurement
+from trimtab.errors import ToolError
+from trimtab.measure.measurement import Measurement, tail
+from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
 
@@ -67,3 +70,34 @@ class Phases:
     command: Command
     parse: Parse
     version: Callable[[Ask, str], str | NotAvailable]
+
+
+def printed_version(
+    ask: Ask, argv: tuple[str, ...], pattern: str, *, name: str, oldest: int = 0
+) -> str | NotAvailable:
+    """Return the version that a program prints of itself, or why it cannot be used.
+
+    Parameters
+    ----------
+    argv
+        The program with the arguments that make it print its version and do nothing else.
+    pattern
+        Of a line; its group is the version.
+    oldest
+        First major version that can be used.
+    """
+    try:
+        output = ask(argv)
+    except ToolError as error:
+        return NotAvailable(Message(error.code, error.message))
+    text = output.stdout.decode("utf-8", "replace")
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        printed = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120) or "no output"
+        problem = f"{argv[0]} does not identify itself as {name}: {printed}"
+        return NotAvailable(Message("tool-not-recognised", problem))
+    version = match[1]
+    if int(re.match(r"[0-9]{1,9}", version)[0]) < oldest:  # type: ignore[index]
+        problem = f"{argv[0]} is {name} {version}; version {oldest}.0 or later is needed"
+        return NotAvailable(Message("tool-too-old", problem))
+    return version

@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from trimtab.message import Message
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -207,7 +209,9 @@ def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable
     benchmark = phases_of(name)
     program = path or _located(benchmark.programs)
     if program is None:
-        return NotAvailable(f"{' or '.join(benchmark.programs)} is not on PATH")
+        return NotAvailable(
+            Message("tool-not-found", f"{' or '.join(benchmark.programs)} is not on PATH")
+        )
     version = benchmark.version(run, program)
     if isinstance(version, NotAvailable):
         return version

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, Phase
+from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.units import format_bytes
 
@@ -37,11 +38,14 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
     """
     if not spec.file_per_process:
         raise UsageError(
-            "a shared file that was written for a fixed time has holes and cannot be read back",
+            "a shared file written for a fixed time has holes and cannot be read back",
+            code="shared-file-holes",
             hint="probe with a file per task, or write only",
         )
     if len(sizes) != spec.tasks:
-        raise ToolError(f"the write left {len(sizes)} files instead of {spec.tasks}")
+        raise ToolError(
+            f"the write left {len(sizes)} files instead of {spec.tasks}", code="file-count-mismatch"
+        )
     shortest = min(sizes.values())
     size = min(shortest, spec.block_size_bytes)
     size -= size % spec.transfer_size_bytes
@@ -49,6 +53,7 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
         raise ToolError(
             f"the write left a file of {format_bytes(shortest)}, less than one transfer of "
             f"{format_bytes(spec.transfer_size_bytes)}: nothing to read",
+            code="file-too-short",
             hint="the file system is very slow: take a longer --budget or a smaller transfer size",
         )
     return size
@@ -76,19 +81,19 @@ def confirm(
     """
     if measurement.status is RunStatus.FAILED:
         return measurement
-    asked = spec.accesses if access is None else (access,)
-    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, asked)]
+    requested = spec.accesses if access is None else (access,)
+    wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec, requested)]
     if measurement.status is RunStatus.OK:  # one that ended early may have stopped anywhere
         wrong += [problem for phase in measurement.phases for problem in _odd_bytes(phase, spec)]
     if sizes is not None:
         wrong += _wrong_files(sizes, spec, measurement)
     if not wrong:
         return measurement
-    problem = "; ".join(dict.fromkeys([*wrong, *filter(None, [measurement.problem])]))
-    return replace(measurement, status=RunStatus.INVALID_WORKLOAD, problem=problem)
+    problems = tuple(dict.fromkeys([*wrong, *measurement.problems]))
+    return replace(measurement, status=RunStatus.INVALID_WORKLOAD, problems=problems)
 
 
-def _wrong(phase: Phase, spec: ProbeSpec, asked: Sequence[Access]) -> list[str]:
+def _wrong(phase: Phase, spec: ProbeSpec, requested: Sequence[Access]) -> list[str]:
     """Return what a phase did otherwise than asked."""
     problems: list[str] = []
     name = f"{phase.access} {phase.repetition}"
@@ -97,17 +102,21 @@ def _wrong(phase: Phase, spec: ProbeSpec, asked: Sequence[Access]) -> list[str]:
         ("bytes a transfer", phase.transfer_size_bytes, spec.transfer_size_bytes),
     ):
         if did is None:
-            problems.append(f"{name}: the number of {noun} is not known")
+            problems.append(
+                Message("parameters-not-printed", f"{name}: the number of {noun} is unknown")
+            )
         elif did != wanted:
-            problems.append(f"{name}: {did} {noun} instead of {wanted}")
-    if phase.access not in asked:
-        problems.append(f"{name} was not asked for")
+            problems.append(
+                Message("workload-mismatch", f"{name}: {did} {noun} instead of {wanted}")
+            )
+    if phase.access not in requested:
+        problems.append(Message("access-not-requested", f"{name} was not requested"))
     if not phase.moved_bytes:
-        problems.append(f"{name}: no bytes were moved")
+        problems.append(Message("no-bytes", f"{name}: no bytes were moved"))
     if phase.access == "write" and _over(phase.block_size_bytes, spec.block_size_bytes):
-        problems.append(
-            f"{name}: a block of {phase.block_size_bytes} bytes instead of {spec.block_size_bytes}"
-        )
+        did, expected = phase.block_size_bytes, spec.block_size_bytes
+        text = f"{name}: a block of {did} bytes instead of {expected}"
+        problems.append(Message("workload-mismatch", text))
     return problems
 
 
@@ -117,9 +126,13 @@ def _odd_bytes(phase: Phase, spec: ProbeSpec) -> list[str]:
     if not moved:
         return []
     if moved < spec.tasks * spec.transfer_size_bytes:
-        return [f"{name}: {moved} bytes are less than one transfer of every task"]
+        return [
+            Message(
+                "bytes-mismatch", f"{name}: {moved} bytes are less than one transfer of every task"
+            )
+        ]
     if moved % spec.transfer_size_bytes:
-        return [f"{name}: {moved} bytes are not whole transfers"]
+        return [Message("bytes-mismatch", f"{name}: {moved} bytes are not whole transfers")]
     return []
 
 
@@ -133,10 +146,20 @@ def _wrong_files(sizes: Mapping[str, int], spec: ProbeSpec, measurement: Measure
     wanted = spec.tasks if spec.file_per_process else 1
     limit = spec.block_size_bytes * (1 if spec.file_per_process else spec.tasks)
     if len(sizes) != wanted:
-        problems.append(f"{len(sizes)} files instead of {wanted}")
+        problems.append(Message("file-count-mismatch", f"{len(sizes)} files instead of {wanted}"))
     if any(size > limit for size in sizes.values()):
-        problems.append(f"a file of {max(sizes.values())} bytes instead of at most {limit}")
+        problems.append(
+            Message(
+                "file-size-mismatch",
+                f"a file of {max(sizes.values())} bytes instead of at most {limit}",
+            )
+        )
     written = [phase.moved_bytes or 0 for phase in measurement.phases if phase.access == "write"]
     if written and spec.file_per_process and sum(sizes.values()) > max(written):
-        problems.append(f"files of {sum(sizes.values())} bytes, but {max(written)} were written")
+        problems.append(
+            Message(
+                "file-size-mismatch",
+                f"files of {sum(sizes.values())} bytes, but {max(written)} were written",
+            )
+        )
     return problems

@@ -28,6 +28,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.plain import whole_lines
 from trimtab.measure.source import Format, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -109,7 +110,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     log = _read_log(source.text)
     if not log.timings:
         line = log.damaged[0] if log.damaged else 1
-        raise DataError("there is no whole line of timing of WRF in it", line=line)
+        raise DataError("no complete timing line of WRF", code="no-result", line=line)
     streams: dict[str, list[_Timing]] = {}
     for timing in log.timings:
         if timing.what != "main":
@@ -118,8 +119,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 
 def _recognises(source: Source) -> bool:
-    if (found := re.fullmatch(r"rsl\.(?:out|error)\.([0-9]{1,6})", source.file_name)) and int(
-        found[1]
+    if (match := re.fullmatch(r"rsl\.(?:out|error)\.([0-9]{1,6})", source.file_name)) and int(
+        match[1]
     ):
         return False  # another task: it prints no timings
     head = source.head
@@ -144,8 +145,11 @@ def _read_log(text: str) -> _Log:
         if line.lstrip().startswith("Timing for main"):
             if line in mains:
                 log.warnings.append(
-                    "lines stand in it twice, as where standard output and error went to one file:"
-                    " each is counted once"
+                    Message(
+                        "lines-doubled",
+                        "lines appear twice, as when output and error go to one file:"
+                        " each is counted once",
+                    )
                 )
                 break
             mains.add(line)
@@ -162,7 +166,7 @@ def _read_log(text: str) -> _Log:
             log.ended = True
         elif _FATAL in line:
             log.fatal = log.fatal or " ".join(
-                said for _, said in lines[position + 1 : position + 3]
+                words for _, words in lines[position + 1 : position + 3]
             )
         else:
             _note(log, line)
@@ -171,28 +175,28 @@ def _read_log(text: str) -> _Log:
 
 def _timing(line: str, number: int, log: _Log) -> _Timing | None:
     """Return what a line of timing says; ``None`` for a timer of no interest or a damaged line."""
-    found = _TIMING.fullmatch(line) if len(line) <= _LINE_MAXIMUM else None
+    match = _TIMING.fullmatch(line) if len(line) <= _LINE_MAXIMUM else None
     seconds = None
-    if found is not None:
-        value = _SECONDS.fullmatch(found[2])
+    if match is not None:
+        value = _SECONDS.fullmatch(match[2])
         seconds = None if value is None else float(value[1])
-        if value is None and found[2] != "*" * 10:
-            found = None
-    if found is None or _WORDS in found[1]:
+        if value is None and match[2] != "*" * 10:
+            match = None
+    if match is None or _WORDS in match[1]:
         log.damaged.append(number)
         return None
-    if main := _MAIN.fullmatch(found[1]):
+    if main := _MAIN.fullmatch(match[1]):
         if int(main[2]) == 1:
             log.times.append(main[1])
         return _Timing("main", int(main[2]), seconds, number)
-    if taken := _READ.fullmatch(found[1]):
+    if taken := _READ.fullmatch(match[1]):
         return _Timing(_READS[taken[1]], int(taken[2]), seconds, number, reads=True)
-    if written := _WRITE.fullmatch(found[1]):
-        what = _stream_of(written[1], int(written[2]))
-        if what is None:
+    if written := _WRITE.fullmatch(match[1]):
+        stream = _stream_of(written[1], int(written[2]))
+        if stream is None:
             log.damaged.append(number)
             return None
-        return _Timing(what, int(written[2]), seconds, number)
+        return _Timing(stream, int(written[2]), seconds, number)
     return None  # "table computation" and other timers that are neither
 
 
@@ -200,46 +204,50 @@ def _stream_of(name: str, domain: int) -> str | None:
     """Return the stream that a file is of, by its name; ``None`` where it is of another domain."""
     if name in ("restart", "filter output"):
         return name.partition(" ")[0]
-    found = _STREAM.fullmatch(name)
-    if found is None:
+    match = _STREAM.fullmatch(name)
+    if match is None:
         # Up to 3.9 the name is cut after 30 characters: with a directory before it nothing is left.
         return "history" if "wrfout" in name else "output"
-    if int(found[2]) != domain:
+    if int(match[2]) != domain:
         return None
-    return "history" if found[1] == "wrfout" else found[1]
+    return "history" if match[1] == "wrfout" else match[1]
 
 
 def _note(log: _Log, line: str) -> None:
     """Take what the head of the file tells: host, tasks, version, sizes, I/O servers."""
     if len(line) > _LINE_MAXIMUM:
         return
-    if found := _TASK.fullmatch(line):
-        log.host = log.host or found[1]
-    elif found := _TASKS.fullmatch(line):
-        log.tasks = int(found[1]) * int(found[2])
-    elif found := _VERSION.fullmatch(line):
-        log.version = log.version or found[1]
-    elif found := _SERVERS.fullmatch(line):
-        log.servers = int(found[1]) * int(found[2])
+    if match := _TASK.fullmatch(line):
+        log.host = log.host or match[1]
+    elif match := _TASKS.fullmatch(line):
+        log.tasks = int(match[1]) * int(match[2])
+    elif match := _VERSION.fullmatch(line):
+        log.version = log.version or match[1]
+    elif match := _SERVERS.fullmatch(line):
+        log.servers = int(match[1]) * int(match[2])
     elif line.strip() in ("Parent domain", "Nesting domain"):
         log.size_follows = True
-    elif log.size_follows and (found := _SIZE.fullmatch(line)):
+    elif log.size_follows and (match := _SIZE.fullmatch(line)):
         # The same line follows for the part of the parent around a nest: that is no domain.
         log.size_follows = False
-        west, east, south, north = map(int, found[1].split())
+        west, east, south, north = map(int, match[1].split())
         log.sizes.append(f"{east - west + 1}x{north - south + 1}")
 
 
 def _elapsed(log: _Log) -> tuple[float | None, str | None]:
     """Return the time of the run, or why it is not known."""
     steps = [
-        place for place, one in enumerate(log.timings) if one.what == "main" and one.domain == 1
+        place
+        for place, timing in enumerate(log.timings)
+        if timing.what == "main" and timing.domain == 1
     ]
     if not steps:
-        return None, "no step of the outermost domain ended"
-    first_main = next(place for place, one in enumerate(log.timings) if one.what == "main")
-    before = [one for one in log.timings[:first_main] if one.domain == 1 and _ahead(one)]
-    after = [one for one in log.timings[steps[-1] + 1 :] if one.what != "main"]
+        return None, Message("no-step", "no step of the outermost domain ended")
+    first_main = next(place for place, timing in enumerate(log.timings) if timing.what == "main")
+    before = [
+        timing for timing in log.timings[:first_main] if timing.domain == 1 and _ahead(timing)
+    ]
+    after = [timing for timing in log.timings[steps[-1] + 1 :] if timing.what != "main"]
     parts = [log.timings[place] for place in steps] + before + after
     return _sum(log, parts)
 
@@ -251,28 +259,34 @@ def _ahead(timing: _Timing) -> bool:
 
 def _sum(log: _Log, parts: list[_Timing]) -> tuple[float | None, str | None]:
     """Return the sum of times, with the reason why it may be too small, or why there is none."""
-    if any(one.seconds is None for one in parts):
-        return None, "a time is over 9999.99999 s, which WRF prints as stars"
-    reason = f"line {log.damaged[0]} is damaged: a time may be missing" if log.damaged else None
-    return sum(one.seconds or 0.0 for one in parts), reason
+    if any(part.seconds is None for part in parts):
+        return None, Message(
+            "time-overflowed", "a time is over 9999.99999 s, which WRF prints as asterisks"
+        )
+    reason = (
+        Message("line-damaged", f"line {log.damaged[0]} is damaged: a time may be missing")
+        if log.damaged
+        else None
+    )
+    return sum(part.seconds or 0.0 for part in parts), reason
 
 
 def _whole(log: _Log, streams: dict[str, list[_Timing]]) -> Measurement:
-    written = [one for parts in streams.values() for one in parts if not one.reads]
+    written = [timing for parts in streams.values() for timing in parts if not timing.reads]
     elapsed, reason = _elapsed(log)
-    steps = [one for one in log.timings if one.what == "main" and one.domain == 1]
+    steps = [timing for timing in log.timings if timing.what == "main" and timing.domain == 1]
     line = (steps or log.timings)[-1].line
     samples = [Sample("elapsed", elapsed, 0, output=0, line=line, reason=reason)]
     output, doubt = _sum(log, written)
     if written:
-        last = max(one.line for one in written)
+        last = max(timing.line for timing in written)
         samples.append(_total("output_time", output, None, (last, doubt)))
-    told: dict[str, object] = {"steps": len(steps)}
+    reported: dict[str, object] = {"steps": len(steps)}
     if log.times:
-        told |= {"first_time": log.times[0], "last_time": log.times[-1]}
+        reported |= {"first_time": log.times[0], "last_time": log.times[-1]}
     if elapsed and output is not None and not (reason or doubt):
-        told["output_share"] = output / elapsed
-    return _measurement(log, None, samples, told)
+        reported["output_share"] = output / elapsed
+    return _measurement(log, None, samples, reported)
 
 
 def _stream(log: _Log, name: str, timings: list[_Timing]) -> Measurement:
@@ -280,23 +294,33 @@ def _stream(log: _Log, name: str, timings: list[_Timing]) -> Measurement:
     samples = list(_samples(log, metric, timings))
     total, reason = _sum(log, timings)
     samples.append(_total(metric, total, None, (timings[-1].line, reason)))
-    told: dict[str, object] = {"times": len(timings)}
+    reported: dict[str, object] = {"times": len(timings)}
     elapsed, doubt = _elapsed(log)
     if elapsed and total is not None and not (reason or doubt):
-        told["share"] = total / elapsed
-    return _measurement(log, name, samples, told)
+        reported["share"] = total / elapsed
+    return _measurement(log, name, samples, reported)
 
 
 def _samples(log: _Log, metric: str, timings: list[_Timing]) -> Iterator[Sample]:
     """Yield every time of a stream, then the sum of each domain."""
     domains: dict[str, list[_Timing]] = {}
-    for one in timings:
-        domains.setdefault(one.target, []).append(one)
+    for timing in timings:
+        domains.setdefault(timing.target, []).append(timing)
     for target, parts in sorted(domains.items()):
-        for repetition, one in enumerate(parts):
-            reason = None if one.seconds is not None else "it is over 9999.99999 s"
+        for repetition, timing in enumerate(parts):
+            reason = (
+                None
+                if timing.seconds is not None
+                else Message("time-overflowed", "it is over 9999.99999 s")
+            )
             yield Sample(
-                metric, one.seconds, repetition, target, output=0, line=one.line, reason=reason
+                metric,
+                timing.seconds,
+                repetition,
+                target,
+                output=0,
+                line=timing.line,
+                reason=reason,
             )
         total, reason = _sum(log, parts)
         yield _total(metric, total, target, (parts[-1].line, reason))
@@ -310,16 +334,24 @@ def _total(
 
 
 def _measurement(
-    log: _Log, name: str | None, samples: list[Sample], told: dict[str, object]
+    log: _Log, name: str | None, samples: list[Sample], reported: dict[str, object]
 ) -> Measurement:
     problems: list[str] = []
     if log.fatal is not None:
-        problems.append(f"WRF stopped: {' '.join(log.fatal.split())[:300]}")
+        problems.append(Message("tool-error", f"WRF stopped: {' '.join(log.fatal.split())[:300]}"))
     if not log.ended and log.fatal is None:
-        problems.append(f'the file does not say "{_SUCCESS}": the run was ended, or the file cut')
+        problems.append(
+            Message(
+                "output-unfinished",
+                f'"{_SUCCESS}" is missing: the run was stopped or the file cut',
+            )
+        )
     if log.damaged:
         problems.append(
-            f"{len(log.damaged)} lines of timing are damaged, the first is line {log.damaged[0]}"
+            Message(
+                "line-damaged",
+                f"{len(log.damaged)} timing lines are damaged, first line {log.damaged[0]}",
+            )
         )
     status = RunStatus.OK
     if problems:
@@ -328,26 +360,34 @@ def _measurement(
     warnings = list(log.warnings)
     if log.servers:
         warnings.append(
-            f"{log.servers} I/O servers write: a time is that of handing the data over to them"
+            Message(
+                "quilting",
+                f"{log.servers} I/O servers write: times are those of handing data over to them",
+            )
         )
-    asked: dict[str, object] = {}
+    requested: dict[str, object] = {}
     if log.tasks is not None:
-        asked["tasks"] = log.tasks
+        requested["tasks"] = log.tasks
     if log.sizes:
-        asked["domains"] = list(log.sizes)
+        requested["domains"] = list(log.sizes)
     if log.servers is not None:
-        asked["io_servers"] = log.servers
+        requested["io_servers"] = log.servers
     return Measurement(
         kind=KIND,
         status=status,
-        problem="; ".join(problems) or None,
+        problems=tuple(problems),
         tool_version=log.version,
         name=name,
         layer="application",
         host=log.host,
-        asked=asked,
-        told=told,
+        requested=requested,
+        reported=reported,
         samples=tuple(samples),
         warnings=tuple(warnings),
-        missing=(Missing("bytes", "WRF does not print how much it reads and writes"),),
+        missing=(
+            Missing(
+                "bytes",
+                Message("bytes-not-printed", "WRF does not print how much it reads and writes"),
+            ),
+        ),
     )

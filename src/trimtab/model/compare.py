@@ -1,4 +1,4 @@
-"""Two sides held against each other: what each is, and by how much the second differs."""
+"""Two sides compared: what each was measured on, and by how much the second differs."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from trimtab.message import Message
 from trimtab.model.verdict import Interval
 
 
 class Change(StrEnum):
-    """The four answers to whether the second side differs from the first."""
+    """Whether the second side differs from the first."""
 
     BETTER = "better"
     WORSE = "worse"
     NO_DIFFERENCE = "no_difference"
-    """None that matters: the whole interval lies within the margin."""
+    """No relevant difference: the whole interval lies within the margin."""
     CANNOT_TELL = "cannot_tell"
 
 
 class Basis(StrEnum):
-    """What the numbers of a comparison are."""
+    """What the values of a comparison were measured on."""
 
     RUNS = "runs"
     """One number a run, the median of its repetitions."""
     REPETITIONS = "repetitions"
-    """The repetitions of single runs: they know nothing of the scatter between days."""
+    """Repetitions of single runs: they do not show the variance between days."""
     SUMMARY = "summary"
-    """Mean, standard deviation and number alone, as published results have them."""
+    """Mean, standard deviation and number of runs only, as in published results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The numbers of one metric on one side.
+    """The values of one metric on one side.
 
     Attributes
     ----------
     values
-        In the metric's unit, one a run; 0 for a run that did not finish.
+        In the metric's unit, one per run; 0 for an unfinished run.
     times
-        When each was; empty where that is not known, and then the order is that of the runs.
+        Aware time of each; empty where unknown, and then the order is that of the runs.
     unfinished
-        Which of the values are of runs that did not end in their time; empty: none.
+        Which of the values belong to unfinished runs; empty: none.
     """
 
     values: tuple[float, ...]
@@ -50,25 +51,25 @@ class Stretch:
     unfinished: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
-        for beside in (self.times, self.unfinished):
-            if beside and len(beside) != len(self.values):
-                raise ValueError(f"{len(beside)} facts about {len(self.values)} values")
+        for column in (self.times, self.unfinished):
+            if column and len(column) != len(self.values):
+                raise ValueError(f"{len(column)} entries for {len(self.values)} values")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a published result says of one side.
+    """A published result for one side.
 
     Attributes
     ----------
     mean, deviation
-        Mean and standard deviation (not the error of the mean), in base SI.
+        Mean and standard deviation (not the standard error of the mean), in base SI.
     n
-        How many runs they are of.
+        Number of runs.
     unit
         ``B/s``, ``1/s`` or ``s``.
     window_s
-        How long the runs went on; ``None`` where that is not told.
+        Time span of the runs in seconds; ``None`` where it is not stated.
     """
 
     mean: float
@@ -82,20 +83,20 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of an effect rests on.
+    """The data of one side of an effect.
 
     Attributes
     ----------
     middle
-        Median over runs, weighted where the comparison is; in a comparison of summaries the mean.
+        Median over runs, weighted where the comparison is; for summaries the mean.
     n, n_effective
-        How many numbers there are, and how many independent ones know the middle as well.
+        Number of values, and the effective number of independent values.
     cov
         Standard deviation over mean, as a fraction.
     unfinished
-        Runs among them that did not end in their time and count as 0.
+        Unfinished runs among them, counted as 0.
     washed_out
-        Runs left out because they were too close to the change.
+        Runs excluded because they were too close to the change.
     """
 
     middle: float | None
@@ -110,24 +111,25 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """A changed number of targets, and what it alone would have done to the rate.
+    """A changed number of targets, and its expected effect on the rate.
 
     Attributes
     ----------
     factor
-        Rate of the second side over that of the first that the targets make likely.
+        Expected rate of the second side over that of the first, from the target counts alone.
     applied
-        Whether the effect is what remains beside it.
+        Whether the effect was corrected for it.
     reason
-        What that rests on, or why it was not applied.
+        Codes: ``targets-limit`` (applied), ``other-limit``, ``limit-unknown``, ``no-rate``,
+        ``not-data-rate``.
     remaining, remaining_interval
-        The ratio that would be left without it, where nothing shows whether the targets limit:
-        it is not applied then, and whoever knows that they do reads this.
+        The corrected ratio, where it is unknown whether the targets limit the job and the
+        correction was therefore not applied.
     """
 
     factor: float
     applied: bool
-    reason: str
+    reason: Message
     remaining: float | None = None
     remaining_interval: Interval | None = None
 
@@ -139,23 +141,29 @@ class Effect:
     Attributes
     ----------
     metric
-        ``None`` where a published figure does not say.
+        ``None`` where a published figure does not state it.
     ratio, ratio_interval
-        Second over first, after what was taken out; ``None`` with the reason in ``reason``.
+        Second over first, after corrections; ``None`` with the reason in ``reason``.
     ratio_measured
-        The same with nothing taken out.
+        The same without corrections.
     method
-        How the interval came about, in words.
-    detectable
-        The smallest difference that had four chances in five of being seen with this many runs
-        and the first side's scatter, as a fraction; ``None`` where nothing tells.
+        How the interval was computed. Codes: ``bootstrap``, ``bootstrap-order-unknown``,
+        ``exact-pairs``, ``fieller``, ``fieller-autocorrelated``, ``none``.
     margin
-        Differences below it do not matter, as a fraction.
+        Smaller differences are not relevant; a fraction.
+    change, reason
+        The answer, and why. Codes: ``better``, ``worse``, ``within-margin``, ``inconclusive``,
+        ``repetitions-only``, ``side-empty``, ``median-zero``, ``ratio-zero``,
+        ``unfinished-runs``, ``too-few-runs``, ``mean-near-zero``.
+    detectable
+        Minimum detectable effect with a power of 80 % for this many runs and the first side's
+        variance, as a fraction; ``None`` where unknown.
     provisional
-        Whether a side lasted less than a week, so that some hours of the week stand for others;
-        ``None`` where it is not known how long they lasted.
+        Whether a side covers less than a week, so that some hours of the week are missing;
+        ``None`` where the span is unknown.
     weighted
-        How hours of the week were balanced, or why they were not.
+        How hours of the week were balanced, or why not. Codes: ``hours-balanced``,
+        ``under-a-week``, ``hours-not-shared``, ``times-unknown``.
     """
 
     metric: str | None
@@ -166,19 +174,19 @@ class Effect:
     ratio: float | None
     ratio_interval: Interval | None
     ratio_measured: float | None
-    method: str
+    method: Message
     margin: float
     change: Change
-    reason: str
+    reason: Message
     detectable: float | None = None
     provisional: bool | None = None
-    weighted: str | None = None
+    weighted: Message | None = None
     taken_out: TakenOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A parameter that the two sides were asked for differently; ``None`` where it is not set."""
+    """A parameter that differs between the two sides; ``None`` where it is not set."""
 
     name: str
     before: object
@@ -192,13 +200,13 @@ class SeriesComparison:
     Attributes
     ----------
     probe, kind
-        Of the first side; ``probe_after`` where the second names it otherwise.
+        Of the first side; ``probe_after`` where the second uses another name.
     layer
-        Where in the stack it measures; ``None`` where that is not kept.
+        Layer of the stack that it measures; ``None`` where it is not recorded.
     differences
-        What was asked differently: with any, two settings are compared rather than two times.
+        Parameters that differ: with any, two settings are compared rather than two times.
     asked
-        What was asked of both.
+        Parameters that both sides share.
     """
 
     probe: str
@@ -212,16 +220,16 @@ class SeriesComparison:
 
 @dataclass(frozen=True, slots=True)
 class CompareResult:
-    """Everything that `trimtab compare A B` found.
+    """The result of ``trimtab compare A B``.
 
     Attributes
     ----------
     before, after
-        The two sides as they were named.
+        Names of the two sides.
     only_before, only_after
-        Series that one side alone has, in words.
+        Descriptions of the series that only one side has.
     notes
-        What a reader should know before the numbers.
+        Caveats to read before the numbers.
     """
 
     before: str

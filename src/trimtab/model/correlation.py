@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.message import Message
+
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
@@ -34,7 +36,8 @@ class Correlation:
     apart_s
         Median distance in time between a run and the value that it was held against.
     reason
-        In words.
+        Codes: ``moves-with``, ``no-more-than-chance``, ``too-few-runs``, ``telemetry-constant``,
+        ``performance-constant``.
     """
 
     name: str
@@ -48,4 +51,4 @@ class Correlation:
     beside: str | None
     rho_beside: float | None
     apart_s: float | None
-    reason: str
+    reason: Message

@@ -49,7 +49,7 @@ class Imported:
     site
         Under which a snapshot is kept.
     told
-        What else it says, as `trimtab.measure.measurement.Measurement.told`.
+        What else it says, as `trimtab.measure.measurement.Measurement.reported`.
     """
 
     name: str | None

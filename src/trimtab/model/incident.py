@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from trimtab.message import Message
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
@@ -26,7 +27,7 @@ class Shape(StrEnum):
     STANDING = "standing"
     """No beginning within the record."""
     MOMENT = "moment"
-    """An hour or two that somebody asked for, whether anything was wrong or not."""
+    """An hour or two on request, whether anything was wrong or not."""
 
 
 class IncidentState(StrEnum):
@@ -39,7 +40,7 @@ class IncidentState(StrEnum):
 
 
 class Route(StrEnum):
-    """What a piece of evidence is held against."""
+    """What a piece of evidence is compared with."""
 
     TIME = "time"
     """Bad hours against good ones."""
@@ -54,18 +55,18 @@ class Route(StrEnum):
 
 
 class Found(StrEnum):
-    """What came of looking."""
+    """Result of a piece of evidence."""
 
     FOR = "for"
     AGAINST = "against"
     NEUTRAL = "neutral"
-    """Looked at, and it tells neither way."""
+    """Available, but neutral."""
     NOT_AVAILABLE = "not_available"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that was looked for.
+    """One piece of evidence.
 
     Attributes
     ----------
@@ -73,9 +74,9 @@ class Evidence:
         In words, with the figures: "OST0012 was 97 % full from 14:00; the limit is 75 %".
     weight
         log10 of the likelihood ratio: how much likelier this is if the cause holds than if not.
-        0 for what tells neither way or is not available.
+        0 for what is neutral or not available.
     value, reference, unit
-        In the bad stretch, and what it is held against: good hours, fast targets, a limit.
+        In the bad stretch, and its reference: good hours, fast targets, a limit.
     targets
         Those that it is about.
     at
@@ -90,7 +91,7 @@ class Evidence:
     """
 
     found: Found
-    what: str
+    what: Message
     route: Route
     weight: float = 0.0
     value: float | str | None = None
@@ -99,7 +100,7 @@ class Evidence:
     targets: tuple[str, ...] = ()
     at: datetime | None = None
     source: str | None = None
-    reason: str | None = None
+    reason: Message | None = None
     throughout: bool = False
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """One cause held against one incident.
+    """One cause assessed for one incident.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ class Instrument:
     ----------
     notices_below
         The bandwidth of one target under which the instrument would notice it, B/s; ``None``
-        where it cannot be told.
+        where it is unknown.
     saw
         Whether it has data within the incident.
     """
@@ -175,7 +176,7 @@ class Incident:
     at, until
         First and last bad run; ``until`` is ``None`` while it goes on.
     detected_at
-        When it could be told first.
+        When it could first be detected.
     certainty
         Whether the change behind it is confirmed.
     effect, effect_interval
@@ -183,7 +184,7 @@ class Incident:
     runs, unfinished
         Bad runs, and those of them that did not finish.
     targets
-        Those that were slow themselves, where surveys tell; empty is the whole.
+        Slow targets, where surveys show them; empty is the whole.
     summary
         One sentence: since when, what, how much.
     """
@@ -209,14 +210,14 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why, as far as it can be told.
+    """The likely causes of an incident.
 
     Attributes
     ----------
     causes
         With evidence for them, the likeliest first.
     cleared
-        Looked for and not found: evidence against outweighs.
+        Evidence against outweighs.
     not_assessed
         Whose evidence is not available; any of them may be the cause.
     standing
@@ -233,6 +234,6 @@ class Explanation:
     not_assessed: tuple[Assessment, ...]
     standing: tuple[Assessment, ...]
     unexplained: bool
-    deciding: str
+    deciding: Message
     instruments: tuple[Instrument, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()

@@ -18,6 +18,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
 
+from trimtab.message import Message
 from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.verdict import Interval
 
@@ -186,8 +187,8 @@ class Efficiency:
     level: float | None = None
     parity_counted: bool = False
     per: str | None = None
-    reason: str | None = None
-    doubts: tuple[str, ...] = ()
+    reason: Message | None = None
+    doubts: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class Step:
 
     rung: Rung
     shown: Estimate | None
-    shown_reason: str | None
+    shown_reason: Message | None
     beneath: tuple[Efficiency, ...]
     of_data_sheet: Efficiency | None
 
@@ -234,7 +235,7 @@ class Limit:
 
     kind: LimitKind
     layer: Level | None
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class Loss:
 
     layer: Level | None
     efficiency: Efficiency | None
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)

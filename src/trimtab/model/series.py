@@ -1,4 +1,4 @@
-"""What months of one series say: how steady it is, when its level changed, which targets lag."""
+"""Analysis of months of one series: variability, change points, slow targets."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
+from trimtab.message import Message
 from trimtab.model.verdict import Interval, Trend, Verdict, VerdictStatus
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """Which series: comparable runs of one probe, one metric, of the whole or of one target.
+    """Identifies a series: comparable runs of one probe and metric, of one target or of all.
 
     Attributes
     ----------
     comparability
-        As in the store: runs that were asked for the same. Empty for a series from a file.
+        As in the store: runs with the same requested workload share it. Empty for a file.
+    target
+        ``None``: the whole file system.
     more_is_better
-        True of bandwidths and rates, false of times.
+        True for bandwidths and rates, false for times.
     """
 
     site: str
@@ -33,39 +36,39 @@ class SeriesKey:
 
 
 class ChangeStatus(StrEnum):
-    """How sure a change is."""
+    """Status of a change point."""
 
     SUSPECT = "suspect"
-    """The online detector raised it; the days that would confirm it are not over."""
+    """Raised by the online detector, not yet confirmed."""
     CONFIRMED = "confirmed"
-    """The retrospective detectors agree."""
+    """Both retrospective detectors agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A time from which a series has another level.
+    """A change of level of a series.
 
     Attributes
     ----------
     at
         The first run after the change.
     detected_at
-        The run at which it was first told: as a suspect where it was one, else as confirmed.
-        Somebody who judged the series at that time, with what there was then, saw it then.
+        The run at which it was first reported, as a suspect or as confirmed. Judging the series
+        at that time with the data available then reports the same.
     effect, effect_interval
-        Ratio of the levels, after over before; ``None`` where either side has no finished run,
-        or is at 0 before. ``reason`` says so.
+        Ratio of the levels, after over before; ``None`` where there are too few finished runs on
+        a side, or the level before is 0. ``reason`` states which.
     suspected_at, confirmed_at
-        When it came to be either.
+        Times of each status; ``None`` where it never had it.
     dismissed_at
-        When a suspect was given up: the days after it did not bear it out.
+        When a suspect was dismissed because later runs did not support it.
     before, after
         Median level of the finished runs on either side, in the unit of the series; ``None``
         where none finished.
     n_before, n_after
-        Runs that the levels rest on.
+        Runs behind the levels.
     reason
-        In words: what was found.
+        Size and support. Codes: ``change-confirmed``, ``change-suspected``, ``change-dismissed``.
     """
 
     at: datetime
@@ -77,7 +80,7 @@ class ChangePoint:
     after: float | None
     n_before: int
     n_after: int
-    reason: str
+    reason: Message
     suspected_at: datetime | None = None
     confirmed_at: datetime | None = None
     dismissed_at: datetime | None = None
@@ -85,12 +88,12 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A stretch between two confirmed changes: one level.
+    """A segment between two confirmed change points: one level.
 
     Attributes
     ----------
     cov
-        Within it, unfinished runs left out; ``None`` for fewer than two.
+        Within the segment, without unfinished runs; ``None`` for fewer than two.
     """
 
     from_: datetime
@@ -103,42 +106,44 @@ class Regime:
 
 
 class Noise(StrEnum):
-    """What a COV is made of."""
+    """The main source of the variance."""
 
     FEW_BAD_EVENTS = "few_bad_events"
-    """COV far over MAD-CV: steady but for rare dips."""
+    """COV far above MAD-CV: steady except for rare outliers."""
     ALWAYS_NOISY = "always_noisy"
-    """COV and MAD-CV alike: broad noise."""
+    """COV and MAD-CV similar: broad noise."""
     STEPS = "steps"
-    """Most of it goes when the changes of level are taken out."""
+    """Changes of level explain more than half of the variance."""
     CANNOT_TELL = "cannot_tell"
 
 
 @dataclass(frozen=True, slots=True)
 class Dispersion:
-    """How a series spreads, by several measures beside one another; all are fractions.
+    """Measures of the dispersion of a series; all are fractions.
 
     Attributes
     ----------
     n, unfinished
-        Runs, and those of them that did not finish.
+        Runs, and the unfinished ones among them.
     cov, cov_interval
-        Standard deviation over mean, unfinished runs as 0; the interval allows for
+        Standard deviation over mean, unfinished runs as 0; the interval accounts for
         autocorrelation.
     cov_finished
-        Unfinished runs left out.
+        COV without unfinished runs.
     cov_within_regimes
-        With the detected changes of level taken out as well.
+        COV of the finished runs with the detected changes of level removed as well.
     mad_cv
         1.4826 x median absolute deviation over median.
     quartile_dispersion
         (Q3 - Q1) / (Q3 + Q1); a normal series of COV k has 0.6745 k.
     cov_over_mad_cv
-        What tells rare bad events from broad noise.
+        Distinguishes rare outliers from broad noise.
     autocorrelation
-        Of neighbouring runs.
+        Lag 1.
     reason
-        In words: what the noise is made of.
+        Why this kind of noise. Codes: ``steps``, ``few-bad-events``, ``always-noisy``,
+        ``bulk-constant``, ``too-few-runs``, ``too-few-independent-runs``, ``mean-zero``,
+        ``constant-values``, ``none-finished``.
     """
 
     n: int
@@ -152,7 +157,7 @@ class Dispersion:
     cov_over_mad_cv: float | None
     autocorrelation: float | None
     noise: Noise
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +166,10 @@ class Day:
 
     Attributes
     ----------
+    missing
+        Runs that were due and did not start; ``None`` without a schedule.
     mean, standard_deviation, cov
-        Unfinished runs count as 0, as in the figure; ``None`` where there is nothing to count.
+        Unfinished runs count as 0, as in the figure; ``None`` where no run counts.
     median
         Of the finished runs.
     """
@@ -190,7 +197,12 @@ class CovAt:
 
 @dataclass(frozen=True, slots=True)
 class InvalidRun:
-    """A run that is not judged, and why: it did not do what its probe asks for."""
+    """A run that is not judged, and why: its workload is not that of its probe.
+
+    ``reason`` is read from the store, or has a code: ``workload-differs``,
+    ``workload-unlike-series``, ``workload-incomplete``, ``time-missing``, ``value-missing``,
+    ``value-not-finite``, ``value-negative``.
+    """
 
     run: str
     at: datetime | None
@@ -199,27 +211,27 @@ class InvalidRun:
 
 @dataclass(frozen=True, slots=True)
 class SeriesJudgement:
-    """Everything that is said of one series.
+    """The complete analysis of one series.
 
     Attributes
     ----------
     asked
-        What sets the series apart from others of its probe; empty where there is no other.
+        Parameters that distinguish the series from others of its probe; empty if there is none.
     verdict
         Over the last window.
     dispersion
-        Over the last window; ``overall`` over all that was given.
+        Over the last window; ``overall`` over all runs.
     changes
-        By time; dismissed suspects are among them only where they were asked for.
+        Change points by time; dismissed suspects only where requested.
     days, rolling
         Daily figures, and the COV over each window.
     expected, missing
-        Runs that the schedule had asked for, and those of them that are not there; ``None``
-        where no schedule is known.
+        Runs that were scheduled, and those of them that are missing; ``None`` without a
+        schedule.
     invalid
-        Runs that were left out.
+        Runs that were excluded.
     seasonal
-        Whether a weekly rhythm was taken out before changes were looked for.
+        Whether weekly seasonality was removed before detecting changes.
     """
 
     key: SeriesKey
@@ -240,16 +252,16 @@ class SeriesJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """A target that is slow again and again.
+    """A target that is slow more often than chance explains.
 
     Attributes
     ----------
     surveys, slow
         Surveys that measured it, and those in which it was among the slowest.
     relative
-        Its median relative to the targets of the same survey, as a ratio.
+        Median ratio of its rate to the level of the same survey.
     p_value, q_value
-        Of the binomial tail, and after Benjamini-Hochberg over all targets.
+        Of the beta-binomial tail, and after Benjamini-Hochberg over all targets.
     """
 
     target: str
@@ -263,14 +275,15 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class SlowEnd:
-    """The slow end of all targets in a stretch.
+    """The lower tail of all targets over some surveys.
 
     Attributes
     ----------
     minimum, p1, p10, median
         Over targets and surveys, in the metric's unit.
     expected_minimum
-        Of ``of_targets`` targets drawn from one survey: what a job striped over all meets.
+        Expected minimum of ``of_targets`` targets drawn from one survey: the slowest target of a
+        job striped over that many.
     stripe_loss
         1 - expected_minimum / mean: what such a job loses to its slowest target.
     """
@@ -293,14 +306,19 @@ class SlowEnd:
 
 @dataclass(frozen=True, slots=True)
 class TargetTails:
-    """What surveys of single targets say: one metric of one site.
+    """Surveys of single targets analysed: one metric of one site.
 
     Attributes
     ----------
+    overall
+        Lower tail over all surveys; ``None`` where nothing was measured.
     by_month
-        The slow end of each calendar month of the site's time zone, the oldest first.
+        Lower tail of each calendar month in the site's time zone, the oldest first.
     stragglers
-        With a q-value under the level, the slowest first.
+        Targets with a q-value below the level, the slowest first.
+    reason
+        Codes: ``stragglers``, ``no-straggler``, ``too-few-surveys``, ``one-target``,
+        ``not-measured``.
     """
 
     metric: str
@@ -310,12 +328,12 @@ class TargetTails:
     overall: SlowEnd | None
     by_month: tuple[SlowEnd, ...]
     stragglers: tuple[Straggler, ...]
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
 class SiteJudgement:
-    """What ``trimtab judge`` says of one site, or of a file's series."""
+    """The result of ``trimtab judge`` for one site, or for the series of a file."""
 
     site: str
     from_: datetime | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.verdict import Interval
 
 SWEEP: Final = "sweep"
@@ -49,9 +50,9 @@ class SettingResult:
         interval allows for all settings that are compared. It ends at 1 where the setting is told
         apart from the best, and at or beyond it where it may be the best.
     may_be_best
-        Whether it cannot be told from the best; ``None`` where nothing can be told.
+        Whether it is statistically tied with the best; ``None`` where that is unknown.
     reason
-        Why there is no middle.
+        Why there is no middle. Codes: ``not-measured``, ``not-believed``, ``unfinished-run``.
     """
 
     levels: Mapping[str, Level]
@@ -60,12 +61,12 @@ class SettingResult:
     of_best: float | None = None
     of_best_interval: Interval | None = None
     may_be_best: bool | None = None
-    reason: str | None = None
+    reason: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BestSetting:
-    """The best setting of one metric in one workload, and those it cannot be told from.
+    """The best setting of one metric in one workload, and those statistically tied with it.
 
     Attributes
     ----------
@@ -78,7 +79,10 @@ class BestSetting:
     scatter
         Standard deviation of what rounds and settings leave, as a fraction of the value.
     degrees
-        Degrees of freedom that it rests on.
+        Degrees of freedom of the scatter.
+    reason
+        Codes: ``best-distinct``, ``best-tied``, ``one-setting``, ``one-round``,
+        ``no-setting-usable``.
     """
 
     metric: str
@@ -86,14 +90,14 @@ class BestSetting:
     workload: Mapping[str, Level]
     best: Mapping[str, Level] | None
     settings: tuple[SettingResult, ...]
-    reason: str
+    reason: Message
     method: str
     scatter: float | None = None
     degrees: int = 0
 
     @property
     def runners_up(self) -> tuple[SettingResult, ...]:
-        """Settings that cannot be told from the best, without it."""
+        """Settings statistically tied with the best, without it."""
         return tuple(setting for setting in self.settings[1:] if setting.may_be_best)
 
 
@@ -188,7 +192,10 @@ class Scaling:
     enough
         The smallest amount measured that gives all but the margin of the best one.
     probability
-        Of as good a knee where the rate is one straight line on log axes.
+        p-value of the knee: of as good a fit where the rate is one straight line on log axes.
+    reason
+        Codes: ``knee``, ``growth-changes``, ``falling``, ``growing``, ``flat``, ``growth-unclear``,
+        ``unfinished-run``, ``too-few-amounts``, ``too-few-runs``.
     """
 
     metric: str
@@ -197,7 +204,7 @@ class Scaling:
     fixed: Mapping[str, Level]
     points: tuple[ScalingPoint, ...]
     shape: Shape
-    reason: str
+    reason: Message
     knee: float | None = None
     knee_interval: Interval | None = None
     growth: float | None = None
@@ -229,4 +236,4 @@ class SweepAnalysis:
     effects: Mapping[str, tuple[FactorEffect, ...]] | None = None
     maps: tuple[HeatMap, ...] = ()
     scaling: tuple[Scaling, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()

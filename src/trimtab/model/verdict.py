@@ -1,4 +1,4 @@
-"""What Trimtab says about a series: met, missed, or cannot tell yet."""
+"""The judgement of a series: goal met, missed, or inconclusive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from trimtab.message import Message
+
 
 class VerdictStatus(StrEnum):
-    """The three answers."""
+    """Whether the goal is met."""
 
     MET = "met"
     MISSED = "missed"
@@ -16,10 +18,10 @@ class VerdictStatus(StrEnum):
 
 
 class Scope(StrEnum):
-    """What the numbers of a verdict are."""
+    """What the numbers of a verdict were measured on."""
 
     REPETITIONS = "repetitions"
-    """Back to back within one run: never meets or misses the goal over 48 hours."""
+    """Back to back within one run: never enough to judge the goal over 48 hours."""
     HISTORY = "history"
     """Runs of one probe over time."""
 
@@ -46,9 +48,9 @@ class Verdict:
     target
         ``None`` is the whole file system.
     from_, to
-        First and last time of what was judged.
+        First and last time of the runs judged; aware UTC.
     n
-        How many numbers were judged.
+        Number of values judged.
     mean, median, slowest
         In the metric's unit.
     mean_interval
@@ -56,15 +58,18 @@ class Verdict:
     cov, cov_interval
         Coefficient of variation (standard deviation over mean) as a fraction.
     goal
-        The COV not to exceed.
+        Highest COV allowed, as a fraction.
     mad_cv
-        1.4826 x the median absolute deviation over the median: COV without the few bad events.
+        1.4826 x median absolute deviation over median: a COV that ignores a few outliers.
     unfinished
-        Runs that did not end in their time and count as 0 in ``cov``.
+        Runs that timed out and count as 0 in ``cov``.
     cov_finished
-        COV without those.
+        COV without the unfinished runs.
     reason
-        In words: why this status.
+        Why this status. Codes of a history: ``goal-met``, ``goal-missed``, ``goal-in-interval``,
+        ``constant-values``, ``unfinished-not-counted``, ``none-finished``, ``mean-zero``,
+        ``too-few-runs``, ``window-too-short``; of repetitions: ``repetitions-only``,
+        ``one-repetition``, ``mean-zero``, ``no-believed-repetition``, ``no-repetition``.
     """
 
     metric: str
@@ -72,7 +77,7 @@ class Verdict:
     probe: str
     scope: Scope
     status: VerdictStatus
-    reason: str
+    reason: Message
     n: int
     target: str | None = None
     from_: datetime | None = None
@@ -91,7 +96,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One run against earlier runs of the same probe on the same site."""
+    """One run compared with earlier runs of the same probe on the same site.
+
+    Attributes
+    ----------
+    earlier_median, this_median
+        In the metric's unit; ``None`` where there is no value.
+    ratio, ratio_interval
+        This run over the earlier ones; the interval is a prediction interval.
+    reason
+        Codes: ``within-earlier``, ``better-than-earlier``, ``worse-than-earlier``,
+        ``too-few-earlier-runs``, ``no-earlier-run``, ``measured-zero``,
+        ``no-believed-repetition``.
+    """
 
     metric: str
     unit: str
@@ -101,40 +118,41 @@ class Comparison:
     this_median: float | None
     ratio: float | None
     ratio_interval: Interval | None
-    reason: str
+    reason: Message
 
 
 class TrendDirection(StrEnum):
-    """Where a series is heading; whether that is good depends on the metric."""
+    """Direction of a trend; whether it is good depends on the metric."""
 
     RISING = "rising"
     FALLING = "falling"
     NONE_SEEN = "none_seen"
-    """The interval of the slope holds 0."""
+    """The interval of the slope includes 0."""
     CANNOT_TELL = "cannot_tell"
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a metric of one probe changes from day to day.
+    """Trend of a metric of one probe over days.
 
     Attributes
     ----------
     days
-        Days with runs that the slope rests on.
+        Days with runs from which the slope is estimated.
     from_, to
         First and last run of those days.
     change_per_day, change_per_day_interval
         Slope per day (1/d) as a fraction of the median; 0.01 is one per cent a day.
     reason
-        In words: what was found, or why nothing can be told.
+        Codes: ``rising``, ``falling``, ``no-trend``, ``too-few-days``, ``median-zero``,
+        ``no-interval``.
     """
 
     metric: str
     unit: str
     probe: str
     direction: TrendDirection
-    reason: str
+    reason: Message
     days: int
     from_: datetime | None = None
     to: datetime | None = None

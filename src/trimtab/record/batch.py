@@ -110,6 +110,7 @@ def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapsh
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
+            code="snapshot-unreadable",
             hint="a newer Trimtab may have written it; everything else in the store stands",
         ) from error
     return Snapshot(
@@ -138,13 +139,13 @@ def _columns() -> dict[str, Any]:
 
 
 def _rows(snapshot: Snapshot) -> Iterator[_Row]:
-    for position, one in enumerate(snapshot.targets):
-        target = one.target
+    for position, state in enumerate(snapshot.targets):
+        target = state.target
         head = (position, storable(target.name), storable(target.kind), _stored(target.server))
-        if not one.readings:
+        if not state.readings:
             yield (*head, *(None,) * 9)
-        yield from _reading_rows(head, one.readings, None)
-        yield from _setting_rows(head, one.settings, _SETTING)
+        yield from _reading_rows(head, state.readings, None)
+        yield from _setting_rows(head, state.settings, _SETTING)
     for position, host in enumerate(snapshot.hosts):
         head = (position, storable(host.name), host.role, None)
         answered = (None, None, "bool", None, int(host.answered), None, None)
@@ -154,27 +155,38 @@ def _rows(snapshot: Snapshot) -> Iterator[_Row]:
 
 
 def _reading_rows(head: _Row, readings: Iterable[Reading], part: str | None) -> Iterator[_Row]:
-    for one in readings:
+    for reading in readings:
         yield (
             *head,
-            one.name,
-            _stored(one.label),
-            *_split(one.value),
-            _stored(one.source),
-            _stored(one.reason),
+            reading.name,
+            _stored(reading.label),
+            *_split(reading.value),
+            _stored(reading.source),
+            _stored(reading.reason),
             part,
         )
 
 
 def _setting_rows(head: _Row, settings: _Settings, part: str) -> Iterator[_Row]:
-    for name, one in settings.items():
+    for name, setting in settings.items():
         stored = storable(name)
-        if isinstance(one, NotAvailable):
-            yield (*head, stored, None, None, None, None, None, None, storable(one.reason), part)
+        if isinstance(setting, NotAvailable):
+            yield (
+                *head,
+                stored,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                storable(setting.reason),
+                part,
+            )
         else:
-            label = None if one.name == name else storable(one.name)
-            value = ("str", None, None, storable(one.value))
-            yield (*head, stored, label, *value, storable(one.source), None, part)
+            label = None if setting.name == name else storable(setting.name)
+            value = ("str", None, None, storable(setting.value))
+            yield (*head, stored, label, *value, storable(setting.source), None, part)
 
 
 def _split(

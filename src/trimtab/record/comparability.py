@@ -30,10 +30,10 @@ def comparability_key(run: Run) -> str:
     >>> comparability_key(one) == comparability_key(other)
     True
     """
-    asked = run.parameters.get(ASKED, run.parameters)
+    requested = run.parameters.get(ASKED, run.parameters)
     layer = run.parameters.get("layer")
     beneath = [] if layer in (None, "client") else [layer]
-    text = json.dumps([run.probe, run.kind, _canonical(asked), *beneath], sort_keys=True)
+    text = json.dumps([run.probe, run.kind, _canonical(requested), *beneath], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -42,7 +42,7 @@ def _canonical(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {str(key): _canonical(one) for key, one in value.items()}
+        return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_canonical(one) for one in value]
+        return [_canonical(item) for item in value]
     return value

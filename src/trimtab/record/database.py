@@ -25,7 +25,7 @@ from sqlalchemy.pool import QueuePool
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.record import schema
-from trimtab.record.failures import BUSY_TIMEOUT_S, told
+from trimtab.record.failures import BUSY_TIMEOUT_S, store_errors
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
 from trimtab.record.raw import make_directories
 from trimtab.units import is_digits
@@ -68,7 +68,7 @@ def open_database(
         answers(os.fspath(location.raw))
     if location.path is None:
         return _open_postgresql(location, create=create)
-    with told(location):
+    with store_errors(location):
         _open_sqlite(location, location.path, create=create)
     return _sqlite_engine(location.path)
 
@@ -93,6 +93,7 @@ def _open_sqlite(location: Location, path: Path, *, create: bool) -> None:
 def _nothing_there(location: Location) -> UnreadableError:
     return UnreadableError(
         f"there is no store at {location}",
+        code="store-missing",
         hint="trimtab check PATH makes it; or name another with --store or TRIMTAB_STORE",
     )
 
@@ -104,6 +105,7 @@ def _is_there(path: Path) -> bool:
         if path.is_symlink():
             raise UnreadableError(
                 f"the store {path} is a link to {path.readlink()}, which is missing",
+                code="store-link-broken",
                 hint="mount what it points to, or remove the link",
             ) from None
         return False
@@ -114,6 +116,7 @@ def _refuse_other_files(path: Path) -> None:
     if not path.is_file():
         raise UnreadableError(
             f"the store {path} is a directory or device, not a file",
+            code="store-not-a-file",
             hint=f"name a file in it, as {path}/trimtab.db",
         )
     log_is_gone = not _log_of(path).exists()
@@ -123,6 +126,7 @@ def _refuse_other_files(path: Path) -> None:
     if size_bytes == 0:
         raise UnreadableError(
             f"the store {path} is an empty file: something has cut it off, or only touched it",
+            code="store-empty",
             hint="restore a copy, or remove it to start a new store",
         )
     # SQLite takes a file of one byte for a new database, and half a page for a page of zeros.
@@ -131,6 +135,7 @@ def _refuse_other_files(path: Path) -> None:
         raise UnreadableError(
             f"the store {path} is damaged or is not a SQLite database ({size_bytes} bytes are no "
             "whole number of pages)",
+            code="store-damaged",
             hint="keep the file as it is and restore a copy, or name another with --store",
         )
 
@@ -199,6 +204,7 @@ def _is_current(revision: str | None, location: Location, *, create: bool = True
         raise UnreadableError(
             f"the store {location} has schema revision {revision!r}, this program knows up to "
             f"{schema.HEAD!r}: {why}; nothing in it was touched",
+            code="store-revision-unknown",
             hint="use the program that wrote it, or name another store with --store",
         )
     return revision == schema.HEAD
@@ -208,6 +214,7 @@ def _foreign(name: str, tables: set[str]) -> UnreadableError:
     some = ", ".join(sorted(tables)[:5])
     return UnreadableError(
         f"the store {name} is a database of another program (tables {some}); it was not touched",
+        code="store-of-another-program",
         hint="name another store with --store or TRIMTAB_STORE",
     )
 
@@ -222,6 +229,7 @@ def _directory_lock(path: Path, location: Location) -> Iterator[None]:
                 raise UnreadableError(
                     f"the store {location} was being created or migrated by another process for "
                     f"{BUSY_TIMEOUT_S:.0f} s",
+                    code="store-busy",
                     hint=f"see what holds {path.parent} (fuser), then try again",
                 )
             time.sleep(0.02)
@@ -244,6 +252,7 @@ def _create_sqlite(path: Path) -> None:
         # SQLite would play this log into the new file and make rubbish of it.
         raise UnreadableError(
             f"the store {path} is missing, but its write-ahead log {log} is there",
+            code="store-missing-log-present",
             hint="put the store back beside its log, or move the log away to start a new store",
         )
     new = path.with_name(f".{path.name}.new")
@@ -328,11 +337,12 @@ def _open_postgresql(location: Location, *, create: bool) -> Engine:
     except ImportError as error:
         raise UsageError(
             f"the store {location} needs psycopg, which is not installed",
+            code="psycopg-missing",
             hint="pip install 'trimtab[postgresql]'",
         ) from error
     engine = create_engine(location.url, pool_pre_ping=True)
     try:
-        with told(location):
+        with store_errors(location):
             with engine.connect() as connection:
                 revision = _postgresql_revision(connection, location)
             current = _is_current(revision, location, create=create)

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coer
 
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
-from trimtab.record.door import Door
+from trimtab.record.connections import Connections
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
 
 
-class ExplainingRecords(Door):
+class ExplainingRecords(Connections):
     """The part of the store that judging and explaining a site over months reads and writes."""
 
     def snapshot_times(
@@ -87,8 +87,8 @@ class ExplainingRecords(Door):
             .where(sample.reason.is_(None), sample.value.is_not(None))
         )
         with self._reading() as connection:
-            found = connection.execute(queries.between(query, run.at, since, until)).all()
-        return frames.survey_frame(found)
+            records = connection.execute(queries.between(query, run.at, since, until)).all()
+        return frames.survey_frame(records)
 
     def last_survey(self, site: str) -> tuple[tuple[datetime, str, str, float], ...]:
         """Return time, target, metric and value of the last run that measured single targets.
@@ -105,7 +105,7 @@ class ExplainingRecords(Door):
             .order_by(run.at.desc())
             .limit(1)
         )
-        found: dict[tuple[str, str], list[float]] = {}
+        values_of: dict[tuple[str, str], list[float]] = {}
         with self._reading() as connection:
             row = connection.execute(newest).one_or_none()
             if row is None:
@@ -118,9 +118,10 @@ class ExplainingRecords(Door):
                 sample.value.is_not(None),
             )
             for target, metric, value in connection.execute(wanted):
-                found.setdefault((target, metric), []).append(value)
+                values_of.setdefault((target, metric), []).append(value)
         return tuple(
-            (row.at, target, metric, median(values)) for (target, metric), values in found.items()
+            (row.at, target, metric, median(values))
+            for (target, metric), values in values_of.items()
         )
 
     def runs_since(self, site: str, since: datetime) -> int:
@@ -145,10 +146,11 @@ class ExplainingRecords(Door):
         run = schema.run.c
         query = queries.runs().where(schema.site.c.name == site).order_by(run.at, run.number)
         with self._reading() as connection:
-            found = connection.execute(queries.between(query, run.at, since, until)).all()
-            samples = queries.samples_of(connection, [row.number for row in found], whole=True)
+            records = connection.execute(queries.between(query, run.at, since, until)).all()
+            samples = queries.samples_of(connection, [row.number for row in records], whole=True)
         return tuple(
-            (rows.to_run(row, samples.get(row.number, ()), ()), row.comparability) for row in found
+            (rows.to_run(row, samples.get(row.number, ()), ()), row.comparability)
+            for row in records
         )
 
     def left_out(self, site: str, comparability: str) -> tuple[LeftOut, ...]:
@@ -162,10 +164,10 @@ class ExplainingRecords(Door):
             .order_by(run.at, run.number)
         )
         with self._reading() as connection:
-            found = connection.execute(query).all()
+            records = connection.execute(query).all()
         return tuple(
-            LeftOut(one.id, one.at, RunStatus(one.status), one.problem or one.status)
-            for one in found
+            LeftOut(record.id, record.at, RunStatus(record.status), record.problem or record.status)
+            for record in records
         )
 
     def keep_incidents(
@@ -188,10 +190,10 @@ class ExplainingRecords(Door):
             number = queries.site_number(connection, site)
             stale = delete(table).where(table.c.site == number)
             if since is not None:
-                same = table.c.id.in_([one.id for one in incidents])
+                same = table.c.id.in_([incident.id for incident in incidents])
                 stale = stale.where((table.c.at >= since) | same)
             connection.execute(stale)
-            values = [_of_incident(one, number) for one in incidents]
+            values = [_of_incident(incident, number) for incident in incidents]
             if values:
                 connection.execute(insert(table), values)
             this = schema.site.c.number == number
@@ -216,8 +218,8 @@ class ExplainingRecords(Door):
         if states is not None:
             query = query.where(table.state.in_(list(states)))
         with self._reading() as connection:
-            found = connection.execute(queries.between(query, table.at, since, None)).all()
-        return tuple(_to_incident(row) for row in found)
+            records = connection.execute(queries.between(query, table.at, since, None)).all()
+        return tuple(_to_incident(row) for row in records)
 
     def judged(self, site: str) -> Judged | None:
         """Return when the incidents of a site were last looked for; ``None``: never."""
@@ -228,19 +230,19 @@ class ExplainingRecords(Door):
         return None if row is None or row.judged_at is None else Judged(*row)
 
 
-def _of_incident(one: KeptIncident, site: int) -> dict[str, Any]:
+def _of_incident(incident: KeptIncident, site: int) -> dict[str, Any]:
     return {
-        "id": one.id,
+        "id": incident.id,
         "site": site,
-        "at": one.at,
-        "until": one.until,
-        "detected_at": one.detected_at,
-        "shape": one.shape,
-        "state": one.state,
-        "certainty": one.certainty,
-        "effect": one.effect,
-        "summary": one.summary,
-        "document": one.document,
+        "at": incident.at,
+        "until": incident.until,
+        "detected_at": incident.detected_at,
+        "shape": incident.shape,
+        "state": incident.state,
+        "certainty": incident.certainty,
+        "effect": incident.effect,
+        "summary": incident.summary,
+        "document": incident.document,
     }
 
 

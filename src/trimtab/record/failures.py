@@ -30,7 +30,7 @@ _DAMAGED_HINT = (
 
 
 @contextmanager
-def told(location: Location) -> Iterator[None]:
+def store_errors(location: Location) -> Iterator[None]:
     """Turn what the database raises inside into an `UnreadableError` that names the store.
 
     A broken constraint and wrong SQL pass: the first is for the caller to judge, the second is
@@ -41,16 +41,16 @@ def told(location: Location) -> Iterator[None]:
     except IntegrityError:
         raise
     except DBAPIError as error:
-        if (told_error := explained(error.orig, location)) is None:
+        if (store_error := explained(error.orig, location)) is None:
             raise
-        raise told_error from error
+        raise store_error from error
     except StatementError as error:
         # A value that a column does not take: SQLAlchemy wraps the ValueError that says why.
         raise (error.orig or error) from None
     except sqlite3.Error as error:
-        if (told_error := explained(error, location)) is None:
+        if (store_error := explained(error, location)) is None:
             raise
-        raise told_error from error
+        raise store_error from error
     except OSError as error:
         raise operating_system_error(error, location) from error
 
@@ -63,7 +63,9 @@ def operating_system_error(error: OSError, location: Location) -> UnreadableErro
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = _full(location)[1]
     return UnreadableError(
-        f"the store {location} cannot be opened: {place}: {error.strerror}", hint=hint
+        f"the store {location} cannot be opened: {place}: {error.strerror}",
+        code="store-not-opened",
+        hint=hint,
     )
 
 
@@ -77,25 +79,30 @@ def explained(error: BaseException | None, location: Location) -> UnreadableErro
 def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
     name = getattr(error, "sqlite_errorname", None) or ""
     family = "_".join(name.split("_")[:2])
-    told_text, hint = f"({error})", None
+    hint: str | None = None
     match family:
         case "SQLITE_CORRUPT" | "SQLITE_NOTADB":
-            what, hint = "is damaged or is not a SQLite database", _DAMAGED_HINT
+            code, problem, hint = (
+                "store-damaged",
+                "is damaged or is not a SQLite database",
+                _DAMAGED_HINT,
+            )
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            what = f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
+            code, problem = "store-busy", f"was held by another process for {BUSY_TIMEOUT_S:.0f} s"
             hint = f"see what holds it (fuser {location}), then try again"
         case "SQLITE_FULL":
-            what, hint = _full(location)
+            code, (problem, hint) = "store-disk-full", _full(location)
         case "SQLITE_IOERR" | "SQLITE_CANTOPEN" if _disk_is_full(location.path):
-            what, hint = _full(location)
+            code, (problem, hint) = "store-disk-full", _full(location)
         case "SQLITE_READONLY" | "SQLITE_CANTOPEN" | "SQLITE_PERM" | "SQLITE_AUTH":
-            what = "cannot be opened or written"
+            code, problem = "store-not-writable", "cannot be opened or written"
             hint = f"see who may write the file and its directory; {_NOTHING_LOST}"
         case "SQLITE_IOERR" | "SQLITE_PROTOCOL" | "SQLITE_NOMEM":
-            what, hint = "cannot be read or written: the disk beneath fails", _NOTHING_LOST
+            code, problem = "store-disk-failing", "cannot be read or written: its disk fails"
+            hint = _NOTHING_LOST
         case _:
             return None
-    return UnreadableError(f"the store {location} {what} {told_text}", hint=hint)
+    return UnreadableError(f"the store {location} {problem} ({error})", code=code, hint=hint)
 
 
 def _full(location: Location) -> tuple[str, str]:
@@ -123,5 +130,6 @@ def _postgresql(error: BaseException | None, location: Location) -> UnreadableEr
     first_line = (str(error).strip().splitlines() or ["no reason given"])[0]
     return UnreadableError(
         f"the store {location} cannot be used: {first_line}",
+        code="store-unusable",
         hint="see that the server runs, that the database exists and that this user may write it",
     )

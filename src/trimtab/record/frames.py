@@ -79,8 +79,8 @@ def telemetry_frames(
     """
     import polars as pl
 
-    def read(one: tuple[datetime, bytes]) -> pl.DataFrame:
-        at, batch = one
+    def read(timed_batch: tuple[datetime, bytes]) -> pl.DataFrame:
+        at, batch = timed_batch
         frame = _frame(batch, at)
         without = settings_at is not None and at not in settings_at
         return frame.filter(_is_reading(names)) if without else frame
@@ -88,14 +88,14 @@ def telemetry_frames(
     # A worker that shares its processors with others has one thread, and is faster without more.
     threads = pl.thread_pool_size()
     if threads == 1:
-        found = [read(one) for one in batches]
+        frames = [read(batch) for batch in batches]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(read, batches))
-    if not found:
+            frames = list(pool.map(read, batches))
+    if not frames:
         return pl.DataFrame(schema=readings_columns()), pl.DataFrame(schema=settings_columns())
     # All at once: a question to a frame has its price, whether of one snapshot or of forty.
-    whole = pl.concat(found)
+    whole = pl.concat(frames)
     readings = _readings(whole, names)
     if not categories:
         readings = readings.with_columns(pl.col(pl.Categorical).cast(pl.String))
@@ -120,6 +120,7 @@ def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
     except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
+            code="snapshot-unreadable",
             hint="everything else in the store stands; trimtab show tells what is kept of a run",
         ) from error
 
@@ -131,7 +132,9 @@ def _is_reading(names: Collection[str] | None) -> pl.Expr:
     wanted = (part.is_null() | (part == "host reading")) & name.is_not_null()
     if names is None:
         return wanted
-    return wanted & pl.any_horizontal(*(name == one for one in sorted(names)), pl.lit(False))
+    return wanted & pl.any_horizontal(
+        *(name == expected for expected in sorted(names)), pl.lit(False)
+    )
 
 
 def _readings(whole: pl.DataFrame, names: Collection[str] | None) -> pl.DataFrame:
@@ -203,10 +206,10 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
     return frame.sort("at", maintain_order=True)
 
 
-def _restored(kept: str) -> str:
+def _restored(kept_text: str) -> str:
     """Return a text as it was given, or as it is kept where no frame could hold it."""
     from trimtab.record.text import restored
 
-    text = restored(kept)
+    text = restored(kept_text)
     # Bytes of a name that are no UTF-8 are lone surrogates in Python, and nothing in Arrow.
-    return text if text.encode(errors="ignore").decode() == text else kept
+    return text if text.encode(errors="ignore").decode() == text else kept_text

@@ -46,7 +46,7 @@ def parameters(
     run = schema.run.c
     query = _of_sites(select(run.at, run.parameters), [schema.site.c.name == site])
     query = query.where(run.at >= since, run.at <= until, run.import_key.is_(None))
-    return tuple((at, kept) for at, kept in connection.execute(query.order_by(run.at)))
+    return tuple((at, values) for at, values in connection.execute(query.order_by(run.at)))
 
 
 def points(
@@ -91,8 +91,8 @@ def points(
         )
     ).all()
     medians = _medians(connection, within, metric=metric, target=target)
-    names = {name for one in medians.values() for name in one}
-    if any(one.status == RunStatus.UNFINISHED for one in runs):
+    names = {name for entry in medians.values() for name in entry}
+    if any(entry.status == RunStatus.UNFINISHED for entry in runs):
         names |= _metrics(connection, of_series, metric=metric, target=target)
     zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
     return tuple(
@@ -123,16 +123,18 @@ def _metrics(
     )
     if metric is not None:
         measured = measured.where(sample.metric == metric)
-    found = set(connection.execute(_of_sites(measured, of_series)).scalars())
+    metrics = set(connection.execute(_of_sites(measured, of_series)).scalars())
     if target is not None:
-        return found
+        return metrics
     # One run speaks for all: those of one series were asked the same.
     query = _of_sites(select(run.parameters), of_series).order_by(run.number).limit(1)
     parameters = connection.execute(query).scalar()
-    asked = parameters.get(ASKED) if isinstance(parameters, dict) else None
-    accesses = asked.get("accesses") if isinstance(asked, dict) else None
-    bandwidths = {f"{one}_bandwidth" for one in (accesses if isinstance(accesses, list) else ())}
-    return found | (bandwidths & METRIC_UNITS.keys())
+    requested = parameters.get(ASKED) if isinstance(parameters, dict) else None
+    accesses = requested.get("accesses") if isinstance(requested, dict) else None
+    bandwidths = {
+        f"{access}_bandwidth" for access in (accesses if isinstance(accesses, list) else ())
+    }
+    return metrics | (bandwidths & METRIC_UNITS.keys())
 
 
 def _believed(target: str | None) -> list[Any]:
@@ -168,8 +170,8 @@ def _medians(
         values = whole if repetition is None else repeated
         values.setdefault((number, name), []).append(value)
     medians: dict[int, dict[str, float]] = {}
-    for (number, name), found in (whole | repeated).items():
-        medians.setdefault(number, {})[name] = _median(found)
+    for (number, name), values_of in (whole | repeated).items():
+        medians.setdefault(number, {})[name] = _median(values_of)
     return medians
 
 

@@ -139,6 +139,7 @@ def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
         raise RefusedError(
             f"the store {path} would lie on {mount.mount_point}, which is {mount.fs_type}, "
             f"{reason}",
+            code="store-on-shared-file-system",
             hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
             "for several hosts use postgresql://",
         )
@@ -162,6 +163,7 @@ def _absolute(path: Path) -> Path:
     except OSError as error:
         raise UsageError(
             f"{path} starts at the current directory, which is gone ({error.strerror})",
+            code="current-directory-gone",
             hint="give the whole path, or change to a directory that exists",
         ) from error
 
@@ -180,18 +182,32 @@ def _sqlite_path(text: str) -> str:
     hint = "write a path, sqlite:////absolute/path.db or postgresql://user@host/name"
     shown = _PASSWORD.sub(r"\1:***@", text)
     if "\0" in text:
-        raise UsageError(f"the store {shown!r} has a NUL in its name", hint=hint)
+        raise UsageError(
+            f"the store {shown!r} has a NUL in its name", code="store-url-invalid", hint=hint
+        )
     scheme, separator, rest = text.partition("://")
     if not separator or "/" in scheme:
         path = os.path.expanduser(text)  # noqa: PTH111  # leaves what it does not know
     elif scheme not in ("sqlite", "sqlite+pysqlite"):
-        raise UsageError(f"a store cannot be kept at {shown!r}: unknown kind {scheme!r}", hint=hint)
+        raise UsageError(
+            f"a store cannot be kept at {shown!r}: unknown kind {scheme!r}",
+            code="store-url-invalid",
+            hint=hint,
+        )
     elif rest and not rest.startswith("/"):
-        raise UsageError(f"{shown!r} names a host; SQLite has none", hint=hint)
+        raise UsageError(
+            f"{shown!r} names a host; SQLite has none", code="store-url-invalid", hint=hint
+        )
     elif "?" in rest:
-        raise UsageError(f"{shown!r} has options after '?', which are not supported", hint=hint)
+        raise UsageError(
+            f"{shown!r} has options after '?', which are not supported",
+            code="store-url-invalid",
+            hint=hint,
+        )
     else:
         path = rest[1:]
     if path in ("", ":memory:"):
-        raise UsageError(f"{shown!r} names no file: nothing would be kept", hint=hint)
+        raise UsageError(
+            f"{shown!r} names no file: nothing would be kept", code="store-url-invalid", hint=hint
+        )
     return path

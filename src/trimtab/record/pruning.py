@@ -99,7 +99,7 @@ def _remove_outputs(
         connection.execute(update(output).where(*this).values(pruned_at=now))
     hashes = {sha256 for row in old for sha256 in (row.stdout_sha256, row.stderr_sha256)}
     unnamed = hashes - _still_named(connection, hashes)
-    sizes = [size for one in sorted(unnamed) if (size := raw.remove(one)) is not None]
+    sizes = [size for digest in sorted(unnamed) if (size := raw.remove(digest)) is not None]
     return Pruned(outputs=len(old), files=len(sizes), removed_bytes=sum(sizes))
 
 

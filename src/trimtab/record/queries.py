@@ -71,7 +71,7 @@ def insert_run(
     _insert_all(
         connection,
         schema.output,
-        [rows.of_output(one, number, place, hashes=pair) for place, (one, pair) in outputs],
+        [rows.of_output(output, number, place, hashes=pair) for place, (output, pair) in outputs],
     )
     _insert_all(connection, schema.sample, _sample_rows(run, number))
 
@@ -90,9 +90,9 @@ def insert_runs(
     outputs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
     for number, run in zip(numbers, runs, strict=True):
-        for place, one in enumerate(run.outputs):
-            pair = (name_of(one.stdout), name_of(one.stderr))
-            outputs.append(rows.of_output(one, number, place, hashes=pair))
+        for place, output in enumerate(run.outputs):
+            pair = (name_of(output.stdout), name_of(output.stderr))
+            outputs.append(rows.of_output(output, number, place, hashes=pair))
         samples += _sample_rows(run, number)
     _insert_all(connection, schema.output, outputs)
     _insert_all(connection, schema.sample, samples)
@@ -104,30 +104,32 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     What is kept already under the key of one stays as it is, but for a time that it lacked. One
     question and three insertions serve all of them.
     """
-    sites = {name: site_number(connection, name) for name in {one.run.site for one in imports}}
-    there = _imported_keys(connection, sites, [one.key for one in imports])
+    sites = {
+        name: site_number(connection, name) for name in {imported.run.site for imported in imports}
+    }
+    present = _imported_keys(connection, sites, [imported.key for imported in imports])
     before: list[str | None] = []
     new: list[ImportedRun] = []
-    for one in imports:
-        key = (sites[one.run.site], one.run.kind, one.key)
-        identifier, timeless = there.get(key, (None, False))
+    for entry in imports:
+        key = (sites[entry.run.site], entry.run.kind, entry.key)
+        identifier, timeless = present.get(key, (None, False))
         before.append(identifier)
         if identifier is None:
-            there[key] = (one.run.id, False)
-            new.append(one)
+            present[key] = (entry.run.id, False)
+            new.append(entry)
         elif timeless:
-            _give_time(connection, identifier, one.run)
+            _give_time(connection, identifier, entry.run)
     if not new:
         return before
-    values = [rows.of_run(one.run, sites[one.run.site], one.key) for one in new]
+    values = [rows.of_run(imported.run, sites[imported.run.site], imported.key) for imported in new]
     numbers = connection.execute(
         insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True), values
     ).scalars()
     outputs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
-    for number, one in zip(numbers, new, strict=True):
-        outputs += [rows.of_kept_output(output, number) for output in one.outputs]
-        samples += _sample_rows(one.run, number)
+    for number, entry in zip(numbers, new, strict=True):
+        outputs += [rows.of_kept_output(output, number) for output in entry.outputs]
+        samples += _sample_rows(entry.run, number)
     _insert_all(connection, schema.output, outputs)
     _insert_all(connection, schema.sample, samples)
     return before
@@ -149,18 +151,18 @@ def _imported_keys(
     To its id, and whether it has no time.
     """
     run = schema.run.c
-    found: dict[tuple[int, str, str], tuple[str, bool]] = {}
+    known: dict[tuple[int, str, str], tuple[str, bool]] = {}
     for start in range(0, len(keys), _RUNS_AT_ONCE):
         query = select(run.site, run.kind, run.import_key, run.id, run.at).where(
             run.site.in_(sites.values()), run.import_key.in_(keys[start : start + _RUNS_AT_ONCE])
         )
         for site, kind, key, identifier, at in connection.execute(query):
-            found[site, kind, key] = (identifier, at is None)
-    return found
+            known[site, kind, key] = (identifier, at is None)
+    return known
 
 
 def _sample_rows(run: Run, number: int) -> list[dict[str, Any]]:
-    return [rows.of_sample(one, number, place) for place, one in enumerate(run.samples)]
+    return [rows.of_sample(sample, number, place) for place, sample in enumerate(run.samples)]
 
 
 def has_run(connection: Connection, identifier: str) -> bool:
@@ -189,11 +191,11 @@ def insert_snapshots(
 
 def snapshots_there(connection: Connection, identifiers: Sequence[str]) -> set[str]:
     """Return those of the ids under which a snapshot is kept."""
-    column, found = schema.snapshot.c.id, set[str]()
+    column, present = schema.snapshot.c.id, set[str]()
     for start in range(0, len(identifiers), _RUNS_AT_ONCE):
         query = select(column).where(column.in_(identifiers[start : start + _RUNS_AT_ONCE]))
-        found.update(connection.execute(query).scalars())
-    return found
+        present.update(connection.execute(query).scalars())
+    return present
 
 
 def runs() -> Select[Any]:
@@ -239,7 +241,7 @@ def samples_of(
             query = query.where(sample.target.is_(None))
         for row in connection.execute(query):
             samples.setdefault(row.run, []).append(rows.to_sample(row))
-    return {number: tuple(found) for number, found in samples.items()}
+    return {number: tuple(values) for number, values in samples.items()}
 
 
 def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
@@ -263,10 +265,10 @@ def between(
     return query
 
 
-def named(found: Iterable[Row[Any]]) -> str:
+def named(records: Iterable[Row[Any]]) -> str:
     """Return runs as a person tells them apart: id, time, probe and site."""
     return "; ".join(
-        f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in found
+        f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in records
     )
 
 

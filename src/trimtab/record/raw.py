@@ -115,7 +115,9 @@ class RawDirectory:
             compressed = file.read_bytes()
         except FileNotFoundError as error:
             raise UnreadableError(
-                f"the raw output {file} is missing", hint="restore it from a copy of the store"
+                f"the raw output {file} is missing",
+                code="raw-output-missing",
+                hint="restore it from a copy of the store",
             ) from error
         except OSError as error:
             raise _cannot("read", file, error) from error
@@ -123,6 +125,7 @@ class RawDirectory:
         if content is None or hashlib.sha256(content).hexdigest() != sha256:
             raise UnreadableError(
                 f"the raw output {file} is damaged: its content does not match its hash",
+                code="raw-output-damaged",
                 hint="restore it from a copy of the store; the samples taken from it still stand",
             )
         return content
@@ -261,4 +264,8 @@ def _cannot(verb: str, file: Path, error: OSError) -> UnreadableError:
     hint = f"see who may {verb} in {file.parent}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = f"free space for {file.parent}; what was kept before is whole"
-    return UnreadableError(f"cannot {verb} the raw output {file}: {error.strerror}", hint=hint)
+    return UnreadableError(
+        f"cannot {verb} the raw output {file}: {error.strerror}",
+        code="raw-output-inaccessible",
+        hint=hint,
+    )

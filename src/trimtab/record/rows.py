@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from trimtab.errors import UnreadableError
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.model.telemetry import Snapshot
@@ -48,7 +49,9 @@ def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
     """
     value, reason = sample.value, sample.reason
     if value is not None and not math.isfinite(value):
-        not_finite = f"the figure was {float(value)}, which is no measurement"
+        not_finite = Message(
+            "figure-not-finite", f"the figure was {float(value)}, which is no measurement"
+        )
         value, reason = None, f"{reason}; {not_finite}" if reason else not_finite
     return {
         "run": run_number,
@@ -199,12 +202,13 @@ def to_site(row: Row[Any]) -> Site:
 
 
 @contextmanager
-def understood(what: str) -> Iterator[None]:
+def understood(noun: str) -> Iterator[None]:
     """Tell that a newer program wrote a word that this one does not have."""
     try:
         yield
     except ValueError as error:
         raise UnreadableError(
-            f"{what} cannot be understood: {error}",
+            f"{noun} cannot be understood: {error}",
+            code="record-unreadable",
             hint="a newer Trimtab may have written it; everything else in the store stands",
         ) from error

@@ -122,12 +122,12 @@ def put(connection: Connection, slot: Slot) -> bool:
 def _may_be_put(slot: Slot) -> ColumnElement[bool]:
     """Return the condition on what is there in the slot's place."""
     table = schema.slot.c
-    own = and_(
+    same_owner = and_(
         table.state == SlotState.STARTED.value, table.holder.is_not_distinct_from(slot.holder)
     )
     if slot.state is SlotState.MISSED:
-        return own
-    return or_(own, table.state == SlotState.MISSED.value)
+        return same_owner
+    return or_(same_owner, table.state == SlotState.MISSED.value)
 
 
 def claim(connection: Connection, slot: Slot) -> bool:
@@ -186,7 +186,7 @@ def to_slot(row: Row[Any]) -> Slot:
     """Return the slot of a row that also has ``site_name``."""
     with understood(f"the slot of {row.item} at {row.due_at.isoformat()}"):
         state = SlotState(row.state)
-        verdicts = tuple(_verdict(one) for one in row.verdicts)
+        verdicts = tuple(_verdict(verdict) for verdict in row.verdicts)
     return Slot(
         site=row.site_name,
         item=row.item,
@@ -241,13 +241,13 @@ def renew_lease(connection: Connection, site: str, holder: str, until: datetime)
 def _plain(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain JSON values, without what has its default."""
     plain: dict[str, Any] = {}
-    for one in dataclasses.fields(verdict):
-        value = getattr(verdict, one.name)
-        if value == one.default:
+    for item in dataclasses.fields(verdict):
+        value = getattr(verdict, item.name)
+        if value == item.default:
             continue
         if isinstance(value, Interval):
             value = [value.low, value.high, value.level]
-        plain[one.name] = value.isoformat() if isinstance(value, datetime) else value
+        plain[item.name] = value.isoformat() if isinstance(value, datetime) else value
     return plain
 
 

@@ -103,8 +103,8 @@ class Store(WatchRecords, ExplainingRecords):
     def sites(self) -> tuple[Site, ...]:
         """Return every site that something is kept of, by name."""
         with self._reading() as connection:
-            found = connection.execute(select(schema.site).order_by(schema.site.c.name))
-            return tuple(rows.to_site(row) for row in found)
+            records = connection.execute(select(schema.site).order_by(schema.site.c.name))
+            return tuple(rows.to_site(row) for row in records)
 
     def ensure_site(
         self,
@@ -124,7 +124,7 @@ class Store(WatchRecords, ExplainingRecords):
             one name would be judged as one.
         """
         known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
-        given = {key: value for key, value in known.items() if value is not None}
+        values = {key: value for key, value in known.items() if value is not None}
         with self._writing() as connection:
             number = queries.site_number(connection, name)
             this = schema.site.c.number == number
@@ -132,11 +132,12 @@ class Store(WatchRecords, ExplainingRecords):
             if identity is not None and before.identity not in (None, identity):
                 raise UsageError(
                     f"site {name!r} is kept as {before.identity}; this is {identity}",
+                    code="site-identity-differs",
                     hint="give this file system a name of its own with --site",
                 )
-            after = replace(before, **given)
+            after = replace(before, **values)
             if after != before:
-                connection.execute(update(schema.site).where(this).values(given))
+                connection.execute(update(schema.site).where(this).values(values))
         return after
 
     # Runs
@@ -161,7 +162,9 @@ class Store(WatchRecords, ExplainingRecords):
             A time has no zone, or a parameter is not plain JSON (which NaN is not): a bug of the
             caller. Nothing was kept.
         """
-        hashes = [(self.raw.put(one.stdout), self.raw.put(one.stderr)) for one in run.outputs]
+        hashes = [
+            (self.raw.put(output.stdout), self.raw.put(output.stderr)) for output in run.outputs
+        ]
         try:
             with self._writing() as connection:
                 if queries.imported(connection, run.site, run.kind, import_key) is not None:
@@ -175,7 +178,7 @@ class Store(WatchRecords, ExplainingRecords):
                 taken = queries.runs_beginning(connection, run.id, 1)
             if not taken:
                 raise
-            raise UsageError(f"run {run.id} is already kept") from None
+            raise UsageError(f"run {run.id} is already kept", code="run-already-kept") from None
         return True
 
     def add_runs(self, runs: Sequence[Run]) -> None:
@@ -186,14 +189,21 @@ class Store(WatchRecords, ExplainingRecords):
         UsageError
             One of the ids is taken. Nothing was kept.
         """
-        texts = [text for run in runs for one in run.outputs for text in (one.stdout, one.stderr)]
+        texts = [
+            text
+            for run in runs
+            for output in run.outputs
+            for text in (output.stdout, output.stderr)
+        ]
         contents = {self.raw.name_of(text): text for text in texts}
         self.raw.put_many(contents)
         try:
             with self._writing() as connection:
                 queries.insert_runs(connection, runs, name_of=self.raw.name_of)
         except IntegrityError:
-            raise UsageError("one of the runs is already kept; none of them was added") from None
+            raise UsageError(
+                "one of the runs is already kept; none of them was added", code="run-already-kept"
+            ) from None
 
     def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         """Keep runs that were read from files, all in one transaction.
@@ -230,12 +240,12 @@ class Store(WatchRecords, ExplainingRecords):
         UsageError
             No run or several begin with it; those are listed.
         """
-        found = self._one(prefix)
+        run_row = self._one(prefix)
         with self._reading() as connection:
-            samples = queries.samples_of(connection, [found.number])
-            kept = queries.outputs_of(connection, found.number) if outputs else ()
-        raw = tuple(self.raw_output(one) for one in kept)
-        return rows.to_run(found, samples.get(found.number, ()), raw)
+            samples = queries.samples_of(connection, [run_row.number])
+            outputs_kept = queries.outputs_of(connection, run_row.number) if outputs else ()
+        raw = tuple(self.raw_output(output) for output in outputs_kept)
+        return rows.to_run(run_row, samples.get(run_row.number, ()), raw)
 
     def runs(
         self,
@@ -266,9 +276,9 @@ class Store(WatchRecords, ExplainingRecords):
         if since is not None:
             query = query.where(at >= since)
         with self._reading() as connection:
-            found = connection.execute(query).all()
-            samples = queries.samples_of(connection, [row.number for row in found])
-        return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in found)
+            records = connection.execute(query).all()
+            samples = queries.samples_of(connection, [row.number for row in records])
+        return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in records)
 
     def outputs(self, run: str) -> tuple[KeptOutput, ...]:
         """Return what is kept of each raw output of a run, without reading their content."""
@@ -288,6 +298,7 @@ class Store(WatchRecords, ExplainingRecords):
             raise UnreadableError(
                 f"the raw output {output.label!r} was removed on {output.pruned_at:%Y-%m-%d}, at "
                 "the end of its retention",
+                code="raw-output-pruned",
                 hint="the samples taken from it still stand",
             )
         return output.with_content(
@@ -365,9 +376,17 @@ class Store(WatchRecords, ExplainingRecords):
         What is kept under an id stays as it is, and is not even encoded again.
         """
         with self._reading() as connection:
-            there = queries.snapshots_there(connection, [one for _, one, _ in snapshots])
-        new = {one: (site, seen) for site, one, seen in snapshots if one not in there}
-        values = [(site, rows.of_snapshot(seen, one)) for one, (site, seen) in new.items()]
+            present = queries.snapshots_there(
+                connection, [identifier for _, identifier, _ in snapshots]
+            )
+        new = {
+            identifier: (site, seen)
+            for site, identifier, seen in snapshots
+            if identifier not in present
+        }
+        values = [
+            (site, rows.of_snapshot(seen, identifier)) for identifier, (site, seen) in new.items()
+        ]
         if values:
             with self._writing() as connection:
                 queries.insert_snapshots(connection, values)
@@ -385,10 +404,12 @@ class Store(WatchRecords, ExplainingRecords):
             kept under an id stays as it is.
         """
         names = ("id", "at", "complete", "batch")
-        values = [{"driver": driver, **dict(zip(names, one, strict=True))} for one in batches]
+        values = [
+            {"driver": driver, **dict(zip(names, values_of, strict=True))} for values_of in batches
+        ]
         if values:
             with self._writing() as connection:
-                queries.insert_snapshots(connection, [(site, one) for one in values])
+                queries.insert_snapshots(connection, [(site, values_of) for values_of in values])
 
     def snapshot(self, identifier: str) -> Snapshot | None:
         """Return the snapshot with that id; ``None`` when none is kept, or is kept no longer."""
@@ -399,8 +420,8 @@ class Store(WatchRecords, ExplainingRecords):
 
     def latest_snapshot(self, site: str, at: datetime | None = None) -> Snapshot | None:
         """Return the last snapshot of a site, or the last one not after ``at``."""
-        found = self.snapshots(site, until=at, limit=1)
-        return found[0] if found else None
+        snapshots = self.snapshots(site, until=at, limit=1)
+        return snapshots[0] if snapshots else None
 
     def snapshots(
         self,
@@ -420,8 +441,8 @@ class Store(WatchRecords, ExplainingRecords):
             .limit(limit)
         )
         with self._reading() as connection:
-            found = connection.execute(queries.between(query, at, since, until)).all()
-        return tuple(rows.to_snapshot(row) for row in found)
+            records = connection.execute(queries.between(query, at, since, until)).all()
+        return tuple(rows.to_snapshot(row) for row in records)
 
     def add_event(self, event: Event) -> None:
         """Keep an event for good.
@@ -436,18 +457,22 @@ class Store(WatchRecords, ExplainingRecords):
                 number = queries.site_number(connection, event.site)
                 connection.execute(insert(schema.event).values(rows.of_event(event, number)))
         except IntegrityError:
-            raise UsageError(f"event {event.id} is already kept") from None
+            raise UsageError(
+                f"event {event.id} is already kept", code="event-already-kept"
+            ) from None
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Keep several events for good, all in one transaction; see `add_event`."""
         try:
             with self._writing() as connection:
-                sites = {one.site for one in events}
+                sites = {event.site for event in events}
                 numbers = {name: queries.site_number(connection, name) for name in sites}
-                if values := [rows.of_event(one, numbers[one.site]) for one in events]:
+                if values := [rows.of_event(event, numbers[event.site]) for event in events]:
                     connection.execute(insert(schema.event), values)
         except IntegrityError:
-            raise UsageError("one of the events is already kept; none was added") from None
+            raise UsageError(
+                "one of the events is already kept; none was added", code="event-already-kept"
+            ) from None
 
     def events(
         self,
@@ -465,10 +490,10 @@ class Store(WatchRecords, ExplainingRecords):
         if site is not None:
             query = query.where(schema.site.c.name == site)
         with self._reading() as connection:
-            found = connection.execute(
+            records = connection.execute(
                 queries.between(query, schema.event.c.at, since, until)
             ).all()
-        return tuple(rows.to_event(row) for row in found)
+        return tuple(rows.to_event(row) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
         """Remove snapshots and the content of raw outputs of a site that are older than that.
@@ -509,19 +534,22 @@ class Store(WatchRecords, ExplainingRecords):
     def _one(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""
         with self._reading() as connection:
-            found = queries.runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)
+            candidates = queries.runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)
             newest = queries.runs().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
-            instead = () if found else connection.execute(newest).all()
-        if len(found) == 1:
-            return found[0]
-        if not found:
+            instead = () if candidates else connection.execute(newest).all()
+        if len(candidates) == 1:
+            return candidates[0]
+        if not candidates:
             named = queries.named(instead)
             raise UsageError(
                 f"no run begins with {prefix!r} in the store {self.location}",
+                code="run-unknown",
                 hint=f"the newest are {named}" if named else "the store holds no run yet",
             )
-        more = "" if len(found) <= _CANDIDATES_SHOWN else " and more"
+        more = "" if len(candidates) <= _CANDIDATES_SHOWN else " and more"
+        named = queries.named(candidates[:_CANDIDATES_SHOWN])
         raise UsageError(
-            f"several runs begin with {prefix!r}: {queries.named(found[:_CANDIDATES_SHOWN])}{more}",
+            f"several runs begin with {prefix!r}: {named}{more}",
+            code="run-ambiguous",
             hint="write more of the id",
         )

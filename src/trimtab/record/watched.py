@@ -13,13 +13,13 @@ from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import queries, rows, schema, slots
-from trimtab.record.door import Door
+from trimtab.record.connections import Connections
 from trimtab.record.slots import Lease, Slot, SlotState
 
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
 
 
-class WatchRecords(Door):
+class WatchRecords(Connections):
     """The part of the store that the watch writes."""
 
     def claim_slot(
@@ -52,10 +52,11 @@ class WatchRecords(Door):
             # Renewed and not only read: a lease may have ended while its holder was held up, and
             # who takes it at this moment waits for the end of this transaction, or goes first.
             if not slots.renew_lease(connection, site, holder, lease_until):
-                there = slots.lease_of(connection, site)
-                since = there and f"{there.holder} since {there.taken_at.isoformat()}"
+                lease = slots.lease_of(connection, site)
+                since = lease and f"{lease.holder} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
                     f"{site} is watched by {since or 'nobody: the lease was given back'}",
+                    code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )
             return slots.claim(connection, slot)
@@ -86,16 +87,16 @@ class WatchRecords(Door):
             Id to snapshot.
         """
         runs = [
-            (one, [(self.raw.put(raw.stdout), self.raw.put(raw.stderr)) for raw in one.outputs])
-            for one in (*(() if run is None else (run,)), *others)
+            (entry, [(self.raw.put(raw.stdout), self.raw.put(raw.stderr)) for raw in entry.outputs])
+            for entry in (*(() if run is None else (run,)), *others)
         ]
-        batches = [rows.of_snapshot(one, name) for name, one in snapshots.items()]
+        batches = [rows.of_snapshot(entry, name) for name, entry in snapshots.items()]
         with self._writing() as connection:
             if not slots.put(connection, slot):
                 return False
-            for one, hashes in runs:
-                if not queries.has_run(connection, one.id):
-                    queries.insert_run(connection, one, hashes=hashes)
+            for run_of_slot, hashes in runs:
+                if not queries.has_run(connection, run_of_slot.id):
+                    queries.insert_run(connection, run_of_slot, hashes=hashes)
             for row in batches:
                 queries.insert_snapshot(connection, slot.site, row)
             if event is not None:
@@ -127,16 +128,16 @@ class WatchRecords(Door):
             query = query.where(table.item == item)
         query = queries.between(query, table.due_at, since, until)
         with self._reading() as connection:
-            found = connection.execute(query.order_by(table.due_at, table.item)).all()
-        return tuple(slots.to_slot(row) for row in found)
+            records = connection.execute(query.order_by(table.due_at, table.item)).all()
+        return tuple(slots.to_slot(row) for row in records)
 
     def open_slots(self, site: str) -> tuple[Slot, ...]:
         """Return the slots of a site that were started and have not ended, the oldest first."""
         table = schema.slot.c
         query = slots.of_site(site).where(table.state == SlotState.STARTED.value)
         with self._reading() as connection:
-            found = connection.execute(query.order_by(table.due_at, table.item)).all()
-        return tuple(slots.to_slot(row) for row in found)
+            records = connection.execute(query.order_by(table.due_at, table.item)).all()
+        return tuple(slots.to_slot(row) for row in records)
 
     def last_slot(
         self,
@@ -190,11 +191,11 @@ class WatchRecords(Door):
         wanted = Lease(site, holder, now, until)
         while True:  # each time that it is lost in between, another process took or renewed it
             with self._writing() as connection:
-                there = slots.lease_of(connection, site)
-                free = there is None or there.until <= now or there.holder == holder
-                if not free and there is not None and not gone(there.holder):
-                    return there
-                if slots.put_lease(connection, wanted, there):
+                lease = slots.lease_of(connection, site)
+                free = lease is None or lease.until <= now or lease.holder == holder
+                if not free and lease is not None and not gone(lease.holder):
+                    return lease
+                if slots.put_lease(connection, wanted, lease):
                     return None
 
     def renew_lease(self, site: str, holder: str, until: datetime) -> bool:

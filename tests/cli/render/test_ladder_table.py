@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from trimtab.cli.render.ladder import print_ladder
+from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.ladder import Ladder

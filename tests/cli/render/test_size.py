@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.size import print_sizing, shown
+from trimtab.cli.size import print_sizing, shown
 from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
 from trimtab.whatif.sizing.asked import Asked

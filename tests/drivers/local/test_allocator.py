@@ -226,5 +226,6 @@ def test_e2freefrag_counts_the_holes_when_asked(tmp_path: Path) -> None:
         assert 56 * 1024 < extents.mean_bytes <= 64 * 1024
 
 
+@pytest.mark.system
 def test_e2freefrag_of_nothing_says_why() -> None:
     assert isinstance(read_free_extents(execute, "/dev/no-such-device"), NotAvailable)

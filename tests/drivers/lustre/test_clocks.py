@@ -93,6 +93,7 @@ def test_servers_and_clients_are_asked_once_each_and_the_dead_say_why() -> None:
     assert "login9" in (found["login9"].problem or "")
 
 
+@pytest.mark.system
 def test_a_server_that_is_reached_by_a_program_is_asked_for_real() -> None:
     # What stands for ssh runs the collector here: the clocks are one.
     with tempfile.TemporaryDirectory() as directory:

@@ -121,12 +121,14 @@ def lies_within(value: Any, before: Any, after: Any) -> bool:
     return value in (before, after)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_reads_the_same_when_collected(name: str) -> None:
     seen = same(host(name), collected(HOSTS / name))
     assert seen > 0 or name == "clients"
 
 
+@pytest.mark.system
 def test_this_machine_reads_the_same_when_collected() -> None:
     """Others use the machine meanwhile: its counters move, and mounts come and go."""
     before, copy, after = facts(Host()), facts(collected("/")), facts(Host())
@@ -155,6 +157,7 @@ def test_a_counter_lies_between_two_readings(value: object, within: bool) -> Non
     assert lies_within([value], [before], [after]) is within
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_file_of_a_machine_reads_the_same_or_says_that_it_was_not_collected(
     name: str,
@@ -177,6 +180,7 @@ def test_every_file_of_a_machine_reads_the_same_or_says_that_it_was_not_collecte
     assert paths > 0
 
 
+@pytest.mark.system
 def test_links_are_followed_anywhere_in_a_path() -> None:
     copy = collected(HOSTS / "raid6-lvm")
     real = host("raid6-lvm")
@@ -338,6 +342,7 @@ def test_a_command_that_was_late_there_is_late_here() -> None:
     assert result.problem is not None
 
 
+@pytest.mark.system
 def test_a_machine_that_is_gone_in_the_meantime_reads_the_same(tmp_path: Path) -> None:
     root = shutil.copytree(HOSTS / "raid6-lvm", tmp_path / "machine", symlinks=True)
     copy = collected(root)

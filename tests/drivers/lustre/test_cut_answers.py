@@ -105,6 +105,7 @@ def test_of_an_answer_without_its_end_the_last_parameter_counts_for_nothing() ->
     assert found.names == ("osc.a.active",)
 
 
+@pytest.mark.system
 def test_the_clients_answers_cut_at_any_line(whole: Snapshot) -> None:
     fake, last = FakeLustre.pair(), _lines(None, CLIENT_COMMANDS)
     for lines in range(last):
@@ -115,6 +116,7 @@ def test_the_clients_answers_cut_at_any_line(whole: Snapshot) -> None:
     assert _cut("client", lines=last).complete
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("host", ["mds1", "oss1"])
 def test_a_servers_answers_cut_at_any_line(host: str, whole: Snapshot) -> None:
     fake, last = FakeLustre.pair(), _lines(host, SERVER_COMMANDS)

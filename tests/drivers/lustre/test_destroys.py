@@ -234,6 +234,7 @@ def test_a_dead_server_matters_only_while_nobody_serves_its_mdt() -> None:
     assert len(found.problems) == 1  # it is told all the same
 
 
+@pytest.mark.system
 def test_the_real_collector_over_a_real_process_says_the_same(tmp_path: Path) -> None:
     fake = FakeLustre.pair()
     fake.parameters["osp.scratch-OST0003-osc-MDT0001.destroys_in_flight"] = "11"
@@ -262,6 +263,7 @@ def test_an_answer_of_lctl_that_was_cut_is_no_count(lines: int) -> None:
     assert (found.objects is not None) == whole
 
 
+@pytest.mark.calibration
 def test_a_large_site_is_summed() -> None:
     fake = FakeLustre.perlmutter()
     for number, ost in enumerate(fake.osts):

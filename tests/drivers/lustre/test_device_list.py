@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.device_list import LustreDevice, parse_device_list
 
@@ -50,6 +51,7 @@ def test_any_text_is_read(text: str) -> None:
     parse_device_list(text)
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@pytest.mark.calibration
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     assert len(parse_device_list(f" 1 UP osp a b 5 {text}\n{text}").problems) <= 50

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.imports import Import, parse_import
 
@@ -119,7 +120,7 @@ def test_any_text_is_read(text: str) -> None:
     parse_import("name: a\nfailover_nids: " + text, complete=False)
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     parse_import(text)
     parse_import(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.kernel_log import parse_kernel_log
 
@@ -118,7 +119,7 @@ def test_any_text_is_read(lines: list[str]) -> None:
     assert found.bad_checksums >= len(found.bad_checksum_lines)
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     parse_kernel_log(text)
     parse_kernel_log(f"Lustre: {text} Skipped 1\nLDISKFS-fs error (device {text})\n")

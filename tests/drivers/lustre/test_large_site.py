@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from tests.fake_lustre.state import FakeLustre
 
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
 from trimtab.record.batch import decode, encode
+
+pytestmark = pytest.mark.system
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.lfs_df import LfsDfLine, LfsDfSummary, parse_lfs_df
 
@@ -256,7 +257,8 @@ def test_any_text_is_read(stdout: str, stderr: str) -> None:
         assert not (one.complete and one.summary is None)
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@pytest.mark.system
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     for one in (text, HEADER + text + "\n", HEADER + LINES + "filesystem_summary: " + text + "\n"):
         parse_lfs_df(one, one)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.parameters import (
     ParameterError,
@@ -163,6 +164,7 @@ def test_any_text_gives_values_that_stand_in_it(text: str) -> None:
         assert found.matching(name.replace("*", "?")) or "[" in name
 
 
+@pytest.mark.calibration
 @given(
     names=st.lists(
         st.from_regex(r"(osp|osc)\.[a-b]{1,2}(-[a-b])?\.(active|state|act)", fullmatch=True)
@@ -177,7 +179,8 @@ def test_patterns_are_those_of_the_shell_where_no_dot_is_in_play(
     assert list(found.matching(pattern)) == expected
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@pytest.mark.calibration
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
     for one in (text, f"osc.a.import=\n{text}\n", f"osc.{text}=1\n", f"error: get_param: '{text}"):
         found = parse_parameters(one)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.drivers.hosts import real_data
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.pools import parse_members, parse_pools, read_pools
@@ -114,7 +115,7 @@ def test_a_cut_list_is_unknown_or_ends_with_a_whole_line() -> None:
             assert found == (0, 10)[: len(found)]
 
 
-@pytest.mark.parametrize("text", ADVERSARIES)
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_anything_is_answered(text: str) -> None:
     for head in ("", "Pools from scratch:\n", "Pool: scratch.flash\n"):
         parse_pools("scratch", head + text)

@@ -474,6 +474,7 @@ def test_cut_anywhere_the_dump_of_everything_gives_a_part_of_it(everything: Para
         assert len(part.names) >= len(whole) * end // len(everything.text) // 4
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("reader", READERS)
 def test_cut_anywhere_a_recording_gives_a_part_of_the_whole(
     reader: str, recordings: dict[str, str]

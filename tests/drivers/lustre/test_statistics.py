@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.statistics import (
     Bucket,
@@ -284,8 +285,9 @@ def test_any_text_is_read(parse, words: list[str]) -> None:
     parse("".join(words))
 
 
-@pytest.mark.parametrize("parse", PARSERS)
-@pytest.mark.parametrize("text", ADVERSARIES)
+@pytest.mark.calibration
+@for_each("parse", PARSERS)
+@for_each("text", ADVERSARIES)
 def test_a_megabyte_of_malice_is_read_in_one_pass(parse, text: str) -> None:
     parse(text)
     part = text[: len(text) // 16]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.explain.troubles import site_state
@@ -150,7 +151,8 @@ CASES: dict[str, tuple[Change, dict[str, list[str]], bool]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.system
+@for_each("case", CASES)
 def test_each_state_is_told_for_what_it_is(case: str) -> None:
     change, expected, complete = CASES[case]
     state = _state(change)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+import pytest
 from tests.explain.causes.contexts import (
     MDTS,
     SERVERS,
@@ -58,11 +59,23 @@ def quiet(**other: Any) -> Context:
     return context(**(parts | other))
 
 
-def told(cause: Cause, of: Context, words: str) -> Evidence:
-    """Return the one piece of evidence whose words hold these."""
-    found = [piece for piece in cause.assess(of) if words in piece.what]
-    assert len(found) == 1, [piece.what for piece in cause.assess(of)]
-    return found[0]
+def told(
+    cause: Cause,
+    of: Context,
+    code: str,
+    *,
+    value: float | None = None,
+    reference: float | None = None,
+    targets: tuple[str, ...] | None = None,
+) -> Evidence:
+    """Return the one piece of evidence with this code; its figures must be those given."""
+    pieces = [piece for piece in cause.assess(of) if piece.what.code == code]
+    assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.assess(of)]
+    (piece,) = pieces
+    assert value is None or piece.value == pytest.approx(value, abs=1e-6)
+    assert reference is None or piece.reference == pytest.approx(reference, abs=1e-6)
+    assert targets is None or piece.targets == targets
+    return piece
 
 
 def own(cause: Cause, of: Context) -> float:

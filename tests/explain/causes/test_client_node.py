@@ -38,9 +38,15 @@ def of(facts: list[RunFact]) -> Context:
 
 
 def test_the_node_is_found() -> None:
-    piece = told(CAUSE, of(spread(lambda one, _: "nid0007" in one.hosts, seed=3)), "nid0007: ")
+    piece = told(
+        CAUSE,
+        of(spread(lambda one, _: "nid0007" in one.hosts, seed=3)),
+        "slow-with-node",
+        value=1.0,
+    )
     assert piece.weight > 1.0
-    assert "0 of" in piece.what
+    assert piece.reference == 0.0
+    assert "nid0007" in piece.what
 
 
 def test_a_node_that_does_not_let_runs_end() -> None:
@@ -50,24 +56,27 @@ def test_a_node_that_does_not_let_runs_end() -> None:
         if one.at >= BAD_FROM and "nid0007" in one.hosts else one
         for one in facts
     ]  # fmt: skip
-    assert told(CAUSE, of(facts), "nid0007: ").weight > 1.0
+    piece = told(CAUSE, of(facts), "slow-with-node", value=1.0)
+    assert piece.weight > 1.0
+    assert "nid0007" in piece.what
 
 
 def test_runs_that_are_all_slow_clear_every_node() -> None:
     one = of(spread(lambda *_: True))
-    assert told(CAUSE, one, "no one node tells slow runs from others").weight == -2.0
+    assert told(CAUSE, one, "slow-with-node").weight == -2.0
     assert own(CAUSE, one) < -1
 
 
 def test_the_same_nodes_every_time_tell_nothing() -> None:
-    piece = told(CAUSE, of(spread(lambda *_: True, per_run=24)), "on the same nodes")
+    piece = told(CAUSE, of(spread(lambda *_: True, per_run=24)), "nodes-alike")
     assert piece.found is Found.NEUTRAL
 
 
 def test_runs_that_do_not_tell_their_nodes() -> None:
-    piece = told(CAUSE, quiet(), "runs with one node against runs without it")
+    piece = told(CAUSE, quiet(), "slow-with-node")
     assert piece.found is Found.NOT_AVAILABLE
-    assert piece.reason == "of 12 runs since it began 0 tell the nodes that they ran on"
+    assert piece.reason is not None
+    assert piece.reason.code == "too-few-runs"
 
 
 def test_a_node_that_was_slow_before_is_not_what_began() -> None:
@@ -76,9 +85,10 @@ def test_a_node_that_was_slow_before_is_not_what_began() -> None:
         replace(one, values={"write_bandwidth": LOST}) if "nid0007" in one.hosts else one
         for one in facts
     ]
-    assert told(CAUSE, of(facts), "were slow before it began").found is Found.AGAINST
+    assert told(CAUSE, of(facts), "node-slow-earlier").found is Found.AGAINST
 
 
+@pytest.mark.calibration
 def test_chance_convicts_nobody() -> None:
     """Slow runs that have nothing to do with their nodes: a likelihood ratio is 1 on average.
 
@@ -91,6 +101,7 @@ def test_chance_convicts_nobody() -> None:
     assert sum(weight > 1.3 for weight in weights) <= 7
 
 
+@pytest.mark.calibration
 def test_chance_leans_against_on_average() -> None:
     weights = [
         CAUSE.assess(of(spread(lambda _, chance: chance.random() < 0.5, seed=seed)))[0].weight
@@ -102,10 +113,10 @@ def test_chance_leans_against_on_average() -> None:
 def test_other_probes_that_moved_too() -> None:
     other = runs(WELL, LOST, probe="other")
     moved = quiet(runs=(*runs(WELL, LOST), *other), of=incident(moved_with=["other"]))
-    assert told(CAUSE, moved, "other series moved with it").found is Found.AGAINST
+    assert told(CAUSE, moved, "moved-alone").found is Found.AGAINST
     alone = quiet(runs=(*runs(WELL, LOST), *other), of=incident(unmoved=["other"]))
-    assert told(CAUSE, alone, "other series moved with it").found is Found.FOR
-    assert told(CAUSE, quiet(), "other probes").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, alone, "moved-alone").found is Found.FOR
+    assert told(CAUSE, quiet(), "moved-alone").found is Found.NOT_AVAILABLE
 
 
 def test_too_few_runs() -> None:

@@ -36,70 +36,71 @@ def _closed(*targets: str) -> list[dict[str, object]]:
 def test_most_targets_closed_with_the_incident() -> None:
     of = sound(_closed(*CLOSED))
     assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "10 of 12 targets took no new files").found is Found.FOR
-    assert told(CAUSE, of, "share of targets closed").found is Found.FOR
+    assert told(CAUSE, of, "closed-now", value=0.833333).found is Found.FOR
+    assert told(CAUSE, of, "closed-in-time").found is Found.FOR
 
 
 def test_all_open_is_against() -> None:
-    assert told(CAUSE, sound(), "all 12 targets took new files").weight == -1.5
+    assert told(CAUSE, sound(), "closed-now", value=0.0).weight == -1.5
 
 
 @pytest.mark.parametrize(("n", "found"), [(1, Found.AGAINST), (3, Found.NEUTRAL), (6, Found.FOR)])
 def test_a_quarter_closed_is_where_layouts_break(n: int, found: Found) -> None:
-    assert told(CAUSE, sound(_closed(*OSTS[:n])), "took no new files").found is found
+    assert told(CAUSE, sound(_closed(*OSTS[:n])), "closed-now").found is found
 
 
 def test_read_only_targets_are_closed_too() -> None:
     of = sound(gauge("read_only", False, True, targets=CLOSED))
-    assert told(CAUSE, of, "10 of 12 targets took no new files").found is Found.FOR
+    assert told(CAUSE, of, "closed-now", value=0.833333).found is Found.FOR
 
 
 def test_closed_in_all_hours_is_a_standing_condition() -> None:
     of = sound(gauge("create_enabled", False, targets=CLOSED))
-    time = told(CAUSE, of, "share of targets closed")
+    time = told(CAUSE, of, "closed-in-time")
     assert time.throughout
     assert time.weight == 0
 
 
 def test_closed_after_the_first_bad_runs_did_not_make_them() -> None:
     late = gauge("create_enabled", True, lambda _, at: at < BAD_FROM + 8 * HOUR, targets=CLOSED)
-    assert told(CAUSE, sound(late), "it began 8.0 h after the first bad run").weight == -0.8
+    onset = told(CAUSE, sound(late), "onset-late")
+    assert (onset.weight, onset.at) == (-0.8, BAD_FROM + 8 * HOUR)
 
 
 def test_the_cure_that_became_the_cause_is_said_to_be_one() -> None:
     of = sound(_closed(*CLOSED), space(0.78, targets=CLOSED), events=(*NIGHTLY, CLOSING))
-    assert told(CAUSE, of, "the cure, not a failure").found is Found.FOR
-    why = told(CAUSE, of, "it is the mitigation that is felt")
+    assert told(CAUSE, of, "closing-logged").found is Found.FOR
+    why = told(CAUSE, of, "closed-by-mitigation")
     assert why.found is Found.NEUTRAL
     assert why.targets == CLOSED
 
 
 def test_closed_though_they_are_not_full_is_no_mitigation() -> None:
     of = sound(_closed(*CLOSED))
-    assert "mitigation" not in told(CAUSE, of, "closed targets are over 70 % full").what
+    assert told(CAUSE, of, "why-closed", value=0.0).weight == 0
 
 
 def test_a_person_that_closed_them_is_no_policy() -> None:
     entry = event(EventKind.TARGET_CLOSED, BAD_FROM - HOUR, "to be emptied", targets=CLOSED)
-    assert "cure" not in told(CAUSE, sound(_closed(*CLOSED), events=[entry]), "log book").what
+    assert told(CAUSE, sound(_closed(*CLOSED), events=[entry]), "event-logged").found is Found.FOR
 
 
 def test_one_mdt_that_uses_few_osts() -> None:
     apart = gauge("create_enabled", True, False, targets=CLOSED, label=MDTS[1])
     whole = gauge("create_enabled", True, targets=CLOSED)
     of = sound(whole, [row for row in apart if row["at"] >= BAD_FROM])
-    piece = told(CAUSE, of, "MDT0001 used 83 % of the OSTs for no new file")
+    piece = told(CAUSE, of, "closed-for-one-mdt", value=0.833333)
     assert piece.found is Found.FOR
     # Half of all files are still made everywhere.
-    share = told(CAUSE, of, "share of targets closed")
+    share = told(CAUSE, of, "closed-in-time")
     assert share.value == pytest.approx(10 / 12 / 2)
 
 
 def test_what_the_open_targets_carry() -> None:
     of = sound(_closed(*CLOSED), runs=both(0.2, 1.0))
-    piece = told(CAUSE, of, "2 open targets carry 30.0 GB/s at most")
+    piece = told(CAUSE, of, "open-enough", value=29999999999.999992)
     assert piece.found is Found.FOR
-    assert told(CAUSE, sound(), "12 open targets carry").found is Found.NEUTRAL
+    assert told(CAUSE, sound(), "open-enough", value=180000000000.0).found is Found.NEUTRAL
 
 
 def test_not_known_whether_they_are_open() -> None:

@@ -19,58 +19,60 @@ BUSY = gauge("drive_write_amplification", 1.5, 3.2, label="nvme0n1")
 def test_drives_that_collect_while_they_are_written() -> None:
     of = sound(FULL, BUSY, tail=9.0)
     assert own(CAUSE, of) > 2
-    time = told(CAUSE, of, "were given: 3.20 in the bad hours, 1.50 in the good ones")
+    time = told(CAUSE, of, "amplification-in-time", value=3.2, reference=1.5)
     assert time.found is Found.FOR
-    assert told(CAUSE, of, "the median target: 3.20").weight >= 0.3
+    assert told(CAUSE, of, "amplification-over-limit", value=3.2).weight >= 0.3
     assert own(allocator_loops.CAUSE, of) < 0
 
 
 def test_drives_that_write_what_they_are_given_are_against() -> None:
-    assert told(CAUSE, sound(), "were given: 1.50 in the bad hours").found is Found.AGAINST
+    assert told(CAUSE, sound(), "amplification-in-time", value=1.5).found is Found.AGAINST
 
 
 def test_a_tenth_more_is_the_least_that_matters() -> None:
     little = gauge("drive_write_amplification", hourly(1.5), hourly(1.6), label="nvme0n1")
-    assert told(CAUSE, sound(little), "1.60 in the bad hours").found is Found.AGAINST
+    assert told(CAUSE, sound(little), "amplification-in-time", value=1.6).found is Found.AGAINST
     enough = gauge("drive_write_amplification", 1.5, 1.7, label="nvme0n1")
-    assert told(CAUSE, sound(enough), "1.70 in the bad hours").found is Found.FOR
+    assert told(CAUSE, sound(enough), "amplification-in-time", value=1.7).found is Found.FOR
 
 
 def test_a_figure_of_the_drives_whole_life_clears_nothing() -> None:
     lifelong = gauge("drive_write_amplification", 1.5, label="nvme0n1")
-    assert told(CAUSE, sound(lifelong), "1.50 in the bad hours").found is Found.NEUTRAL
+    assert told(CAUSE, sound(lifelong), "amplification-in-time", value=1.5).found is Found.NEUTRAL
 
 
 def test_slow_targets_whose_drives_write_more() -> None:
     slow = survey(OST_WRITE, 8e9, slow_targets=SLOW)
     high = gauge("drive_write_amplification", 3.2, targets=SLOW, label="nvme0n1")
-    assert told(CAUSE, sound(high, surveys=slow), "on the slow targets").found is Found.FOR
-    assert told(CAUSE, sound(surveys=slow), "on the slow targets").found is Found.AGAINST
+    assert (
+        told(CAUSE, sound(high, surveys=slow), "amplification-between-targets").found is Found.FOR
+    )
+    assert told(CAUSE, sound(surveys=slow), "amplification-between-targets").found is Found.AGAINST
 
 
 @pytest.mark.parametrize(
     ("fullness", "found"), [(0.4, Found.AGAINST), (0.65, Found.NEUTRAL), (0.85, Found.FOR)]
 )
 def test_drives_with_room_need_not_collect(fullness: float, found: Found) -> None:
-    assert told(CAUSE, sound(space(fullness)), "fuller quarter of targets").found is found
+    assert told(CAUSE, sound(space(fullness)), "fullness-for-collection").found is found
 
 
 def test_server_cpu_that_rose_speaks_for_something_else() -> None:
     of = sound(FULL, BUSY, gauge("server_cpu_fraction", 0.3, 0.9))
-    assert told(CAUSE, of, "does not need").found is Found.AGAINST
-    assert told(CAUSE, sound(), "does not need").found is Found.FOR
+    assert told(CAUSE, of, "server-cpu").found is Found.AGAINST
+    assert told(CAUSE, sound(), "server-cpu").found is Found.FOR
 
 
 def test_useless_loops_speak_for_the_allocator() -> None:
     of = sound(FULL, allocator(0.0, 0.08))
-    assert told(CAUSE, of, "useless loops of the block allocator").found is Found.AGAINST
+    assert told(CAUSE, of, "loops-in-time").found is Found.AGAINST
     assert own(allocator_loops.CAUSE, of) > own(CAUSE, of)
 
 
 def test_a_profile_comes_before_the_counters() -> None:
     profile = CpuProfile(BAD_FROM + HOUR, "oss0", {"ldiskfs_mb_good_group": 0.25}, "perf")
     of = sound(FULL, profiles=[profile])
-    assert told(CAUSE, of, "25 % of the server's samples").found is Found.AGAINST
+    assert told(CAUSE, of, "allocator-cpu-share", value=0.25).found is Found.AGAINST
 
 
 def test_a_trim_cures_it_and_not_the_allocator() -> None:
@@ -78,16 +80,16 @@ def test_a_trim_cures_it_and_not_the_allocator() -> None:
         FULL, BUSY, events=[*NIGHTLY, trim(4)],
         runs=sound(writes=0.8).runs,
     )  # fmt: skip
-    mine = told(CAUSE, of, "came back with the trim")
-    theirs = told(allocator_loops.CAUSE, of, "came back with the trim")
+    mine = told(CAUSE, of, "trim-recovery")
+    theirs = told(allocator_loops.CAUSE, of, "trim-recovery")
     assert mine.found is Found.AGAINST
     assert theirs.found is Found.FOR
 
 
 def test_amplified_in_all_hours_is_left_to_expectation() -> None:
     of = sound(gauge("drive_write_amplification", 4.0, label="nvme0n1"))
-    assert told(CAUSE, of, "were given: 4.00 in the bad hours").weight <= 0
-    assert told(CAUSE, of, "the median target: 4.00").weight >= 0.3
+    assert told(CAUSE, of, "amplification-in-time", value=4.0).weight <= 0
+    assert told(CAUSE, of, "amplification-over-limit", value=4.0).weight >= 0.3
 
 
 def test_drives_of_one_target_are_put_together() -> None:
@@ -95,7 +97,7 @@ def test_drives_of_one_target_are_put_together() -> None:
         *gauge("drive_write_amplification", 1.0, label="nvme0n1"),
         *gauge("drive_write_amplification", 2.0, label="nvme1n1"),
     ]
-    assert told(CAUSE, sound(rows), "the median target").value == pytest.approx(1.5)
+    assert told(CAUSE, sound(rows), "amplification-over-limit").value == pytest.approx(1.5)
 
 
 def test_drives_that_do_not_tell() -> None:
@@ -103,5 +105,5 @@ def test_drives_that_do_not_tell() -> None:
     found = [one for one in CAUSE.assess(of) if "nvme-cli" in (one.reason or "")]
     assert len(found) == 2
     drift = sound(but=["allocator_useless_loops_total", "server_cpu_fraction"])
-    assert told(CAUSE, drift, "useless loops").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, drift, "server CPU").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, drift, "loops-in-time").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, drift, "server-cpu").found is Found.NOT_AVAILABLE

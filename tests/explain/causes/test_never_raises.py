@@ -27,6 +27,7 @@ from tests.explain.causes.contexts import (
     kind_of,
     run,
 )
+from tests.support.each import for_each
 
 from trimtab.explain.causes import (
     bad_checksums,
@@ -150,6 +151,7 @@ def contexts(draw: st.DrawFn) -> Context:
     )  # fmt: skip
 
 
+@pytest.mark.calibration
 @given(contexts())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_context_gives_sound_evidence(one: Context) -> None:
@@ -175,10 +177,8 @@ def test_looks_for_the_same_things_whatever_there_is(cause: Cause) -> None:
     assert any(piece.found is Found.NOT_AVAILABLE for piece in cause.assess(empty))
 
 
-@pytest.mark.parametrize(
-    "cause", [one for one in CAUSES if one.id != "cached-read"], ids=lambda cause: cause.id
-)
-@pytest.mark.parametrize("shape", [Shape.STEP, Shape.DIP, Shape.UNSTEADY])
+@for_each("cause", [one for one in CAUSES if one.id != "cached-read"], ids=lambda cause: cause.id)
+@for_each("shape", [Shape.STEP, Shape.DIP, Shape.UNSTEADY])
 def test_is_not_assessed_where_nothing_is_known(cause: Cause, shape: Shape) -> None:
     """Nothing seen is neither convicted nor cleared. Reads alone can be cached: that is known."""
     founds = {piece.found for piece in cause.assess(context(of=incident(shape)))}

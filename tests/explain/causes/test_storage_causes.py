@@ -28,6 +28,7 @@ from tests.explain.causes.contexts import (
     runs,
 )
 from tests.explain.causes.storage import sound
+from tests.support.each import for_each
 
 from trimtab.explain.causes import (
     allocator_loops,
@@ -60,7 +61,7 @@ MODULES = (
     writeback_throttling,
 )
 CAUSES = tuple(module.CAUSE for module in MODULES)
-every = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+every = for_each("cause", CAUSES, ids=lambda cause: cause.id)
 
 
 def test_each_file_holds_the_cause_of_its_name() -> None:
@@ -122,6 +123,7 @@ def test_without_good_hours_time_tells_nothing(cause: Cause) -> None:
     assert not any(piece.found is Found.FOR for piece in timed)
 
 
+@pytest.mark.calibration
 @every
 def test_frames_of_rubbish_are_borne(cause: Cause) -> None:
     whole = sound()
@@ -217,6 +219,7 @@ INCIDENTS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.calibration
 @every
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
@@ -243,17 +246,18 @@ def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself()
     from tests.explain.causes.contexts import gauge
 
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(late), "it began 6.0 h after")
+    piece = told(array_degraded.CAUSE, sound(late), "onset-late")
     assert piece.found is Found.AGAINST
+    assert piece.at == BAD_FROM + 6 * HOUR
     soon = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 3 * HOUR, targets=OSTS[:1])
-    assert told(array_degraded.CAUSE, sound(soon), "it began").found is Found.FOR
+    assert told(array_degraded.CAUSE, sound(soon), "onset").found is Found.FOR
 
 
 def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
     from tests.explain.causes.contexts import gauge
 
     over = gauge("degraded", False, lambda _, at: at <= BAD_FROM + 2 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(over), "it was over 9.0 h before")
+    piece = told(array_degraded.CAUSE, sound(over), "ended-early")
     assert piece.found is Found.AGAINST
 
 
@@ -262,7 +266,7 @@ def test_a_drift_has_no_beginning_to_fit() -> None:
 
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
     of = sound(late, of=incident(Shape.DRIFT))
-    assert told(array_degraded.CAUSE, of, "began by degrees").found is Found.NEUTRAL
+    assert told(array_degraded.CAUSE, of, "onset-gradual").found is Found.NEUTRAL
 
 
 def test_snapshots_of_once_a_day_are_given_their_time() -> None:
@@ -271,7 +275,7 @@ def test_snapshots_of_once_a_day_are_given_their_time() -> None:
     daily = HOURS[::11]
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 7 * HOUR, hours=daily)
     pieces = array_degraded.CAUSE.assess(context(late))
-    assert not any("after the first bad run" in piece.what for piece in pieces)
+    assert not any(piece.what.code == "onset-late" for piece in pieces)
 
 
 # Writes and reads, tails
@@ -290,7 +294,7 @@ def test_snapshots_of_once_a_day_are_given_their_time() -> None:
 def test_writes_alone_fall_for_what_only_writes_feel(
     writes: float, reads: float, found: Found
 ) -> None:
-    piece = told(targets_over_limit.CAUSE, sound(writes=writes, reads=reads), "writes came to")
+    piece = told(targets_over_limit.CAUSE, sound(writes=writes, reads=reads), "writes-and-reads")
     if (writes, reads) == (0.7, 0.8):
         assert piece.found is not Found.FOR
     else:
@@ -300,16 +304,14 @@ def test_writes_alone_fall_for_what_only_writes_feel(
 def test_reads_that_fell_more_weigh_more_against() -> None:
     cause = targets_over_limit.CAUSE
     both, reads = (
-        told(cause, sound(writes=w, reads=r), "writes came to").weight
+        told(cause, sound(writes=w, reads=r), "writes-and-reads").weight
         for w, r in ((0.7, 0.7), (0.9, 0.6))
     )
     assert reads < both < 0
 
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
-    piece = told(
-        targets_over_limit.CAUSE, sound(runs=runs(600e9, 400e9)), "whether writes fell more"
-    )
+    piece = told(targets_over_limit.CAUSE, sound(runs=runs(600e9, 400e9)), "writes-and-reads")
     assert piece.found is Found.NOT_AVAILABLE
     assert "reads" in (piece.reason or "")
 
@@ -318,13 +320,13 @@ def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
     ("tail", "found"), [(9.0, Found.FOR), (1.3, Found.NEUTRAL), (1.0, Found.AGAINST)]
 )
 def test_the_tail_of_the_write_latency(tail: float, found: Found) -> None:
-    piece = told(garbage_collection.CAUSE, sound(tail=tail), "p99 of the write latency")
+    piece = told(garbage_collection.CAUSE, sound(tail=tail), "latency-tail")
     assert piece.found is found
 
 
 def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
     old = event(EventKind.REBUILD, BAD_FROM - timedelta(days=3), "nvme4n1")
-    piece = told(array_degraded.CAUSE, sound(events=[old]), "the log book tells of no")
+    piece = told(array_degraded.CAUSE, sound(events=[old]), "event-not-logged")
     assert piece.found is Found.NEUTRAL
 
 

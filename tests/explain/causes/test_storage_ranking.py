@@ -34,7 +34,7 @@ from tests.explain.causes.storage import (
 )
 
 from trimtab.explain.explain import explain
-from trimtab.explain.standing import standing_conditions
+from trimtab.explain.site import standing_conditions
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Shape
 
@@ -111,6 +111,7 @@ STANDING = {
 }  # fmt: skip
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("cause", BROKEN)
 def test_what_was_broken_is_named_first(cause: str) -> None:
     found = explain(BROKEN[cause]())
@@ -135,6 +136,7 @@ def test_full_targets_that_were_closed_are_the_reason_of_the_closing() -> None:
     assert (first.cause, first.because_of) == ("few-targets-open", "targets-over-limit")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("cause", STANDING)
 def test_what_was_wrong_in_all_hours_is_a_standing_condition(cause: str) -> None:
     of = STANDING[cause]()

@@ -14,8 +14,8 @@ from trimtab.model.site import SiteLimits
 def test_targets_that_went_over_the_limit_with_the_incident() -> None:
     of = sound(space(0.7, 0.8, targets=OSTS[:6]))
     assert own(CAUSE, of) > 1.5
-    assert told(CAUSE, of, "6 of 12 targets over the limit of 75 %").found is Found.FOR
-    time = told(CAUSE, of, "share of targets over the limit")
+    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
+    time = told(CAUSE, of, "over-limit-share")
     assert time.found is Found.FOR
     assert (time.value, time.reference) == (0.5, 0.0)
     assert time.targets == OSTS[:6]
@@ -23,38 +23,38 @@ def test_targets_that_went_over_the_limit_with_the_incident() -> None:
 
 def test_over_the_limit_in_all_hours_is_a_standing_condition() -> None:
     of = sound(space(0.8, targets=OSTS[:6]))
-    time = told(CAUSE, of, "share of targets over the limit")
+    time = told(CAUSE, of, "over-limit-share")
     assert time.throughout
     assert time.weight == 0
-    assert told(CAUSE, of, "6 of 12 targets over").found is Found.FOR
+    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
 
 
 def test_targets_over_the_limit_that_got_fuller_still() -> None:
     of = sound(space(0.8, 0.95, targets=OSTS[:6]))
-    assert told(CAUSE, of, "the fullest target: 95.0 %").found is Found.FOR
+    assert told(CAUSE, of, "fullest-in-time", value=0.95).found is Found.FOR
 
 
 def test_none_over_the_limit_is_against() -> None:
-    assert told(CAUSE, sound(), "0 of 12 targets over the limit").weight < -1
+    assert told(CAUSE, sound(), "over-limit-now", value=0.6).weight < -1
 
 
 def test_just_under_the_limit_tells_little() -> None:
-    piece = told(CAUSE, sound(space(0.7499)), "0 of 12 targets over the limit")
+    piece = told(CAUSE, sound(space(0.7499)), "over-limit-now", value=0.7499)
     assert piece.found is Found.NEUTRAL
-    assert told(CAUSE, sound(space(0.75)), "0 of 12 targets over").found is Found.NEUTRAL
+    assert told(CAUSE, sound(space(0.75)), "over-limit-now", value=0.75).found is Found.NEUTRAL
 
 
 def test_the_limit_is_the_sites_own() -> None:
     of = sound(space(0.7), limits=SiteLimits(fullness=0.6))
-    assert told(CAUSE, of, "12 of 12 targets over the limit of 60 %").found is Found.FOR
+    assert told(CAUSE, of, "over-limit-now", value=0.7).found is Found.FOR
 
 
 def test_slow_targets_that_are_the_full_ones() -> None:
     slow = survey(OST_WRITE, 6e9, slow_targets=SLOW)
     of = sound(space(0.7, 0.8, targets=SLOW), surveys=slow)
-    assert told(CAUSE, of, "on the slow targets").found is Found.FOR
+    assert told(CAUSE, of, "fullness-between-targets").found is Found.FOR
     other = sound(space(0.7, 0.8, targets=OSTS[6:9]), surveys=slow)
-    assert told(CAUSE, other, "on the slow targets").found is Found.AGAINST
+    assert told(CAUSE, other, "fullness-between-targets").found is Found.AGAINST
 
 
 def test_one_full_target_of_many_weighs_less_than_half_of_them() -> None:

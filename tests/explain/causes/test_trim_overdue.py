@@ -39,6 +39,7 @@ from tests.explain.causes.storage import (
 
 from trimtab.explain.causes.trim_overdue import CAUSE
 from trimtab.explain.context import Context, Window
+from trimtab.message import Message, code_of
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Found, Shape
 
@@ -50,7 +51,7 @@ def _trimmed(days_before: float) -> list[Any]:
 
 
 def _dose(of: Context) -> Any:
-    return told(CAUSE, of, "sizes of the median target were written since its last trim")
+    return told(CAUSE, of, "trim-dose")
 
 
 @pytest.mark.parametrize(
@@ -76,31 +77,32 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
         of=incident(Shape.DRIFT, effect=0.88, until=END),
     )  # fmt: skip
     assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "100 % of what was lost came back with the trim").found is Found.FOR
+    assert told(CAUSE, of, "trim-recovery", value=1.0).found is Found.FOR
 
 
 def test_a_dose_that_was_as_large_before_is_a_standing_condition() -> None:
     piece = _dose(sound(events=_trimmed(70)))
     assert piece.throughout
-    assert told(CAUSE, sound(events=_trimmed(70)), "bad hours against good").throughout
+    assert told(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time").throughout
 
 
 def test_a_dose_that_grew_with_the_incident() -> None:
     heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
     of = sound(heavy, events=_trimmed(2.0), of=DRIFT)
-    assert told(CAUSE, of, "bad hours against good").found is Found.FOR
+    assert told(CAUSE, of, "trim-dose-in-time").found is Found.FOR
     assert not _dose(of).throughout
 
 
 def test_a_trim_just_before_the_first_bad_run_clears_it() -> None:
-    piece = told(CAUSE, sound(events=_trimmed(0.25)), "were trimmed 6.0 h before the first bad run")
+    piece = told(CAUSE, sound(events=_trimmed(0.25)), "trimmed-recently")
+    assert piece.at == BAD_FROM - 6 * HOUR
     assert (piece.found, piece.weight) == (Found.AGAINST, -1.0)
 
 
 def test_never_trimmed_counts_all_that_was_written_since_attached() -> None:
     of = sound(gauge("bytes_discarded_total", SIZE), events=[])
     piece = _dose(of)
-    assert "the record knows of no trim of" in piece.what
+    assert piece.at is None
     assert piece.value == pytest.approx(40.2, abs=0.1)
     assert piece.throughout
 
@@ -125,17 +127,17 @@ def test_the_timers_own_word() -> None:
     ran = gauge("last_trim_at", (BAD_FROM - 5 * HOUR).isoformat())
     assert _dose(sound(ran, events=[])).value == pytest.approx(0.07 * 16 / 24, rel=0.01)
     nonsense = gauge("last_trim_at", "n/a")
-    assert told_dose_reason(sound(nonsense, events=[]))
+    assert dose_reason(sound(nonsense, events=[]))
 
 
-def told_dose_reason(of: Context) -> str:
-    return next(
-        piece.reason or "" for piece in CAUSE.assess(of) if piece.what.endswith("of the target")
-    )
+def dose_reason(of: Context) -> Message:
+    reason = told(CAUSE, of, "trim-dose").reason
+    assert reason is not None
+    return reason
 
 
 def test_where_nothing_would_show_a_trim_nothing_is_said() -> None:
-    assert "neither log book, timer nor discards" in told_dose_reason(sound(events=[]))
+    assert dose_reason(sound(events=[])).code == "trims-unknown"
 
 
 def test_what_clients_wrote_does_where_the_devices_do_not_count() -> None:
@@ -146,7 +148,7 @@ def test_what_clients_wrote_does_where_the_devices_do_not_count() -> None:
 def test_no_counters_no_dose() -> None:
     rows = missing("bytes_written_total", "no block device is seen beneath")
     of = sound(rows, but=["client_bytes_written_total"])
-    assert "no block device" in told_dose_reason(of)
+    assert "no block device" in dose_reason(of)
 
 
 def test_slow_targets_that_were_left_out_of_the_trims() -> None:
@@ -155,15 +157,15 @@ def test_slow_targets_that_were_left_out_of_the_trims() -> None:
               *(event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "some", targets=OSTS[3:])
                 for day in range(1, 12))]  # fmt: skip
     of = sound(surveys=slow, events=partly)
-    assert told(CAUSE, of, "slow targets against fast").found is Found.FOR
-    assert told(CAUSE, sound(surveys=slow), "slow targets against fast").found is Found.AGAINST
+    assert told(CAUSE, of, "trim-dose-between-targets").found is Found.FOR
+    assert told(CAUSE, sound(surveys=slow), "trim-dose-between-targets").found is Found.AGAINST
 
 
 def test_trims_that_stayed_away() -> None:
     early = [event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "") for day in range(8, 14)]
-    assert told(CAUSE, sound(events=early), "and then none for").found is Found.FOR
-    assert told(CAUSE, sound(), "and then none for").found is Found.AGAINST
-    assert told(CAUSE, sound(events=early[:2]), "trims that stayed away").reason is not None
+    assert told(CAUSE, sound(events=early), "trims-missed").found is Found.FOR
+    assert told(CAUSE, sound(), "trims-missed").found is Found.AGAINST
+    assert told(CAUSE, sound(events=early[:2]), "trims-missed").reason is not None
 
 
 @pytest.mark.parametrize(
@@ -172,12 +174,12 @@ def test_trims_that_stayed_away() -> None:
 )
 def test_mount_options_that_trim(options: str, weight: float) -> None:
     of = sound(settings=setting("mount/options", options))
-    assert told(CAUSE, of, "a mount option that trims").weight == weight
+    assert told(CAUSE, of, "trims-by-mount-option").weight == weight
 
 
 def test_erased_blocks_run_out_by_degrees() -> None:
     weights = [
-        told(CAUSE, sound(of=incident(shape)), "erased blocks run out").weight
+        told(CAUSE, sound(of=incident(shape)), "shape-of-decline").weight
         for shape in (Shape.DRIFT, Shape.STEP, Shape.DIP)
     ]
     assert weights == [0.5, -0.2, -0.7]
@@ -187,13 +189,13 @@ def test_erased_blocks_run_out_by_degrees() -> None:
 
 
 def test_a_trim_that_did_not_help() -> None:
-    piece = told(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "came back with the trim")
+    piece = told(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery")
     assert piece.found is Found.AGAINST
 
 
 def test_many_trims_that_did_not_help_weigh_more_than_one() -> None:
-    one = told(CAUSE, sound(events=[trim(4)]), "came back with").weight
-    many = told(CAUSE, sound(events=[trim(3), trim(5), trim(7)]), "came back with 3 trims").weight
+    one = told(CAUSE, sound(events=[trim(4)]), "trim-recovery").weight
+    many = told(CAUSE, sound(events=[trim(3), trim(5), trim(7)]), "trim-recovery", value=0.0).weight
     assert many < one < 0
 
 
@@ -207,17 +209,15 @@ def test_a_trim_after_which_the_runs_are_well() -> None:
         for run in both(0.8, 1.0)
     )
     of = sound(events=[trim(6.5)], runs=well, bad=(bad,), good=(GOOD, after))
-    piece = told(CAUSE, of, "100 % of what was lost came back with the trim")
+    piece = told(CAUSE, of, "trim-recovery", value=1.0)
     assert piece.found is Found.FOR
 
 
 def test_no_trim_and_no_runs_near_one() -> None:
-    assert (
-        told(CAUSE, sound(), "whether a trim brought").reason
-        == "nothing was trimmed since it began"
-    )
-    at_once = told(CAUSE, sound(events=[trim(0.5)]), "whether a trim brought")
-    assert "too few runs" in (at_once.reason or "")
+    untrimmed = told(CAUSE, sound(), "trim-recovery").reason
+    assert code_of(untrimmed) == "no-trim"
+    at_once = told(CAUSE, sound(events=[trim(0.5)]), "trim-recovery").reason
+    assert code_of(at_once) == "too-few-runs"
 
 
 @pytest.mark.parametrize(("after", "found"), [(15e9, Found.FOR), (9e9, Found.AGAINST)])
@@ -227,11 +227,11 @@ def test_the_experiment_on_one_target(after: float, found: Found) -> None:
     again = survey(OST_WRITE, after, slow_targets=[one], at=[BAD_FROM + 8 * HOUR])
     of = sound(surveys=[*first, *[{**row, "run": "again"} for row in again]],
                events=[trim(5, targets=[one])], bad=(BAD,))  # fmt: skip
-    assert told(CAUSE, of, "came back with the trim").found is found
+    assert told(CAUSE, of, "trim-recovery").found is found
 
 
 def test_a_target_that_had_lost_nothing_shows_nothing() -> None:
     two = [survey(OST_WRITE, at=[BAD_FROM + hour * HOUR]) for hour in (2, 8)]
     of = sound(surveys=[*two[0], *[{**row, "run": "again"} for row in two[1]]],
                events=[trim(5, targets=[OSTS[0]])])  # fmt: skip
-    assert told(CAUSE, of, "whether a trim brought").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, of, "trim-recovery").found is Found.NOT_AVAILABLE

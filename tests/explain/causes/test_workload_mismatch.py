@@ -28,31 +28,31 @@ def both(good: dict[str, Any], bad: dict[str, Any]) -> Context:
 def test_edisons_probe() -> None:
     """0.02 GiB in place of 1,536."""
     one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 0.02 * GIB})
-    assert told(CAUSE, one, "bytes that a run moved").weight == 1.5
-    assert told(CAUSE, one, "12 of 12 runs of another workload").weight > 1.5
+    assert told(CAUSE, one, "bytes-moved").weight == 1.5
+    assert told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).weight > 1.5
     assert own(CAUSE, one) > 2.5
 
 
 def test_runs_that_were_found_to_do_something_else() -> None:
     problem = "another workload than asked: 512 tasks instead of 1024"
     one = both({}, {"status": RunStatus.INVALID_WORKLOAD, "problem": problem, "values": {}})
-    piece = told(CAUSE, one, "12 of 12 runs of another workload")
+    piece = told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0)
     assert problem in piece.what
-    assert told(CAUSE, one, "they tell no speed").weight > 1
+    assert told(CAUSE, one, "runs-not-judged").weight > 1
     assert own(CAUSE, one) > 2.5
 
 
 def test_figures_that_are_not_believed() -> None:
     reason = "it moved 3.0 GiB; 1.5 TiB were asked for"
     one = both({}, {"values": {}, "disbelieved": (reason,)})
-    assert reason in told(CAUSE, one, "12 of 12 runs of another workload").what
+    assert reason in told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).what
     cached = both({}, {"values": {}, "disbelieved": ("cached: read from memory",)})
-    assert told(CAUSE, cached, "0 of 12 runs of another").found is Found.AGAINST
+    assert told(CAUSE, cached, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
 
 
 def test_as_many_bytes_as_ever() -> None:
     one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 1536 * GIB})
-    assert told(CAUSE, one, "bytes that a run moved").found is Found.AGAINST
+    assert told(CAUSE, one, "bytes-moved").found is Found.AGAINST
     assert own(CAUSE, one) < -1
 
 
@@ -64,26 +64,26 @@ def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
         for rate in [(WELL if at < BAD_FROM else WELL / 2) * (1 + 0.05 * (n % 7 - 3))]
     ]
     one = quiet(runs=facts)
-    assert told(CAUSE, one, "what it moves is not fixed").found is Found.NEUTRAL
-    assert told(CAUSE, one, "0 of 12 runs of another").found is Found.AGAINST
+    assert told(CAUSE, one, "bytes-moved").found is Found.NEUTRAL
+    assert told(CAUSE, one, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
 
 
 def test_a_mismatch_in_good_hours_as_well_is_no_news() -> None:
     facts = [run(at, {}, status=RunStatus.INVALID_WORKLOAD) for at in HOURS]
-    piece = told(CAUSE, quiet(runs=facts), "12 of 12 runs of another workload")
+    piece = told(CAUSE, quiet(runs=facts), "workload-invalid", value=1.0, reference=1.0)
     assert piece.found is Found.NEUTRAL
     assert piece.throughout
 
 
 def test_other_numbers_of_nodes_and_tasks() -> None:
     one = both({"nodes": 32, "tasks": 2048}, {"nodes": 16, "tasks": 2048})
-    assert told(CAUSE, one, "the usual 32 nodes").found is Found.FOR
-    assert told(CAUSE, one, "the usual 2048 tasks").found is Found.AGAINST
+    assert told(CAUSE, one, "nodes-of-run", value=1.0).found is Found.FOR
+    assert told(CAUSE, one, "tasks-of-run", value=0.0).found is Found.AGAINST
 
 
 def test_runs_that_tell_nothing() -> None:
     one = quiet(runs=runs(WELL, None))
-    assert told(CAUSE, one, "runs of another workload").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "bytes that a run moved").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "nodes of a run").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, quiet(runs=()), "may not be judged").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, one, "workload-invalid").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, one, "bytes-moved").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, one, "nodes-of-run").found is Found.NOT_AVAILABLE
+    assert told(CAUSE, quiet(runs=()), "runs-not-judged").found is Found.NOT_AVAILABLE

@@ -16,7 +16,7 @@ from trimtab.judge.series import judge_series
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
 
 KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
-STILL = Changes((), False, 0.0, 0.05, "")
+STILL = Changes((), False, 0.0, 0.05)
 NOISE = [
     case
     for case in series.null_cases(hours=24 * 90)
@@ -36,6 +36,7 @@ def made(change: Callable[[np.ndarray], None], *, hours: int = 24 * 35) -> pl.Da
     return series.frame(np.where(values > 0, values, 1.0), (values <= 0).astype(float))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("case", NOISE, ids=lambda case: case.name)
 def test_noise_makes_less_than_one_a_month(case: series.Case) -> None:
     """At most 3 in 3 months of heavy tails, none of other noise.

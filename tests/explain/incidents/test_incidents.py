@@ -63,7 +63,7 @@ def found(
 ) -> tuple[Incident, ...]:
     judgements = [
         judge_series(
-            frame, key, changes=Changes(tuple((changes or {}).get(key, ())), False, 0.5, 0.05, "")
+            frame, key, changes=Changes(tuple((changes or {}).get(key, ())), False, 0.5, 0.05)
         )
         for key, frame in frames.items()
     ]

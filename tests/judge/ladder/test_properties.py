@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE
@@ -23,6 +24,8 @@ from trimtab.model.ladder import (
 )
 from trimtab.model.run import LAYERS
 from trimtab.site.figures import parse_figure
+
+pytestmark = pytest.mark.calibration
 
 counts = st.none() | st.integers(1, 64)
 rates = st.one_of(

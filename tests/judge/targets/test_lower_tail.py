@@ -92,6 +92,7 @@ def test_few_surveys_have_no_interval():
     assert few.p1_interval is few.p10_interval is None
 
 
+@pytest.mark.calibration
 def test_intervals_hold_the_truth():
     # Nights differ by 10 %, targets by 8 %: normal logarithms, whose quantiles are known.
     spread = NormalDist(sigma=math.hypot(0.08, 0.10))

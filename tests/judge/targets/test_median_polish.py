@@ -25,6 +25,7 @@ def by_hand(logs):
     return np.array(left)
 
 
+@pytest.mark.calibration
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 2**31))
 def test_it_is_the_polish_by_hand(rows, columns, seed):

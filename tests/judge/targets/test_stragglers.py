@@ -83,6 +83,7 @@ def test_few_surveys_name_nobody():
     assert stragglers(table(np.empty((0, 0)))) == ()
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("surveys", "targets", "phi", "tails"),
     [(30, 274, 0.0, None), (30, 274, 0.8, None), (90, 60, 0.5, 3), (200, 40, 0.8, None)],

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.judge.targets.fields import field, frame
+from tests.support.sentences import numbers
 
 from trimtab.judge.targets import target_tails
 
@@ -18,7 +19,7 @@ def test_months_are_the_sites_own():
     assert found.overall is not None
     assert found.overall.surveys == 70
     assert (found.surveys, found.targets, found.unit) == (70, 20, "B/s")
-    assert found.reason == "no target is slow again and again in 70 surveys of 20 targets"
+    assert (found.reason.code, numbers(found.reason)) == ("no-straggler", [70, 20])
 
 
 def test_a_straggler_is_named_with_its_server():
@@ -26,20 +27,18 @@ def test_a_straggler_is_named_with_its_server():
     values[:, 7] *= 0.7
     found = target_tails(frame(values), "write_bandwidth", stripe_count=8)
     assert [(one.target, one.server) for one in found.stragglers] == [("OST0007", "oss3")]
-    assert found.reason == "1 target is slow again and again in 30 surveys of 40 targets"
+    assert (found.reason.code, numbers(found.reason)) == ("stragglers", [1, 30, 40])
     assert found.overall is not None
     assert found.overall.of_targets == 8
 
 
 def test_why_nothing_can_be_said():
     values = field(30, 4)
-    assert target_tails(frame(values), "read_bandwidth").reason == (
-        "no survey measured a target by itself"
-    )
+    assert target_tails(frame(values), "read_bandwidth").reason.code == "not-measured"
     alone = target_tails(frame(values[:, :1]), "write_bandwidth")
-    assert alone.reason == "one target in 30 surveys: there is none to hold it against"
+    assert (alone.reason.code, numbers(alone.reason)) == ("one-target", [30])
     few = target_tails(frame(values[:5]), "write_bandwidth")
-    assert few.reason.startswith("5 surveys of 4 targets: it takes 10 to tell")
+    assert (few.reason.code, numbers(few.reason)) == ("too-few-surveys", [5, 4, 10])
     assert few.overall is not None
     empty = target_tails(frame(np.empty((0, 0))), "write_bandwidth")
     assert (empty.overall, empty.by_month, empty.stragglers) == (None, (), ())

@@ -75,6 +75,7 @@ def store(tmp_path_factory):
     return kept(path, runs)
 
 
+@pytest.mark.system
 def test_two_systems(store):
     result = compared(store, "alpha", "beta")
     (series,) = result.series
@@ -93,6 +94,7 @@ def test_two_systems(store):
     assert result.only_before == ()
 
 
+@pytest.mark.system
 def test_two_stretches_of_one_site(store):
     result = compared(store, "alpha@2026-03-02..2026-03-09", "@2026-03-09..", site="alpha")
     (effect,) = result.series[0].effects
@@ -103,6 +105,7 @@ def test_two_stretches_of_one_site(store):
     assert effect.after.from_ == datetime(2026, 3, 9, tzinfo=UTC)
 
 
+@pytest.mark.system
 def test_the_sites_own_time_zone_cuts_the_stretch(tmp_path):
     path = tmp_path / "t.db"
     kept(path, hourly([1.0] * 48, begin=datetime(2026, 3, 1, 23, tzinfo=UTC)))
@@ -113,6 +116,7 @@ def test_the_sites_own_time_zone_cuts_the_stretch(tmp_path):
     assert (effect.before.n, effect.after.n) == (24, 24)
 
 
+@pytest.mark.system
 def test_single_runs_by_id(store):
     with Store.open(store) as opened:
         ids = [run.id for run in opened.runs(site="alpha", limit=8)]
@@ -126,6 +130,7 @@ def test_single_runs_by_id(store):
     assert one.change is Change.CANNOT_TELL
 
 
+@pytest.mark.system
 def test_runs_without_a_time_can_be_compared_by_id(tmp_path):
     values = [[1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 2.2, 2.3, 2.4]]
     runs = [run_at(None, value) for value in values]
@@ -138,6 +143,7 @@ def test_runs_without_a_time_can_be_compared_by_id(tmp_path):
         compared(path, "alpha@2026-01-01..", "alpha")
 
 
+@pytest.mark.system
 def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
     """As files are imported that print no time, or one without a zone."""
     runs = [run_at(None, 1.0 + 0.01 * k) for k in range(5)]
@@ -152,6 +158,7 @@ def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
     assert any("their order is lost" in note for note in result.notes)
 
 
+@pytest.mark.system
 def test_runs_that_do_not_count_are_told(tmp_path):
     runs = hourly([1.0] * 5) + hourly([1.0] * 5, site="beta")
     runs += [run_at(None, 7.0), run_at(START, 1.0, status=RunStatus.FAILED, tries=2)]
@@ -160,6 +167,7 @@ def test_runs_that_do_not_count_are_told(tmp_path):
     assert any("failed or have no time" in note for note in result.notes)
 
 
+@pytest.mark.system
 def test_two_settings(tmp_path):
     four, eight = ({**ASKED, "nodes": nodes} for nodes in (4, 8))
     runs = hourly(noise(1, 30, cov=0.02)[0], asked=four)
@@ -177,6 +185,7 @@ def test_two_settings(tmp_path):
     assert "transfer_size_bytes" in str(refused.value.hint)
 
 
+@pytest.mark.system
 def test_points_of_a_sweep(tmp_path):
     """As `trimtab sweep` keeps them: levels beside what was asked, what was set by hand within."""
     runs = []
@@ -196,6 +205,7 @@ def test_points_of_a_sweep(tmp_path):
     assert [(d.name, d.before, d.after) for d in series.differences] == [("nps", 1, 4)]
 
 
+@pytest.mark.system
 def test_equal_parameters_are_paired_before_those_that_differ(tmp_path):
     runs = []
     for nodes in (1, 2, 4):
@@ -208,12 +218,14 @@ def test_equal_parameters_are_paired_before_those_that_differ(tmp_path):
     assert all(one.effects[0].ratio == 1.0 and not one.differences for one in result.series)
 
 
+@pytest.mark.system
 def test_probes_of_other_names_with_the_same_parameters(tmp_path):
     runs = hourly([1.0] * 5) + hourly([2.0] * 5, site="beta", probe="nightly")
     (series,) = compared(kept(tmp_path / "t.db", runs), "alpha", "beta").series
     assert (series.probe, series.probe_after) == ("hourly", "nightly")
 
 
+@pytest.mark.system
 def test_targets_are_taken_out_and_offered(tmp_path):
     asked = {**ASKED, "tasks": 2048}
     runs = hourly([673.32e9] * 20, asked=asked, told={"targets": 274})
@@ -235,6 +247,7 @@ def test_targets_are_taken_out_and_offered(tmp_path):
     assert checked.series[0].effects[0].ratio == 1.0
 
 
+@pytest.mark.system
 def test_unfinished_runs_count_and_failed_ones_do_not(tmp_path):
     runs = hourly([1.0] * 20) + hourly([1.0] * 20, site="beta")
     runs.append(run_at(START + 50 * HOUR, 1.0, site="beta", status=RunStatus.UNFINISHED))
@@ -246,12 +259,14 @@ def test_unfinished_runs_count_and_failed_ones_do_not(tmp_path):
     assert any("left out: failed" in note for note in result.notes)
 
 
+@pytest.mark.system
 def test_the_wash_out(store):
     terms = CompareTerms(wash_out_s=86400.0)
     result = compared(store, "alpha@..2026-03-09", "alpha@2026-03-09..", terms=terms)
     assert result.series[0].effects[0].after.washed_out == 24
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("before", "after", "more", "message"),
     [
@@ -276,6 +291,7 @@ def test_wrong_use_is_explained(store, before, after, more, message, monkeypatch
         compared(store, before, after, **more)
 
 
+@pytest.mark.system
 def test_nothing_in_common_says_what_each_has(tmp_path):
     runs = hourly([1.0] * 5) + hourly([1.0] * 5, site="beta", kind="fio", probe="x")
     path = kept(tmp_path / "t.db", runs)

@@ -35,6 +35,7 @@ def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path)
     assert not effect["taken_out"]["applied"]
 
 
+@pytest.mark.system
 def test_runs_that_are_kept_and_not_believed_are_not_called_missing(tmp_path):
     runs = [doubted(run, "served from the page cache") for run in hourly([1e9] * 3, site="tiny")]
     runs.append(doubted(run_at(START, 2e9, site="tiny"), "too short"))

@@ -11,6 +11,8 @@ from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 DAY = 24

@@ -16,6 +16,8 @@ from trimtab.model.imported import FileStatus, ImportedFile
 from trimtab.model.run import Sample
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 MIB = 2**20
 
 

@@ -16,6 +16,8 @@ from trimtab.model.imported import FileStatus, ImportedFile
 from trimtab.model.run import RunStatus
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 TABLE = FIXTURES / "tokio_abc" / "unnamed-index" / "summaries.csv"
 ONE_SITE = FIXTURES / "tokio_abc" / "fraction" / "summaries.csv"
 SITES = {"sample-scratch1", "sample-scratch2"}

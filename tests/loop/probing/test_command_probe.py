@@ -39,6 +39,8 @@ from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.comparability import comparability_key
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 IOLOAD = str(Path(sys.executable).parent / "trimtab-ioload")
 IOLOAD_WORDS = (

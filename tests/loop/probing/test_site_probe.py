@@ -69,6 +69,7 @@ def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:
     assert demand == Demand("trimtab-hourly-00000000abcd", 2, 1, 660.0, 600.0, options)
 
 
+@pytest.mark.system
 def test_the_ranks_of_an_mpi_job_are_the_tasks(tmp_path: Path) -> None:
     """A real mpirun, when it is here: the report is of all ranks together."""
     if shutil.which("mpirun") is None:
@@ -92,6 +93,7 @@ class _LostAllocation(HostAllocation):
         raise JobLost("the job is gone", state="TIMEOUT" if self.unfinished else "NODE_FAIL")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("unfinished", "status"), [(True, RunStatus.UNFINISHED), (False, RunStatus.FAILED)]
 )
@@ -107,6 +109,7 @@ def test_a_job_whose_time_is_over_counts_as_0_and_one_that_was_lost_does_not(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_run_has_the_id_of_its_slot_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     run_id = identifier_of(_now(), "s", "probe:hourly")
@@ -126,6 +129,7 @@ def test_a_run_has_the_id_of_its_slot_and_leaves_nothing_behind(tmp_path: Path) 
     assert list((tmp_path / "below").iterdir()) == []
 
 
+@pytest.mark.system
 def test_what_was_broken_off_is_cleaned_up(tmp_path: Path) -> None:
     runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     (tmp_path / f"{DIRECTORY_PREFIX}x").mkdir()
@@ -135,6 +139,7 @@ def test_what_was_broken_off_is_cleaned_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_place_that_is_not_there_is_said(tmp_path: Path) -> None:
     runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     with pytest.raises(TrimtabError, match="does not exist"):

@@ -10,6 +10,8 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.loop.probing.validate import validate
 from trimtab.model.site import Checked, Site, SiteStore
 
+pytestmark = pytest.mark.system
+
 
 def store_of(path: Path, store: SiteStore) -> Checked:
     site = Site("here", "local", str(path), store=store)

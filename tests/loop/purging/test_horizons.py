@@ -79,6 +79,7 @@ def test_growth_needs_a_site():
         _growth(question(ahead_s=60), Policy("p", "/s"), SiteSays(), NOW)
 
 
+@pytest.mark.system
 def test_a_record_that_cannot_be_read_is_told_and_no_forecast(tmp_path):
     asked = question(site="scratch", store_url=str(tmp_path / "nowhere.db"))
     growth, notes = _growth(asked, Policy("p", "/s"), SiteSays("scratch"), NOW)
@@ -115,6 +116,7 @@ def test_the_place_is_given_or_the_environments_or_the_systems(tmp_path, monkeyp
         prepared(PurgePlace(tmp_path / "file" / "place"))
 
 
+@pytest.mark.system
 def test_use_and_inodes_of_a_real_directory(tmp_path):
     usage = usage_now(str(tmp_path))
     assert 0 < usage.fullness < 1
@@ -130,6 +132,7 @@ def _site_file(directory: Path, path: Path) -> str:
     return str(file)
 
 
+@pytest.mark.system
 def test_a_site_of_another_file_system_is_refused(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one-more").mkdir()
@@ -183,6 +186,7 @@ def test_pools_that_are_not_known_do_not_keep_a_site_from_answering(monkeypatch,
     assert said.osts is not None
 
 
+@pytest.mark.system
 def test_a_local_site_has_no_pools(tmp_path):
     said = ask_site(_site_file(tmp_path, tmp_path), str(tmp_path), now=NOW)
     assert (said.pools, said.why_no_pools) == (None, None)

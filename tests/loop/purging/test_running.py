@@ -146,6 +146,7 @@ def _ran(tmp_path: Path, place: PurgePlace, **changes: str) -> tuple[Ran, list[t
     return run_plan(tmp_path / "plan", options, place=place, version="0", fan_out=fan_out), asked
 
 
+@pytest.mark.system
 def test_a_run_on_lustre_asks_the_servers_of_its_site(tmp_path, place, monkeypatch):
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites" / "scratch.toml").write_text(
@@ -160,6 +161,7 @@ def test_a_run_on_lustre_asks_the_servers_of_its_site(tmp_path, place, monkeypat
     assert [text.partition(":")[0] for text in ran.notes] == ["the time on oss2 was not known"]
 
 
+@pytest.mark.system
 def test_a_run_on_lustre_without_a_site_says_that_nobody_was_asked(tmp_path, place, monkeypatch):
     monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
@@ -168,6 +170,7 @@ def test_a_run_on_lustre_without_a_site_says_that_nobody_was_asked(tmp_path, pla
     assert "no server of this Lustre was asked" in ran.notes[0]
 
 
+@pytest.mark.system
 def test_a_run_on_another_file_system_asks_nobody(tmp_path, place):
     ran, who = _ran(tmp_path, place, kind="ext4", name="/dev/md0")
     assert (who, ran.notes) == ([], ())

@@ -130,6 +130,7 @@ def test_others_who_delete_all_the_time_do_not_keep_it_waiting(tmp_path):
     assert sum(world.waits) < 120
 
 
+@pytest.mark.system
 def test_objects_that_nobody_destroys_end_it_and_are_named(tmp_path):
     result, world = late_run(tmp_path, rate_per_s=0.0)
     assert (result.reason, result.files) == (StopReason.NOT_SETTLED, 50)
@@ -304,6 +305,7 @@ def test_the_site_of_a_root_need_not_be_named(sites):
     assert not reached()
 
 
+@pytest.mark.system
 def test_a_site_that_is_named_has_to_be_the_right_one(sites):
     write(sites, "one")
     write(sites, "home", "/home", "home")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, Place, make, silent
 
-from trimtab.cli.render.survey import print_plan, print_survey
+from trimtab.cli.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
 from trimtab.judge import credibility
 from trimtab.launch.process import ProcessResult, execute
@@ -19,7 +20,10 @@ from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
-from trimtab.report.documents.survey import survey_document
+from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.measured import survey_document
+
+pytestmark = pytest.mark.system
 
 ASKED = Asked(
     way="client", size_bytes=16 * MIB, tasks=2, duration_s=0.3, direct=False, repetitions=1
@@ -91,22 +95,23 @@ def test_each_target_with_files_of_its_own(small: Place) -> None:
 
 def test_what_is_printed(small: Place, capsys: pytest.CaptureFixture[str]) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
-    document = survey_document(found, "t.db", None)
-    assert document.applied
-    assert [one.target for one in document.targets] == [
+    document = json.loads(to_json(survey_document(found, "t.db", None)))
+    assert document["applied"]
+    assert [target["target"] for target in document["targets"]] == [
         one.result.target for one in found.standings
     ]
-    assert {rate.metric for rate in document.targets[0].rates} == {
+    assert {rate["metric"] for rate in document["targets"][0]["rates"]} == {
         "write_bandwidth",
         "read_bandwidth",
     }
-    assert document.spreads[0].targets == 2
+    assert document["spreads"][0]["targets"] == 2
     print_plan(found.plan, applied=False)
     print_survey(found, "t.db")
     text = capsys.readouterr().out
     assert "Nothing was done. Do it with --apply." in text
     lines = [line for line in text.splitlines() if line.startswith("OST000")]
-    assert [line.split()[0] for line in lines] == [one.target for one in document.targets]
+    names = [target["target"] for target in document["targets"]]
+    assert [line.split()[0] for line in lines] == names
     assert all(line.rstrip().endswith("measured") for line in lines)
 
 

@@ -91,6 +91,7 @@ def fail_over(state: FakeLustre) -> None:
     state.fail_over("OST0003")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -74,6 +74,7 @@ def test_nothing_is_done_without_being_asked(place: Place) -> None:
     assert not (place.root / "t.db").exists()
 
 
+@pytest.mark.system
 def test_each_target_by_itself_in_waves(place: Place) -> None:
     before = state_of(place)
     with place.changing() as state:
@@ -92,6 +93,7 @@ def test_each_target_by_itself_in_waves(place: Place) -> None:
     check_clean(place, before)
 
 
+@pytest.mark.system
 def test_what_is_kept(place: Place) -> None:
     found = survey(place, on_servers("OST0000"))
     with place.store() as store:
@@ -117,6 +119,7 @@ def test_what_is_kept(place: Place) -> None:
     assert "OST0000 measured; nothing left" in notes[1].detail
 
 
+@pytest.mark.system
 def test_all_of_a_server_together(place: Place) -> None:
     before = state_of(place)
     found = survey(place, on_servers("OST0000", "OST0001", "OST0002", together=True))
@@ -130,6 +133,7 @@ def test_all_of_a_server_together(place: Place) -> None:
     assert comparability_key(found.run) != comparability_key(alone.run)
 
 
+@pytest.mark.system
 def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
     driver, tools = place.driver(), place.tools()
     prepared = prepare(place.site, driver, on_servers("OST0000", "OST0003"), tools)
@@ -145,6 +149,7 @@ def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
     assert found.run.status is RunStatus.PARTIAL
 
 
+@pytest.mark.system
 def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
     with place.changing() as state:
         state.server("oss1").echo_clients.append("scratch-OST0000_ecc")
@@ -156,6 +161,7 @@ def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
         assert state.server("oss1").echo_clients == ["scratch-OST0000_ecc"]
 
 
+@pytest.mark.system
 def test_no_survey_beside_one_of_the_same_server(place: Place) -> None:
     """Not of its target, and yet of the server whose network and memory they would share."""
     with place.changing() as state:
@@ -255,6 +261,7 @@ def test_a_person_stops_it(place: Place) -> None:
     assert "removed the objects 0x2" in notes[-1]
 
 
+@pytest.mark.system
 def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     before = state_of(place)
     with place.changing() as state:
@@ -291,6 +298,7 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     directory.rmdir()
 
 
+@pytest.mark.system
 def test_a_server_that_goes_away(place: Place) -> None:
     """From its survey on nothing is heard of it: what may be left on it is said."""
     gone: list[str] = []
@@ -407,6 +415,7 @@ def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None
     shutil.rmtree(directory)
 
 
+@pytest.mark.system
 def test_a_survey_that_never_began_leaves_no_directory(place: Place) -> None:
     """It wrote nothing, so there is nothing to keep."""
     before = state_of(place)
@@ -455,6 +464,7 @@ def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) ->
         end(running[0], directory)
 
 
+@pytest.mark.system
 def test_objects_that_are_gone_already_are_no_trouble(place: Place) -> None:
     detail = (
         "=======================> ost  1 sz    65536K rsz 1024K obj    1 thr   16 \n"

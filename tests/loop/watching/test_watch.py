@@ -13,6 +13,8 @@ from trimtab.model.run import RunStatus
 from trimtab.record.slots import SlotState
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 
 def watched(store: Store, until_h: float, **changes: object) -> None:
     """Watch in simulated time for so many hours."""

@@ -16,6 +16,8 @@ from trimtab.model.run import RunStatus
 from trimtab.record.slots import Slot, SlotState
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.system
+
 WEEK_H = 168
 SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)))
 END = MONDAY + timedelta(hours=WEEK_H, minutes=10)

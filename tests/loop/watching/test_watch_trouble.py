@@ -350,6 +350,7 @@ def test_what_has_outlived_its_retention_goes_once_a_day(store: Store) -> None:
     assert MONDAY + timedelta(hours=47) <= oldest <= MONDAY + timedelta(hours=50)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("back", [False, True])
 def test_a_clock_that_was_set_forward_removes_nothing_for_a_day(store: Store, back: bool) -> None:
     clock, jump = Moving(), timedelta(days=31)
@@ -383,6 +384,7 @@ def test_a_clock_that_was_set_forward_removes_nothing_for_a_day(store: Store, ba
     assert kept() == (before if back else 0)
 
 
+@pytest.mark.system
 def test_a_clock_that_is_slewed_is_trusted(store: Store) -> None:
     clock = Moving()
     watch = a_watch(a_site(store=SiteStore(retention_s=24 * 3600.0)), store, clock)
@@ -429,6 +431,7 @@ def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
     assert store.open_slots("scratch") == ()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("days", repetitions(gate=15, soak=365))
 def test_memory_stays_flat_over_weeks(store: Store, days: int) -> None:
     clock = Moving()

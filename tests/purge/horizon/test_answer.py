@@ -99,6 +99,7 @@ def test_the_core_s_tally_as_curves() -> None:
     assert project_days(tally).totals == []
 
 
+@pytest.mark.calibration
 @given(files, st.integers(0, 10**6), st.integers(1, 10**6), st.none() | st.integers(0, 10**6))
 @settings(max_examples=100)
 def test_lists_hold_what_a_run_needs(

@@ -97,6 +97,7 @@ def days_like(kind: str, count: int, generator: np.random.Generator) -> np.ndarr
     return 2 + noise
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("kind", ["independent", "memory", "heavy", "weekly"])
 @pytest.mark.parametrize("days", [30, 90])
 @pytest.mark.parametrize("trials", repetitions(gate=100, soak=2000))

@@ -32,6 +32,8 @@ from trimtab.purge.rules import (
     rules_in_force,
 )
 
+pytestmark = pytest.mark.calibration
+
 DIRECTORIES = (b"", b"a", b"a/b", b"ab", b"kept", b"kept/deep")
 NAMES = (b"f", b"g", b"-rf", b"new\nline", b"caf\xe9", b"b")
 ROOT_CAN_CHOWN = os.geteuid() == 0

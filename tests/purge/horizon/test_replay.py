@@ -93,6 +93,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.calibration
 @given(rows, rows, st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_every_file_is_what_a_loop_says(then: list[Row], later: list[Row], known: bool) -> None:

@@ -42,9 +42,9 @@ def imported(
 
 
 def _check_required(rows: pl.DataFrame) -> None:
-    from trimtab.purge.index.schema import REQUIRED
+    from trimtab.purge.index.schema import required
 
-    assert [name for name in REQUIRED if rows[name].null_count()] == []
+    assert [name for name in required() if rows[name].null_count()] == []
 
 
 def only(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:

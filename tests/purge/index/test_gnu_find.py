@@ -118,6 +118,7 @@ def test_a_format_that_cannot_be_is_refused(tmp_path: Path, form: str) -> None:
         imported(tmp_path, RECORD % b"a", Source.GNU_FIND, format_text=form)
 
 
+@pytest.mark.system
 def test_a_list_that_was_cut_off_anywhere_is_incomplete(tmp_path: Path) -> None:
     head, body = b"trimtab-list 1 started=5\0", RECORD % b"a" + RECORD % b"b"
     whole = head + body + b"trimtab-end ended=6\0"
@@ -199,6 +200,7 @@ def test_an_empty_file_is_no_complete_list(tmp_path: Path) -> None:
     assert not manifest.complete
 
 
+@pytest.mark.system
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     damage=st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=3)), max_size=4),

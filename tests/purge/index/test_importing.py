@@ -196,6 +196,7 @@ def test_times_in_another_unit_are_noticed(tmp_path: Path) -> None:
     assert any("another unit" in note for note in manifest.notes)
 
 
+@pytest.mark.system
 def test_progress_is_told(tmp_path: Path) -> None:
     (tmp_path / "list").write_bytes(_list(250_000))
     seen: list[int] = []

@@ -223,6 +223,7 @@ def test_a_value_that_is_not_what_it_should_be_costs_the_record(
     assert not manifest.complete
 
 
+@pytest.mark.system
 def test_a_list_that_was_cut_off_anywhere_is_incomplete(tmp_path: Path) -> None:
     whole = _with_token([PFL, NAME, DOM])
     first = whole.index(b"\n") + 1
@@ -306,6 +307,7 @@ def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -
 names = st.binary(min_size=1, max_size=12).filter(lambda n: b"\0" not in n and b"/" not in n)
 
 
+@pytest.mark.calibration
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(names.filter(lambda n: n not in (b".", b"..")), min_size=1, max_size=5))
 def test_with_a_token_any_name_comes_back(

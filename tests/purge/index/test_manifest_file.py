@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import DataError, UnreadableError
 from trimtab.purge.index.manifest import (
@@ -67,8 +68,8 @@ def _changed(**values: object) -> str:
     return json.dumps({**json.loads(to_json(WHOLE)), **values})
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@for_each(
+    "text, said",
     [
         ("", "no JSON"),
         ("[" * 100_000, "no JSON"),

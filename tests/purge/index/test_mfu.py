@@ -153,6 +153,7 @@ names = st.binary(min_size=1, max_size=8).filter(
 )
 
 
+@pytest.mark.calibration
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.purge.index.paths import ROOT_ITSELF, split_paths
 
@@ -18,8 +18,8 @@ def _one(path: bytes, root: bytes = ROOT, beneath: bytes = b"") -> tuple[bytes, 
     return reasons.get(0, (parents[0], names[0]))
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
+@for_each(
+    "path, found",
     [
         (b"/scratch/a/b", (b"a", b"b")),
         (b"/scratch/a", (b"", b"a")),

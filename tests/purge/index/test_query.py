@@ -307,6 +307,7 @@ def _class(row: dict[str, Any], key: str) -> Any:
     return str(row["uid"]) if key == "user" else row["project"]
 
 
+@pytest.mark.system
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of)
 def test_every_total_is_that_of_the_loop(

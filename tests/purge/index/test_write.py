@@ -31,6 +31,7 @@ def _read(directory: Path) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(file) for file in sorted(directory.glob("*.parquet"))])
 
 
+@pytest.mark.system
 @given(st.lists(st.lists(st.binary(max_size=3), max_size=9), max_size=5), st.integers(1, 10))
 def test_every_row_is_in_one_shard(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[bytes]], limit: int

@@ -57,6 +57,7 @@ def slowly(row: dict[str, object], prefix: bytes) -> tuple[str, dict[str, object
     return line, fields, path
 
 
+@pytest.mark.system
 @given(
     rows,
     st.sampled_from([None, True, False]),

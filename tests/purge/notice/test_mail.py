@@ -28,6 +28,8 @@ from trimtab.purge.notice.mailing import MAILS_FILE
 from trimtab.purge.plan import LoadedPlan
 from trimtab.purge.policy import Notices
 
+pytestmark = pytest.mark.system
+
 USERS = {"ada": 1001, "bob": 1002, "eve": 1003, "zoe": 1004}
 SENDER = "storage@example.org"
 

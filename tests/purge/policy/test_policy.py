@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.purge.policy.policies import policies
+from tests.support.each import for_each
 
 from trimtab.purge.policy import (
     DAY_S,
@@ -55,8 +56,8 @@ def test_a_policy_is_not_looser_than_itself(policy: Policy) -> None:
     assert loosened(policy, policy, at_s=NOW_S) == ()
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
+@for_each(
+    "change, why",
     [
         ({"root": "/other"}, "of /other"),
         ({"target": 0.6}, "60.0 %"),

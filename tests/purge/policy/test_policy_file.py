@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.config.problems import ConfigError
 from trimtab.config.schema import value_at
@@ -136,8 +137,8 @@ def test_exemptions_of_every_kind() -> None:
     assert exempt('user = "gone"', "id = 1234") == Exemption("user", 1234, name="gone")
 
 
-@pytest.mark.parametrize(
-    ("lines", "code"),
+@for_each(
+    "lines, code",
     [
         (['path = "shared"'], "path-relative"),
         (['path = "/scratch/../home"'], "path-with-dots"),
@@ -185,8 +186,8 @@ def test_the_line_is_that_of_the_exemption_itself() -> None:
     assert "number" in (error.hint or "")
 
 
-@pytest.mark.parametrize(
-    ("table", "line", "code"),
+@for_each(
+    "table, line, code",
     [
         ("policy", 'target = "170%"', "out-of-range"),
         ("policy", "target = 70", "out-of-range"),

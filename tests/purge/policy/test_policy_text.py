@@ -19,6 +19,7 @@ from trimtab.purge.policy_file import parse_policy, policy_text
 USUAL = Policy("scratch", "/scratch", target=0.7)
 
 
+@pytest.mark.system
 @given(policies(), st.booleans())
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_reads_back(policy: Policy, every_key: bool) -> None:
@@ -26,6 +27,7 @@ def test_what_is_written_reads_back(policy: Policy, every_key: bool) -> None:
     assert parse_policy(text, "p.toml").policy == policy
 
 
+@pytest.mark.system
 @given(policies())
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_is_what_the_schema_describes(policy: Policy) -> None:

@@ -302,6 +302,7 @@ def test_however_late_a_file_system_tells_no_more_goes_than_is_needed(sizes, lag
         assert sum(gone) < needed
 
 
+@pytest.mark.calibration
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=60),
     st.floats(0.0, 600.0),

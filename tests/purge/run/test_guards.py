@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
 from tests.purge.run.world import DAY_S, EXT4, NOW_S, policy, situation, with_plan
+from tests.support.each import for_each
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
@@ -115,7 +115,7 @@ def test_where_all_is_well_no_guard_objects():
     assert objections(GOOD) == ()
 
 
-@pytest.mark.parametrize(("guard", "now", "reason"), BAD, ids=[f"{g}-{r}" for g, _, r in BAD])
+@for_each("guard, now, reason", BAD, ids=[f"{g}-{r}" for g, _, r in BAD])
 def test_each_guard_objects_to_what_it_is_there_for_and_no_other_does(guard, now, reason):
     (found,) = objections(now)
     assert found.guard == guard

@@ -13,6 +13,8 @@ from tests.support.counts import repetitions, seeded
 from trimtab.purge.run.journal import journals, read, replay
 from trimtab.purge.run.records import DoneLine
 
+pytestmark = pytest.mark.system
+
 SMALL = 13
 CHANGED = 10
 """Every tenth row was changed since the plan: it stays."""

@@ -30,6 +30,8 @@ from trimtab.purge.run.runner import Job, RunResult, run
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import Rows
 
+pytestmark = pytest.mark.calibration
+
 DAYS = 12
 HOUR_S = 3600.0
 TARGET = 0.7

@@ -170,6 +170,7 @@ def _walks(draw):
     return states
 
 
+@pytest.mark.calibration
 @given(_walks())
 @settings(max_examples=25, deadline=None)
 def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):

@@ -71,6 +71,7 @@ DEEDS = {
 }
 
 
+@pytest.mark.calibration
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.sampled_from(sorted(DEEDS)), st.integers(0, 3)), max_size=8))
 def test_living_again_is_the_same_as_going_on(

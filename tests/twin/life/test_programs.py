@@ -394,6 +394,7 @@ def both_ways(scenario: Scenario, hours: int) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+@pytest.mark.calibration
 def test_a_probe_started_from_outside_measures_what_the_scenarios_own_did() -> None:
     probe = ProbeLoad("hourly", "ior", "every 1h", 2, 2, bytes_written=4.0 * 32 * MIB)
     own, guest = both_ways(small_scenario(probes=(probe,)), 120)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import for_each
 from tests.twin.scenario.test_load import SMALL
 
 from trimtab.errors import UsageError
@@ -27,8 +28,8 @@ def test_presets_are_possible(name) -> None:
     assert list(problems(load_scenario(name))) == []
 
 
-@pytest.mark.parametrize(
-    ("added", "where", "why"),
+@for_each(
+    "added, where, why",
     [
         ("[osts.raid]\ndata = 10\n", "[osts.raid] drives", "10+2 with 1 spares needs 13 drives"),
         ("[osts.raid]\ndrives = 10\n", "[osts.raid] drives", "needs 11 drives and has 10"),

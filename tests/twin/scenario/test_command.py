@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from tests.support.command import trimtab
+from tests.support.documents import misfits
 from tests.twin.scenario.test_load import SMALL
 
 from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_names, preset_text
@@ -20,32 +17,17 @@ pytestmark = pytest.mark.cli
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def schemas(tmp_path_factory) -> Path:
-    directory = tmp_path_factory.mktemp("schemas")
-    script = ROOT / "scripts" / "schemas.py"
-    subprocess.run([sys.executable, str(script), str(directory)], check=True)
-    return directory
-
-
-def fits(document: Any, schema: Path) -> list[str]:
-    validator = jsonschema.Draft202012Validator(
-        json.loads(schema.read_text()), format_checker=jsonschema.FormatChecker()
-    )
-    return [error.message for error in validator.iter_errors(document)]
-
-
-def test_the_list_names_every_preset(tmp_path, schemas) -> None:
+def test_the_list_names_every_preset(tmp_path) -> None:
     ended = trimtab("twin", "list", "--json", store=tmp_path / "t.db")
     assert ended.code == 0, ended.stderr
     assert [one["name"] for one in ended.document["scenarios"]] == list(preset_names())
-    assert fits(ended.document, schemas / "twin-list.json") == []
+    assert misfits(ended.document, "twin-list") == []
     text = trimtab("twin", "list", store=tmp_path / "t.db").stdout
     assert all(name in text for name in preset_names())
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_a_preset_is_shown_in_words_and_as_a_document(name, tmp_path, schemas) -> None:
+def test_a_preset_is_shown_in_words_and_as_a_document(name, tmp_path) -> None:
     scenario = load_scenario(name)
     text = trimtab("twin", "show", name, store=tmp_path / "t.db").stdout
     for word in ("built of", "at the start", scenario.osts.drive.name, "assumed"):
@@ -53,7 +35,7 @@ def test_a_preset_is_shown_in_words_and_as_a_document(name, tmp_path, schemas) -
     joined = " ".join(text.split())
     assert all(word in joined for why in scenario.assumptions.values() for word in why.split())
     ended = trimtab("twin", "show", name, "--json", store=tmp_path / "t.db")
-    assert fits(ended.document, schemas / "twin-show.json") == []
+    assert misfits(ended.document, "twin-show") == []
     settings = {one["key"]: one for one in ended.document["settings"]}
     assert settings["osts.count"]["value"] == scenario.osts.count
     assert settings["osts.drive.write"]["unit"] == "B/s"

@@ -78,6 +78,7 @@ def test_a_drive_is_replaced_whole() -> None:
     assert base.osts.drive == PRESETS["pm1733"].model
 
 
+@pytest.mark.calibration
 @settings(max_examples=30, deadline=None)
 @given(scenarios(), st.sampled_from(sorted(known_keys())), st.data())
 def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataObject) -> None:
@@ -93,6 +94,7 @@ def test_one_key_changes_one_value(scenario: Scenario, name: str, data: st.DataO
     }
 
 
+@pytest.mark.calibration
 @settings(max_examples=30, deadline=None)
 @given(scenarios(), st.sampled_from(sorted(set(known_keys()) - {"osts.drive"})))
 def test_a_value_reads_back_from_its_own_text(scenario: Scenario, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_text, scenario_text
@@ -90,8 +91,8 @@ def test_a_drive_is_a_name_or_a_table_or_both() -> None:
     assert (other.write_iops, other.read_iops) == (1000.0, 1450e3)
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "hint"),
+@for_each(
+    "text, message, hint",
     [
         ("osts]", "f.toml:1:", "text stands in quotes"),
         (

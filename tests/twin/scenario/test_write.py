@@ -24,6 +24,7 @@ def test_every_preset_reads_back(name) -> None:
     assert parse_scenario(to_toml(scenario), name) == scenario
 
 
+@pytest.mark.calibration
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(scenarios())
 def test_every_scenario_reads_back(scenario) -> None:

@@ -17,6 +17,7 @@ from trimtab.twin.simulation.placement import (
 ROOM = np.array([100.0, 90.0, 80.0, 20.0, 60.0, 60.0, 10.0, 45.0])
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("prio_free", [1.0, 0.91, 0.5])
 @pytest.mark.parametrize("servers", [8, 4])
 def test_shares_are_what_lustres_rule_settles_at(prio_free, servers):

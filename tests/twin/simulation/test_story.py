@@ -52,6 +52,7 @@ def ran(scenario: Scenario) -> dict[str, float]:
     return last_week(of)
 
 
+@pytest.mark.calibration
 def test_nightly_trims_give_writes_back_where_collection_limits_them():
     never, nightly = ran(perlmutter(0.74)), ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
     assert never["fullness"] == pytest.approx(0.74, abs=0.02)
@@ -64,12 +65,14 @@ def test_nightly_trims_give_writes_back_where_collection_limits_them():
     )
 
 
+@pytest.mark.calibration
 def test_discard_gives_at_least_what_nightly_trims_give():
     nightly = ran(perlmutter(0.74, trim=Trim(every_s=DAY)))
     discard = ran(perlmutter(0.74, trim=Trim(discard=True)))
     assert discard["amplification"] < nightly["amplification"]
 
 
+@pytest.mark.calibration
 def test_over_three_quarters_full_the_default_thresholds_search_in_vain():
     default = ran(perlmutter(0.81))
     raised = ran(perlmutter(0.81, allocator=Allocator(c2=0.25)))
@@ -79,6 +82,7 @@ def test_over_three_quarters_full_the_default_thresholds_search_in_vain():
     assert raised["write"] > 1.2 * default["write"]
 
 
+@pytest.mark.calibration
 def test_the_fuller_the_slower():
     found = [ran(perlmutter(full)) for full in (0.5, 0.65, 0.8)]
     amplification = [one["amplification"] for one in found]
@@ -101,6 +105,7 @@ def test_threads_change_no_bit(threads):
     )
 
 
+@pytest.mark.calibration
 def test_a_quiet_probe_varies_by_some_percent():
     of = Simulation(replace(small(10.0), seed=3))
     of.run()

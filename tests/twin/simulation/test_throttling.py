@@ -11,6 +11,7 @@ from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.windows import Terms, slowdown
 
 
+@pytest.mark.calibration
 def test_throttling_takes_nothing_where_it_is_off_or_nothing_is_collected():
     amplification = np.array([1.0, 1.9, 1.65])
     off = small(queue=Queue(writeback_throttling=False))

@@ -30,6 +30,7 @@ def probe(write, *, competing=None, is_open=None, job=PROBE, seed=1, **options):
 RATES = st.floats(1.0, 20.0)
 
 
+@pytest.mark.calibration
 @settings(max_examples=200)
 @given(st.data())
 def test_a_job_ends_when_one_that_shares_anew_at_each_end_does(data: st.DataObject) -> None:

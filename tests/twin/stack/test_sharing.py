@@ -36,6 +36,7 @@ def shared(draw: st.DrawFn) -> tuple[Resource, Resource, np.ndarray, list, list[
     )
 
 
+@pytest.mark.calibration
 @given(shared())
 def test_filling_all_at_once_is_filling_step_by_step(case) -> None:
     nodes, osts, limits, paths, slow_limits = case
@@ -44,6 +45,7 @@ def test_filling_all_at_once_is_filling_step_by_step(case) -> None:
     )
 
 
+@pytest.mark.calibration
 @given(shared())
 def test_nobody_can_get_more_without_taking_from_who_has_less(case) -> None:
     nodes, osts, limits, _, _ = case

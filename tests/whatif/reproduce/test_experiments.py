@@ -57,6 +57,7 @@ def test_fullness_rows_say_where_each_begins() -> None:
     assert first["19-knee"].twin == aging.FULLNESS[0]
 
 
+@pytest.mark.calibration
 def test_a_young_system_is_written_five_times_then_trimmed() -> None:
     perlmutter = coarse("perlmutter")
     run = aging.young_runs(perlmutter)[1]

@@ -65,6 +65,7 @@ def test_progress_reaches_the_end():
     assert seen[-1] == 1.0
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(("spare", "fullness"), [(0.127, 0.75), (0.272, 0.9), (0.07, 0.5)])
 def test_formulas_against_a_slow_drive_that_is_written_at_random(spare, fullness):
     untrimmed, trimmed = formulas(Case(spare, fullness), 32)

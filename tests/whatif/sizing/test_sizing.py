@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.drives import preset
@@ -156,8 +157,8 @@ def test_without_files_there_are_no_inodes_but_a_reason():
     assert short == []
 
 
-@pytest.mark.parametrize(
-    ("changed", "option"),
+@for_each(
+    "changed, option",
     [
         ({"daily_writes_bytes": 0.0}, "--daily-writes"),
         ({"daily_writes_bytes": float("nan")}, "--daily-writes"),

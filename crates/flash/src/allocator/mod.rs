@@ -11,7 +11,7 @@
 //!  anything                 ┘
 //! ```
 //!
-//! One that went through its groups in vain was useless, and its cost is that of looking at each.
+//! A full scan without a result is a useless loop; it costs a look at each group.
 //! The criteria to begin with follow from the length and, with Lustre's thresholds (`mb_c1_threshold`
 //! to `mb_c3_threshold`, `Settings::enter`), from how much is free.
 
@@ -69,7 +69,7 @@ pub struct Counts {
     pub goals: u64,
     /// Those that each criterion served.
     pub hits: [u64; LOOPS],
-    /// Times that a criterion went through its groups in vain.
+    /// Full scans of a criterion over its groups without a result (useless loops).
     pub useless: [u64; LOOPS],
     /// Groups that each criterion looked at.
     pub considered: [u64; LOOPS],

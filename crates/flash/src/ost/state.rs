@@ -14,7 +14,7 @@ pub struct Counts {
     pub goals: u64,
     /// Those that each of its loops found.
     pub hits: [u64; LOOPS],
-    /// Times that each loop went around all groups in vain.
+    /// Full scans of each loop over all groups without a result (useless loops).
     pub useless: [u64; LOOPS],
     /// Groups that each loop looked at.
     pub considered: [u64; LOOPS],

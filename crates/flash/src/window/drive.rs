@@ -1,4 +1,4 @@
-//! One drive for seconds: a server of writes that stops for collection, and reads beside it.
+//! One drive for seconds: a server of writes that stops for collection, and concurrent reads.
 //!
 //! ```text
 //!  debt          each byte of the host owes A - 1 bytes of copies

@@ -134,6 +134,8 @@ pub(crate) enum Next {
 /// The pages of a column, one after another.
 pub(crate) struct Pages {
     reader: SerializedPageReader<Shared>,
+    #[cfg(feature = "library-readers")]
+    column: parquet::schema::types::ColumnDescPtr,
     definition: i16,
     repetition: i16,
     /// Levels that the metadata promise and no page has brought yet.
@@ -162,7 +164,22 @@ impl Pages {
         if repetition == 0 && promised != rows as u64 {
             return Err(format!("has {promised} values for {rows} rows"));
         }
-        Ok(Self { reader, definition, repetition, promised })
+        Ok(Self {
+            reader,
+            #[cfg(feature = "library-readers")]
+            column: chunk.column_descr_ptr(),
+            definition,
+            repetition,
+            promised,
+        })
+    }
+
+    /// The pages as the parquet crate's own readers take them.
+    #[cfg(feature = "library-readers")]
+    pub(super) fn into_library(
+        self,
+    ) -> (parquet::schema::types::ColumnDescPtr, Box<dyn PageReader>) {
+        (self.column, Box::new(self.reader))
     }
 
     /// The next page; `None` at the end.

@@ -15,7 +15,7 @@ use parquet::basic::{Encoding, Type as Physical};
 use super::bits::Hybrid;
 use super::chunk::{Data, Next, Pages};
 use super::packed::{Integers, Kind, Strings};
-use super::schema::{Domain, Location};
+use super::schema::{self, Location};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -199,18 +199,30 @@ fn spread<T: Clone>(out: &mut Vec<T>, from: usize, there: &[bool], missing: &T) 
     }
 }
 
+/// What reads a column: the decoder or, to compare it, the parquet crate's own readers.
+enum Source<K: Kind, T> {
+    Decoder(Column<K, T>),
+    #[cfg(feature = "library-readers")]
+    Library(super::library::Library<T>),
+}
+
 /// A column of whole numbers, each mapped to a `T`.
-pub(crate) struct Numbers<T>(Column<Integers, T>);
+pub(crate) struct Numbers<T>(Source<Integers, T>);
 
 impl<T: Clone> Numbers<T> {
     /// Begins to read; `missing` stands where there is no number, if that can be.
     pub(crate) fn new(
         location: Location,
         pages: Pages,
-        domain: Domain,
+        holds: schema::Kind,
         missing: Option<T>,
     ) -> Self {
-        Self(Column::new(integers(&location, domain), location, pages, missing))
+        #[cfg(feature = "library-readers")]
+        if super::library::is_chosen() {
+            return Self(Source::Library(super::library::Library::new(&location, pages, missing)));
+        }
+        let kind = integers(&location, holds);
+        Self(Source::Decoder(Column::new(kind, location, pages, missing)))
     }
 
     /// Appends one `T` for each of the next rows.
@@ -220,30 +232,42 @@ impl<T: Clone> Numbers<T> {
         out: &mut Vec<T>,
         mut map: impl FnMut(i64) -> T,
     ) -> Result<()> {
-        self.0.read(rows, out, &mut map)
+        match &mut self.0 {
+            Source::Decoder(column) => column.read(rows, out, &mut map),
+            #[cfg(feature = "library-readers")]
+            Source::Library(column) => column.numbers(rows, out, map),
+        }
     }
 }
 
 impl<T: Clone> Numbers<T> {
     /// Passes over rows; `map` as it is given to [`Numbers::read`].
     pub(crate) fn skip(&mut self, rows: usize, mut map: impl FnMut(i64) -> T) -> Result<()> {
-        self.0.skip(rows, &mut map)
+        match &mut self.0 {
+            Source::Decoder(column) => column.skip(rows, &mut map),
+            #[cfg(feature = "library-readers")]
+            Source::Library(column) => column.skip(rows),
+        }
     }
 }
 
-fn integers(location: &Location, domain: Domain) -> Integers {
-    Integers { wide: location.physical == Physical::INT64, signed: location.signed, domain }
+fn integers(location: &Location, holds: schema::Kind) -> Integers {
+    Integers { wide: location.physical == Physical::INT64, signed: location.signed, holds }
 }
 
 /// A column of strings of bytes, each mapped to a `T`.
-pub(crate) struct Binary<T>(Column<Strings, T>);
+pub(crate) struct Binary<T>(Source<Strings, T>);
 
 impl<T: Clone> Binary<T> {
     /// Begins to read; `missing` stands where there is no string, if that can be.
     pub(crate) fn new(location: Location, pages: Pages, missing: Option<T>) -> Self {
+        #[cfg(feature = "library-readers")]
+        if super::library::is_chosen() {
+            return Self(Source::Library(super::library::Library::new(&location, pages, missing)));
+        }
         let fixed =
             (location.physical == Physical::FIXED_LEN_BYTE_ARRAY).then_some(location.length);
-        Self(Column::new(Strings { fixed }, location, pages, missing))
+        Self(Source::Decoder(Column::new(Strings { fixed }, location, pages, missing)))
     }
 
     /// Appends one `T` for each of the next rows; `map` is given a page and where in it.
@@ -253,8 +277,12 @@ impl<T: Clone> Binary<T> {
         out: &mut Vec<T>,
         mut map: impl FnMut(&Bytes, Range<usize>) -> T,
     ) -> Result<()> {
-        let mut map = |(page, range): (&Bytes, Range<usize>)| map(page, range);
-        self.0.read(rows, out, &mut map)
+        let mut of_range = |(page, range): (&Bytes, Range<usize>)| map(page, range);
+        match &mut self.0 {
+            Source::Decoder(column) => column.read(rows, out, &mut of_range),
+            #[cfg(feature = "library-readers")]
+            Source::Library(column) => column.strings(rows, out, map),
+        }
     }
 }
 
@@ -265,8 +293,12 @@ impl<T: Clone> Binary<T> {
         rows: usize,
         mut map: impl FnMut(&Bytes, Range<usize>) -> T,
     ) -> Result<()> {
-        let mut map = |(page, range): (&Bytes, Range<usize>)| map(page, range);
-        self.0.skip(rows, &mut map)
+        let mut of_range = |(page, range): (&Bytes, Range<usize>)| map(page, range);
+        match &mut self.0 {
+            Source::Decoder(column) => column.skip(rows, &mut of_range),
+            #[cfg(feature = "library-readers")]
+            Source::Library(column) => column.skip(rows),
+        }
     }
 }
 
@@ -295,7 +327,7 @@ impl Lists {
 
     /// Reads a whole column of `rows` rows.
     pub(crate) fn read(location: Location, pages: Pages, rows: usize) -> Result<Self> {
-        let kind = integers(&location, Domain::Small);
+        let kind = integers(&location, schema::Kind::Smalls);
         let mut column = Column::new(kind, location, pages, None::<u32>);
         let mut lists = Self::default();
         while let Some(mut page) = column.pages.next()? {
@@ -303,7 +335,7 @@ impl Lists {
             if let Next::Data(Data { count, repetition: Some(levels), .. }) = &mut page {
                 levels.read(*count, &mut begins)?;
             }
-            // The domain is checked: every number fits.
+            // The reader checks that every number fits.
             let mut map = |number: i64| number as u32;
             let Some((count, levels)) = column.turn(page, &mut map)? else { continue };
             let mut there = Vec::new();

@@ -11,6 +11,8 @@
 mod bits;
 mod chunk;
 pub(crate) mod column;
+#[cfg(feature = "library-readers")]
+pub mod library;
 mod packed;
 pub(crate) mod rows;
 pub(crate) mod schema;
@@ -18,5 +20,6 @@ pub(crate) mod shard;
 mod writer;
 
 pub use rows::{Row, Rows, path_problem};
+pub use schema::{COLUMNS, Column, Kind};
 pub use shard::Shard;
 pub use writer::{Finished, Limits, ShardWriter};

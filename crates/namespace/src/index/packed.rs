@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parquet::basic::Encoding;
 
 use super::bits::Delta;
-use super::schema::Domain;
+use super::schema;
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -54,7 +54,7 @@ pub(super) trait Kind {
 pub(super) struct Integers {
     pub(super) wide: bool,
     pub(super) signed: bool,
-    pub(super) domain: Domain,
+    pub(super) holds: schema::Kind,
 }
 
 /// A page of whole numbers.
@@ -64,13 +64,15 @@ pub(super) enum PackedIntegers {
 }
 
 impl Integers {
-    /// Whether a number as it is stored cannot be of the domain.
+    /// Whether a number as it is stored cannot be one of this column.
     #[inline]
     fn refuses(&self, stored: i64) -> bool {
-        match self.domain {
-            Domain::Signed => !self.signed && self.wide && stored < 0,
-            Domain::Unsigned => self.signed && stored < 0,
-            Domain::Small => !(0..=i64::from(u32::MAX)).contains(&stored),
+        match self.holds {
+            schema::Kind::Unsigned => self.signed && stored < 0,
+            schema::Kind::Small | schema::Kind::Smalls => {
+                !(0..=i64::from(u32::MAX)).contains(&stored)
+            }
+            _ => !self.signed && self.wide && stored < 0,
         }
     }
 

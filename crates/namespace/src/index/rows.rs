@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::column::{Binary, Lists, Numbers};
-use super::schema::{Domain, Name};
+use super::schema::{self, Access, COLUMNS, Name, Presence};
 use super::shard::{Group, Shard};
 use super::writer::last_use_s;
-use crate::entry::{Entry, FileType, Layout, ObjectId, Times};
+use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result};
 
 /// One name of the index and what is known of it.
@@ -128,11 +128,8 @@ pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
         .then_some("holds a path with an empty part, a dot or a NUL")
 }
 
-/// A number that may be missing.
-type Maybe<T> = Option<Numbers<Option<T>>>;
-
-/// The name of a pool, where there is one; the rows that share it share its bytes.
-type Pool = Option<Arc<[u8]>>;
+/// A column that is read into the entries, unless the file lacks it.
+type Maybe<A, C> = Vec<(Name, &'static A, Option<C>)>;
 
 /// Every column of a group.
 struct Columns {
@@ -143,18 +140,10 @@ struct Columns {
     id: Binary<[u8; 16]>,
     fid: Binary<bool>,
     kind: Binary<FileType>,
-    device: Numbers<u64>,
-    uid: Numbers<u32>,
-    gid: Numbers<u32>,
-    links: Numbers<u32>,
-    size: Numbers<u64>,
-    allocated: Numbers<u64>,
-    project: Maybe<u32>,
-    times: [Numbers<Option<i64>>; 4],
-    stripe_count: Maybe<u32>,
-    last_use: Maybe<i64>,
+    last_use: Option<Numbers<Option<i64>>>,
     osts: Lists,
-    pool: Option<Binary<Pool>>,
+    numbers: Maybe<schema::Number, Numbers<Option<i64>>>,
+    shared: Maybe<schema::Shared, Binary<Option<Arc<[u8]>>>>,
 }
 
 /// The column that is wrong, and what is.
@@ -162,15 +151,24 @@ type Wrong = (Name, String);
 
 impl Columns {
     fn open(group: &Group<'_>) -> Result<Self> {
-        let lacking =
-            |name| move || Error::Usage(format!("column {} is missing", Name::text(name)));
-        let number =
-            |name, missing| group.numbers(name, Domain::Small, missing)?.ok_or_else(lacking(name));
-        let size = |name, missing| {
-            group.numbers(name, Domain::Unsigned, missing)?.ok_or_else(lacking(name))
-        };
-        let time =
-            |name| group.numbers(name, Domain::Signed, Some(None))?.ok_or_else(lacking(name));
+        let (mut numbers, mut shared) = (Vec::new(), Vec::new());
+        for column in &COLUMNS {
+            let name = column.id;
+            match &column.access {
+                Access::Number(number) => {
+                    let missing = match column.presence {
+                        Presence::Required => None,
+                        Presence::StandIn(number) => Some(Some(number)),
+                        Presence::Nullable => Some(None),
+                    };
+                    numbers.push((name, number, group.numbers(name, missing)?));
+                }
+                Access::Shared(bytes) => {
+                    shared.push((name, bytes, group.binary_or_none(name, Some(None))?));
+                }
+                Access::Own => {}
+            }
+        }
         Ok(Self {
             left: group.rows,
             done: 0,
@@ -179,23 +177,10 @@ impl Columns {
             id: group.binary(Name::Id, Some([0; 16]))?,
             fid: group.binary(Name::IdKind, Some(false))?,
             kind: group.binary(Name::Type, Some(FileType::Unknown))?,
-            device: size(Name::Device, Some(0))?,
-            uid: number(Name::Uid, None)?,
-            gid: number(Name::Gid, None)?,
-            links: number(Name::Links, Some(1))?,
-            size: size(Name::Size, None)?,
-            allocated: size(Name::Allocated, None)?,
-            project: group.numbers(Name::Project, Domain::Small, Some(None))?,
-            times: [
-                time(Name::Access)?,
-                time(Name::Modification)?,
-                time(Name::Change)?,
-                time(Name::Birth)?,
-            ],
-            stripe_count: group.numbers(Name::StripeCount, Domain::Small, Some(None))?,
-            last_use: group.numbers(Name::LastUse, Domain::Signed, Some(None))?,
+            last_use: group.numbers(Name::LastUse, Some(None))?,
             osts: group.osts()?,
-            pool: group.binary_or_none(Name::Pool, Some(None))?,
+            numbers,
+            shared,
         })
     }
 
@@ -206,7 +191,8 @@ impl Columns {
         self.name.read(count, &mut names, slice).map_err(of(Name::Last))?;
         let strings = parents.into_iter().zip(names);
         let entries = self.entries(count)?;
-        let last_use = optional(&mut self.last_use, count, |number| number, Name::LastUse)?;
+        let last_use = self.last_use.as_mut().map(|column| numbers(column, count, Name::LastUse));
+        let last_use = last_use.transpose()?;
         out.extend(strings.zip(entries).enumerate().map(|(row, ((parent, name), entry))| {
             let worked_out = || last_use_s(&entry.times);
             let last_use_s = last_use.as_ref().map_or_else(worked_out, |column| column[row]);
@@ -229,68 +215,35 @@ impl Columns {
     }
 
     fn entries(&mut self, count: usize) -> std::result::Result<Vec<Entry>, Wrong> {
-        let small = |number: i64| number as u32;
-        let bits = |number: i64| number as u64;
         let ids = strings(&mut self.id, count, of_id, Name::Id)?;
         let fids = strings(&mut self.fid, count, |kind| kind == b"fid", Name::IdKind)?;
         let kinds = strings(&mut self.kind, count, of_type, Name::Type)?;
-        let devices = numbers(&mut self.device, count, bits, Name::Device)?;
-        let uids = numbers(&mut self.uid, count, small, Name::Uid)?;
-        let gids = numbers(&mut self.gid, count, small, Name::Gid)?;
-        let links = numbers(&mut self.links, count, small, Name::Links)?;
-        let sizes = numbers(&mut self.size, count, bits, Name::Size)?;
-        let allocated = numbers(&mut self.allocated, count, bits, Name::Allocated)?;
-        let projects = optional(&mut self.project, count, small, Name::Project)?;
-        let stripes = optional(&mut self.stripe_count, count, small, Name::StripeCount)?;
-        let pools = self.pools(count)?;
-        let times = self.times(count)?;
-        let entry = |row: usize| {
-            let osts = self.osts.of(self.done + row);
-            let stripe_count = stripes.as_ref().and_then(|column| column[row]);
-            let pool = pools.as_ref().and_then(|column| column[row].clone());
-            let known = stripe_count.is_some() || osts.is_some() || pool.is_some();
-            let layout = known.then(|| Layout {
+        let entry = |row: usize| Entry {
+            id: ObjectId::of_bytes(ids[row], fids[row]),
+            kind: kinds[row],
+            layout: self.osts.of(self.done + row).map(|osts| Layout {
                 // Where only the objects are known, each is taken for a stripe.
-                stripe_count: stripe_count.unwrap_or(osts.map_or(0, |osts| osts.len() as u32)),
-                osts: osts.unwrap_or(&[]).to_vec(),
-                pool,
-            });
-            Entry {
-                id: ObjectId::of_bytes(ids[row], fids[row]),
-                device: devices[row],
-                uid: uids[row],
-                gid: gids[row],
-                project: projects.as_ref().and_then(|column| column[row]),
-                size_bytes: sizes[row],
-                allocated_bytes: allocated[row],
-                links: links[row],
-                times: times[row],
-                kind: kinds[row],
-                layout,
+                stripe_count: osts.len() as u32,
+                osts: osts.to_vec(),
+                pool: None,
+            }),
+            ..Entry::default()
+        };
+        let mut entries: Vec<Entry> = (0..count).map(entry).collect();
+        for (name, number, column) in &mut self.numbers {
+            let Some(column) = column else { continue };
+            for (entry, value) in entries.iter_mut().zip(numbers(column, count, *name)?) {
+                value.into_iter().for_each(|value| (number.set)(entry, value));
             }
-        };
-        Ok((0..count).map(entry).collect())
-    }
-
-    fn pools(&mut self, count: usize) -> std::result::Result<Option<Vec<Pool>>, Wrong> {
-        let column = self.pool.as_mut();
-        column.map(|column| strings(column, count, of_pool, Name::Pool)).transpose()
-    }
-
-    fn times(&mut self, count: usize) -> std::result::Result<Vec<Times>, Wrong> {
-        let names = [Name::Access, Name::Modification, Name::Change, Name::Birth];
-        let mut read = [const { Vec::new() }; 4];
-        for ((column, out), name) in self.times.iter_mut().zip(&mut read).zip(names) {
-            column.read(count, out, Some).map_err(of(name))?;
         }
-        let [access, modification, change, birth] = read;
-        let times = |row: usize| Times {
-            access_ns: access[row],
-            modification_ns: modification[row],
-            change_ns: change[row],
-            birth_ns: birth[row],
-        };
-        Ok((0..count).map(times).collect())
+        for (name, bytes, column) in &mut self.shared {
+            let Some(column) = column else { continue };
+            for (entry, value) in entries.iter_mut().zip(strings(column, count, of_shared, *name)?)
+            {
+                value.into_iter().for_each(|value| (bytes.set)(entry, value));
+            }
+        }
+        Ok(entries)
     }
 }
 
@@ -310,9 +263,9 @@ fn of_type(letter: &[u8]) -> FileType {
     }
 }
 
-/// Other tools write an empty name where there is none.
-fn of_pool(name: &[u8]) -> Pool {
-    (!name.is_empty()).then(|| name.into())
+/// Other tools write an empty string where there is none.
+fn of_shared(bytes: &[u8]) -> Option<Arc<[u8]>> {
+    (!bytes.is_empty()).then(|| bytes.into())
 }
 
 fn strings<T: Clone>(
@@ -326,25 +279,12 @@ fn strings<T: Clone>(
     Ok(out)
 }
 
-fn numbers<T: Clone>(
-    column: &mut Numbers<T>,
+fn numbers(
+    column: &mut Numbers<Option<i64>>,
     count: usize,
-    map: impl Fn(i64) -> T,
     name: Name,
-) -> std::result::Result<Vec<T>, Wrong> {
+) -> std::result::Result<Vec<Option<i64>>, Wrong> {
     let mut out = Vec::with_capacity(count);
-    column.read(count, &mut out, map).map_err(of(name))?;
+    column.read(count, &mut out, Some).map_err(of(name))?;
     Ok(out)
-}
-
-fn optional<T: Clone>(
-    column: &mut Maybe<T>,
-    count: usize,
-    map: impl Fn(i64) -> T,
-    name: Name,
-) -> std::result::Result<Option<Vec<Option<T>>>, Wrong> {
-    let Some(column) = column else { return Ok(None) };
-    let mut out = Vec::with_capacity(count);
-    column.read(count, &mut out, |number| Some(map(number))).map_err(of(name))?;
-    Ok(Some(out))
 }

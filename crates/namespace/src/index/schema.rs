@@ -1,5 +1,9 @@
-//! The columns of an index: how they are written, and where they are found in a file.
+//! The columns of an index: what they hold, how they are written, where they are in a file.
+//!
+//! [`COLUMNS`] is the one place where a column is declared. The Parquet schema, the writer, the reader
+//! of rows and the list that Python has follow from it.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,40 +17,13 @@ use parquet::file::properties::{
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor, TypePtr};
 
+use crate::entry::{Entry, Layout};
 use crate::error::{Error, Result};
 
 /// What a shard that this crate wrote says of itself: name and version of the schema.
 const VERSION: (&str, &str) = ("trimtab.index", "1");
 
-const MESSAGE: &str = "
-message index {
-    required binary parent;
-    required binary name;
-    required fixed_len_byte_array(16) id;
-    required binary id_kind (STRING);
-    required int64 device (INTEGER(64, false));
-    required int32 uid (INTEGER(32, false));
-    required int32 gid (INTEGER(32, false));
-    optional int32 project (INTEGER(32, false));
-    required int64 size_bytes (INTEGER(64, false));
-    required int64 allocated_bytes (INTEGER(64, false));
-    required int32 nlink (INTEGER(32, false));
-    optional int64 atime_ns;
-    optional int64 mtime_ns;
-    optional int64 ctime_ns;
-    optional int64 btime_ns;
-    required binary type (STRING);
-    optional int32 stripe_count (INTEGER(32, false));
-    optional group osts (LIST) {
-        repeated group list {
-            required int32 element (INTEGER(32, false));
-        }
-    }
-    optional binary pool;
-    optional int64 last_use_s;
-}";
-
-/// A column of the index.
+/// A column of the index, in the order of the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Parent,
@@ -72,53 +49,265 @@ pub(crate) enum Name {
     LastUse,
 }
 
+/// What the cells of a column hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any bytes.
+    Bytes,
+    /// UTF-8.
+    Text,
+    /// 16 bytes.
+    Identity,
+    /// A number of 32 bits without a sign.
+    Small,
+    /// A number of 64 bits without a sign; above `i64::MAX` it is stored as the same bits.
+    Unsigned,
+    /// A number of 64 bits with a sign.
+    Signed,
+    /// The same: nanoseconds since 1970.
+    Time,
+    /// A list of numbers of 32 bits without a sign.
+    Smalls,
+}
+
+impl Kind {
+    fn is_bytes(self) -> bool {
+        matches!(self, Self::Bytes | Self::Text | Self::Identity)
+    }
+}
+
+/// A number of an [`Entry`]; without a sign it is the same bits.
+pub(crate) struct Number {
+    pub(crate) get: fn(&Entry) -> Option<i64>,
+    pub(crate) set: fn(&mut Entry, i64),
+}
+
+/// Bytes of an [`Entry`] that many rows share.
+pub(crate) struct Shared {
+    pub(crate) get: fn(&Entry) -> Option<&Arc<[u8]>>,
+    pub(crate) set: fn(&mut Entry, Arc<[u8]>),
+}
+
+/// How values come out of an entry and back into it.
+pub(crate) enum Access {
+    Number(Number),
+    Shared(Shared),
+    /// The writer and the reader know this column by its name.
+    Own,
+}
+
+/// Whether a row may be without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// No row is.
+    Required,
+    /// None that this crate wrote is; in the files of others this stands for a null.
+    StandIn(i64),
+    /// Any may be.
+    Nullable,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    Dictionary,
+    Differences,
+}
+
+/// Everything that is declared of a column.
+pub struct Column {
+    pub(crate) id: Name,
+    /// Its name in the file.
+    pub name: &'static str,
+    /// What its cells hold.
+    pub kind: Kind,
+    pub(crate) presence: Presence,
+    pub(crate) access: Access,
+    /// Whether a file without it can still be read: it was not asked for, or can be worked out.
+    may_lack: bool,
+    packing: Packing,
+    statistics: bool,
+    compressed: bool,
+}
+
+const fn column(id: Name, name: &'static str, kind: Kind) -> Column {
+    Column {
+        id,
+        name,
+        kind,
+        presence: Presence::Required,
+        access: Access::Own,
+        may_lack: false,
+        packing: Packing::Plain,
+        statistics: false,
+        compressed: true,
+    }
+}
+
+impl Column {
+    /// Whether a row may have no value.
+    pub fn is_nullable(&self) -> bool {
+        self.presence == Presence::Nullable
+    }
+
+    /// Where an entry has it.
+    const fn of(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    const fn nullable(mut self) -> Self {
+        self.presence = Presence::Nullable;
+        self
+    }
+
+    const fn stand_in(mut self, number: i64) -> Self {
+        self.presence = Presence::StandIn(number);
+        self
+    }
+
+    const fn may_lack(mut self) -> Self {
+        self.may_lack = true;
+        self
+    }
+
+    /// For names that repeat: parents, owners.
+    const fn dictionary(mut self) -> Self {
+        self.packing = Packing::Dictionary;
+        self
+    }
+
+    /// For whole numbers that grow or are near one another.
+    const fn differences(mut self) -> Self {
+        self.packing = Packing::Differences;
+        self
+    }
+
+    /// Comparing every value costs a scan a tenth of its writing: only what a query cuts by.
+    const fn statistics(mut self) -> Self {
+        self.statistics = true;
+        self
+    }
+
+    /// What a tally reads is packed already: a codec would cost it more time than the disk saves.
+    const fn uncompressed(mut self) -> Self {
+        self.compressed = false;
+        self
+    }
+
+    /// Its line in the schema.
+    fn declare(&self, message: &mut String) {
+        let presence = if self.is_nullable() { "optional" } else { "required" };
+        let name = self.name;
+        let line = match self.kind {
+            Kind::Bytes => format!("binary {name};"),
+            Kind::Text => format!("binary {name} (STRING);"),
+            Kind::Identity => format!("fixed_len_byte_array(16) {name};"),
+            Kind::Small => format!("int32 {name} (INTEGER(32, false));"),
+            Kind::Unsigned => format!("int64 {name} (INTEGER(64, false));"),
+            Kind::Signed | Kind::Time => format!("int64 {name};"),
+            Kind::Smalls => format!(
+                "group {name} (LIST) {{ repeated group list {{ \
+                 required int32 element (INTEGER(32, false)); }} }}"
+            ),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(message, "{presence} {line} ");
+    }
+}
+
+fn layout(entry: &mut Entry) -> &mut Layout {
+    entry.layout.get_or_insert_default()
+}
+
+/// A number that every entry has.
+macro_rules! number {
+    ($($field:ident).+ as $kind:ty) => {
+        Access::Number(Number {
+            get: |entry| Some(entry.$($field).+ as i64),
+            set: |entry, number| entry.$($field).+ = number as $kind,
+        })
+    };
+}
+
+/// A number that an entry may lack.
+macro_rules! optional_number {
+    ($($field:ident).+ as $kind:ty) => {
+        Access::Number(Number {
+            get: |entry| entry.$($field).+.map(|number| number as i64),
+            set: |entry, number| entry.$($field).+ = Some(number as $kind),
+        })
+    };
+}
+
+/// The stripes that a layout asks for.
+const STRIPE_COUNT: Access = Access::Number(Number {
+    get: |entry| entry.layout.as_ref().map(|layout| layout.stripe_count.into()),
+    set: |entry, number| layout(entry).stripe_count = number as u32,
+});
+
+/// The pool that a layout names.
+const POOL: Access = Access::Shared(Shared {
+    get: |entry| entry.layout.as_ref()?.pool.as_ref(),
+    set: |entry, pool| layout(entry).pool = Some(pool),
+});
+
+/// The columns, in the order of the shards. How each is packed was measured: `benchmarks/README.md`.
+#[rustfmt::skip]
+pub static COLUMNS: [Column; 20] = [
+    column(Name::Parent, "parent", Kind::Bytes).dictionary(),
+    column(Name::Last, "name", Kind::Bytes),
+    column(Name::Id, "id", Kind::Identity),
+    column(Name::IdKind, "id_kind", Kind::Text).dictionary(),
+    column(Name::Device, "device", Kind::Unsigned).of(number!(device as u64)).stand_in(0).dictionary(),
+    column(Name::Uid, "uid", Kind::Small).of(number!(uid as u32)).dictionary().statistics(),
+    column(Name::Gid, "gid", Kind::Small).of(number!(gid as u32)).dictionary(),
+    column(Name::Project, "project", Kind::Small).of(optional_number!(project as u32))
+        .nullable().may_lack().dictionary(),
+    column(Name::Size, "size_bytes", Kind::Unsigned).of(number!(size_bytes as u64))
+        .differences().statistics(),
+    column(Name::Allocated, "allocated_bytes", Kind::Unsigned).of(number!(allocated_bytes as u64))
+        .differences().uncompressed(),
+    column(Name::Links, "nlink", Kind::Small).of(number!(links as u32)).stand_in(1).dictionary(),
+    column(Name::Access, "atime_ns", Kind::Time).of(optional_number!(times.access_ns as i64))
+        .nullable().differences(),
+    column(Name::Modification, "mtime_ns", Kind::Time)
+        .of(optional_number!(times.modification_ns as i64)).nullable().differences(),
+    column(Name::Change, "ctime_ns", Kind::Time).of(optional_number!(times.change_ns as i64))
+        .nullable().differences(),
+    column(Name::Birth, "btime_ns", Kind::Time).of(optional_number!(times.birth_ns as i64))
+        .nullable().differences(),
+    column(Name::Type, "type", Kind::Text).dictionary(),
+    column(Name::StripeCount, "stripe_count", Kind::Small).of(STRIPE_COUNT)
+        .nullable().may_lack().dictionary(),
+    column(Name::Osts, "osts", Kind::Smalls).nullable().may_lack(),
+    column(Name::Pool, "pool", Kind::Bytes).of(POOL).nullable().may_lack().dictionary(),
+    column(Name::LastUse, "last_use_s", Kind::Signed)
+        .nullable().may_lack().differences().statistics().uncompressed(),
+];
+
 impl Name {
+    /// What is declared of it.
+    pub(crate) fn column(self) -> &'static Column {
+        &COLUMNS[self as usize]
+    }
+
     /// Its name in the file.
     pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Parent => "parent",
-            Self::Last => "name",
-            Self::Id => "id",
-            Self::IdKind => "id_kind",
-            Self::Device => "device",
-            Self::Uid => "uid",
-            Self::Gid => "gid",
-            Self::Project => "project",
-            Self::Size => "size_bytes",
-            Self::Allocated => "allocated_bytes",
-            Self::Links => "nlink",
-            Self::Access => "atime_ns",
-            Self::Modification => "mtime_ns",
-            Self::Change => "ctime_ns",
-            Self::Birth => "btime_ns",
-            Self::Type => "type",
-            Self::StripeCount => "stripe_count",
-            Self::Osts => "osts",
-            Self::Pool => "pool",
-            Self::LastUse => "last_use_s",
-        }
-    }
-
-    /// Whether a file without it can still be read: it was not asked for, or can be worked out.
-    pub(crate) fn may_lack(self) -> bool {
-        matches!(self, Self::Project | Self::StripeCount | Self::Osts | Self::Pool | Self::LastUse)
-    }
-
-    fn is_time(self) -> bool {
-        matches!(self, Self::Access | Self::Modification | Self::Change | Self::Birth)
+        self.column().name
     }
 }
 
 /// The schema of a shard.
 pub(crate) fn message() -> TypePtr {
-    Arc::new(parse_message_type(MESSAGE).expect("the schema above is well formed"))
+    let mut text = "message index { ".to_owned();
+    COLUMNS.iter().for_each(|column| column.declare(&mut text));
+    text.push('}');
+    Arc::new(parse_message_type(&text).expect("the columns above are well formed"))
 }
 
-/// How a shard is written; the choices were measured, see `benchmarks/README.md`.
-///
-/// Whole numbers that grow or repeat are packed as differences, names that repeat (parents, owners)
-/// go into a dictionary, and a fast codec takes what is left. Version 1 of the pages keeps the
-/// encodings that every reader knows.
+/// How a shard is written: a fast codec over the packing of each column. Version 1 of the pages keeps
+/// the encodings that every reader knows.
 pub(crate) fn properties() -> WriterPropertiesPtr {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -128,55 +317,23 @@ pub(crate) fn properties() -> WriterPropertiesPtr {
         .set_offset_index_disabled(true)
         .set_created_by(format!("trimtab {}", env!("CARGO_PKG_VERSION")))
         .set_key_value_metadata(Some(vec![KeyValue::new(VERSION.0.into(), VERSION.1.to_owned())]));
-    for name in [
-        Name::Parent,
-        Name::IdKind,
-        Name::Device,
-        Name::Uid,
-        Name::Gid,
-        Name::Project,
-        Name::Links,
-        Name::Type,
-        Name::StripeCount,
-        Name::Pool,
-    ] {
-        properties = properties.set_column_dictionary_enabled(path(name), true);
-    }
-    for name in [
-        Name::Size,
-        Name::Allocated,
-        Name::Access,
-        Name::Modification,
-        Name::Change,
-        Name::Birth,
-        Name::LastUse,
-    ] {
-        properties = properties.set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
-    }
-    // Comparing every value costs a scan a tenth of its writing: only what a query cuts by.
-    for name in [Name::Uid, Name::Size, Name::LastUse] {
-        properties = properties.set_column_statistics_enabled(path(name), EnabledStatistics::Chunk);
-    }
-    // What a tally reads is packed already: a codec would cost it more time than the disk saves.
-    for name in [Name::LastUse, Name::Allocated] {
-        properties = properties.set_column_compression(path(name), Compression::UNCOMPRESSED);
+    for column in &COLUMNS {
+        let path = || ColumnPath::from(column.name);
+        properties = match column.packing {
+            Packing::Plain => properties,
+            Packing::Dictionary => properties.set_column_dictionary_enabled(path(), true),
+            Packing::Differences => {
+                properties.set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED)
+            }
+        };
+        if column.statistics {
+            properties = properties.set_column_statistics_enabled(path(), EnabledStatistics::Chunk);
+        }
+        if !column.compressed {
+            properties = properties.set_column_compression(path(), Compression::UNCOMPRESSED);
+        }
     }
     Arc::new(properties.build())
-}
-
-fn path(name: Name) -> ColumnPath {
-    ColumnPath::from(name.text())
-}
-
-/// What a column's numbers stand for, which says which of them can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Domain {
-    /// Any signed number.
-    Signed,
-    /// A number from 0; above `i64::MAX` it is kept as the same bits.
-    Unsigned,
-    /// A number that fits into 32 bits without a sign.
-    Small,
 }
 
 /// Where a column lies in a file and what it holds.
@@ -213,7 +370,7 @@ pub(crate) fn locate(
         return Err(Error::data(file, format!("has several columns called {}", name.text())));
     }
     let Some(leaf) = first else {
-        if name.may_lack() {
+        if name.column().may_lack {
             return Ok(None);
         }
         return Err(Error::data(file, format!("has no column {}", name.text())));
@@ -236,10 +393,7 @@ pub(crate) fn locate(
 /// What keeps a column from being read as what it should be.
 fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     let physical = column.physical_type();
-    let bytes = matches!(
-        name,
-        Name::Parent | Name::Last | Name::Id | Name::IdKind | Name::Type | Name::Pool
-    );
+    let bytes = name.column().kind.is_bytes();
     let fits = match physical {
         Physical::INT32 | Physical::INT64 => !bytes,
         Physical::BYTE_ARRAY => bytes,
@@ -252,7 +406,8 @@ fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     if !fits {
         return Some(format!("holds {physical}, which it cannot"));
     }
-    let (depth, parts) = (i16::from(name == Name::Osts), column.path().parts().len());
+    let (depth, parts) =
+        (i16::from(name.column().kind == Kind::Smalls), column.path().parts().len());
     if column.max_rep_level() != depth || (depth == 0 && parts != 1) {
         return Some("is nested otherwise than an index has it".into());
     }
@@ -262,7 +417,9 @@ fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
 /// What is wrong with the unit that a column of whole numbers says it has.
 fn unit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     match column.logical_type_ref() {
-        Some(LogicalType::Timestamp(time)) if name.is_time() && time.unit == TimeUnit::NANOS => {
+        Some(LogicalType::Timestamp(time))
+            if name.column().kind == Kind::Time && time.unit == TimeUnit::NANOS =>
+        {
             None
         }
         Some(LogicalType::Integer(_) | LogicalType::String) | None => {
@@ -301,6 +458,9 @@ mod tests {
 
     #[test]
     fn every_column_is_where_the_schema_has_it() {
+        for (place, column) in COLUMNS.iter().enumerate() {
+            assert_eq!(column.id as usize, place, "{}", column.name);
+        }
         let schema = SchemaDescriptor::new(message());
         let at = |name| locate(&schema, name, Path::new("x")).unwrap().unwrap();
         assert_eq!(at(Name::Parent).leaf, 0);
@@ -308,7 +468,7 @@ mod tests {
         assert_eq!((at(Name::Access).definition, at(Name::Access).signed), (1, true));
         assert_eq!((at(Name::Osts).definition, at(Name::Osts).repetition), (2, 1));
         assert_eq!((at(Name::Pool).leaf, at(Name::Pool).definition), (18, 1));
-        assert_eq!(at(Name::LastUse).leaf, 19);
+        assert_eq!(at(Name::LastUse).leaf, COLUMNS.len() - 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::chunk::{Pages, Shared};
 use super::column::{Binary, Lists, Numbers};
-use super::schema::{Domain, Location, Name, locate};
+use super::schema::{Location, Name, locate};
 use crate::error::{Error, Result};
 
 /// One Parquet file of an index. Clones share it.
@@ -104,11 +104,10 @@ impl Group<'_> {
     pub(crate) fn numbers<T: Clone>(
         &self,
         name: Name,
-        domain: Domain,
         missing: Option<T>,
     ) -> Result<Option<Numbers<T>>> {
         let Some((location, pages)) = self.pages(name)? else { return Ok(None) };
-        Ok(Some(Numbers::new(location, pages, domain, missing)))
+        Ok(Some(Numbers::new(location, pages, name.column().kind, missing)))
     }
 
     /// A column of strings; otherwise the same.

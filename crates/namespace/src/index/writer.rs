@@ -11,7 +11,7 @@ use parquet::data_type::{
 use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
-use super::schema;
+use super::schema::{self, Access, COLUMNS, Kind, Name};
 use crate::entry::{Entry, NS_PER_S, ObjectId, Times};
 use crate::error::{Error, Result};
 
@@ -33,7 +33,7 @@ impl Default for Limits {
 
 /// Writes one shard of an index.
 ///
-/// The file grows beside its name, as `NAME.partial`; [`ShardWriter::finish`] makes it durable and
+/// The file grows as `NAME.partial`; [`ShardWriter::finish`] makes it durable and
 /// gives it its name. A writer that is dropped before leaves nothing.
 pub struct ShardWriter {
     directory: PathBuf,
@@ -73,7 +73,7 @@ impl ShardWriter {
             name: name.to_owned(),
             limits,
             output: Some(output),
-            group: Group::default(),
+            group: Group::new(),
             written: 0,
         })
     }
@@ -164,22 +164,27 @@ pub(crate) fn last_use_s(times: &Times) -> Option<i64> {
     Some(last_ns.div_euclid(NS_PER_S))
 }
 
-/// Numbers of which some may be missing, as the writer takes them.
-#[derive(Default)]
+/// Values of a column and, where a row may have none, which have one.
 struct Optional<T> {
     values: Vec<T>,
-    levels: Vec<i16>,
+    levels: Option<Vec<i16>>,
 }
 
 impl<T> Optional<T> {
+    fn new(column: &schema::Column) -> Self {
+        Self { values: Vec::new(), levels: column.is_nullable().then(Vec::new) }
+    }
+
     fn push(&mut self, value: Option<T>) {
-        self.levels.push(i16::from(value.is_some()));
+        if let Some(levels) = &mut self.levels {
+            levels.push(i16::from(value.is_some()));
+        }
         self.values.extend(value);
     }
 
     fn clear(&mut self) {
         self.values.clear();
-        self.levels.clear();
+        self.levels.iter_mut().for_each(Vec::clear);
     }
 }
 
@@ -218,8 +223,23 @@ impl Strings {
     }
 }
 
+/// The numbers of a column, as wide as the file has them.
+enum Numbers {
+    Narrow(Optional<i32>),
+    Wide(Optional<i64>),
+}
+
+impl Numbers {
+    // Numbers without a sign are stored as the bits of those with one, as Parquet has it.
+    fn push(&mut self, number: Option<i64>) {
+        match self {
+            Self::Narrow(column) => column.push(number.map(|number| number as i32)),
+            Self::Wide(column) => column.push(number),
+        }
+    }
+}
+
 /// The rows of a group, a vector a column.
-#[derive(Default)]
 struct Group {
     /// Each directory that differs from the one of the row before, and the place of each row's.
     parents: Strings,
@@ -227,24 +247,15 @@ struct Group {
     names: Strings,
     ids: Vec<u8>,
     fids: Vec<bool>,
-    devices: Vec<i64>,
-    uids: Vec<i32>,
-    gids: Vec<i32>,
-    projects: Optional<i32>,
-    sizes: Vec<i64>,
-    allocated: Vec<i64>,
-    links: Vec<i32>,
-    access: Optional<i64>,
-    modification: Optional<i64>,
-    change: Optional<i64>,
-    birth: Optional<i64>,
     types: Vec<u8>,
-    stripe_counts: Optional<i32>,
     osts: Vec<i32>,
     ost_levels: Vec<i16>,
     ost_begins: Vec<i16>,
-    pools: Optional<ByteArray>,
     last_use: Optional<i64>,
+    /// The columns that are numbers of an entry, in the order of the schema.
+    numbers: Vec<(&'static schema::Number, Numbers)>,
+    /// The columns that are bytes shared by many entries, likewise.
+    shared: Vec<(&'static schema::Shared, Optional<ByteArray>)>,
 }
 
 /// Every byte, to be a string of its own.
@@ -267,6 +278,36 @@ fn fixed_strings(strings: impl IntoIterator<Item = &'static [u8]>) -> Vec<ByteAr
 const ROW_BYTES: usize = 150;
 
 impl Group {
+    fn new() -> Self {
+        let (mut numbers, mut shared) = (Vec::new(), Vec::new());
+        for column in &COLUMNS {
+            match &column.access {
+                Access::Number(number) if column.kind == Kind::Small => {
+                    numbers.push((number, Numbers::Narrow(Optional::new(column))));
+                }
+                Access::Number(number) => {
+                    numbers.push((number, Numbers::Wide(Optional::new(column))));
+                }
+                Access::Shared(bytes) => shared.push((bytes, Optional::new(column))),
+                Access::Own => {}
+            }
+        }
+        Self {
+            parents: Strings::default(),
+            parent_of: Vec::new(),
+            names: Strings::default(),
+            ids: Vec::new(),
+            fids: Vec::new(),
+            types: Vec::new(),
+            osts: Vec::new(),
+            ost_levels: Vec::new(),
+            ost_begins: Vec::new(),
+            last_use: Optional::new(Name::LastUse.column()),
+            numbers,
+            shared,
+        }
+    }
+
     fn rows(&self) -> usize {
         self.parent_of.len()
     }
@@ -275,11 +316,11 @@ impl Group {
         self.parents.bytes.len()
             + self.names.bytes.len()
             + self.osts.len() * 8
-            + self.pools.values.len() * size_of::<ByteArray>()
+            + self.shared.iter().map(|(_, column)| column.values.len()).sum::<usize>()
+                * size_of::<ByteArray>()
             + self.rows() * ROW_BYTES
     }
 
-    // Numbers without a sign are stored as the bits of those with one, as Parquet has it.
     fn push(&mut self, parent: &[u8], name: &[u8], entry: &Entry, last_use_s: Option<i64>) {
         if self.parents.last() != Some(parent) {
             self.parents.push(parent);
@@ -288,25 +329,24 @@ impl Group {
         self.names.push(name);
         self.ids.extend_from_slice(&entry.id.to_bytes());
         self.fids.push(matches!(entry.id, ObjectId::Fid { .. }));
-        self.devices.push(entry.device as i64);
-        self.uids.push(entry.uid as i32);
-        self.gids.push(entry.gid as i32);
-        self.projects.push(entry.project.map(|project| project as i32));
-        self.sizes.push(entry.size_bytes as i64);
-        self.allocated.push(entry.allocated_bytes as i64);
-        self.links.push(entry.links as i32);
-        self.access.push(entry.times.access_ns);
-        self.modification.push(entry.times.modification_ns);
-        self.change.push(entry.times.change_ns);
-        self.birth.push(entry.times.birth_ns);
         self.types.push(entry.kind.letter());
         self.last_use.push(last_use_s);
-        self.push_layout(entry);
+        for (number, column) in &mut self.numbers {
+            column.push((number.get)(entry));
+        }
+        for (bytes, column) in &mut self.shared {
+            let value = (bytes.get)(entry).map(|value| match column.values.last() {
+                // Rows that follow one another mostly share it: a copy only counts a reference.
+                Some(last) if last.data() == &value[..] => last.clone(),
+                _ => ByteArray::from(&value[..]),
+            });
+            column.push(value);
+        }
+        self.push_osts(entry);
     }
 
-    fn push_layout(&mut self, entry: &Entry) {
+    fn push_osts(&mut self, entry: &Entry) {
         let layout = entry.layout.as_ref();
-        self.stripe_counts.push(layout.map(|layout| layout.stripe_count as i32));
         let osts = layout.map_or(&[][..], |layout| &layout.osts);
         if osts.is_empty() {
             // 0: there is no list; 1: it is empty; 2: a number of it.
@@ -318,16 +358,6 @@ impl Group {
             self.ost_levels.push(2);
             self.ost_begins.push(i16::from(place > 0));
         }
-        self.push_pool(layout.and_then(|layout| layout.pool.as_deref()));
-    }
-
-    fn push_pool(&mut self, pool: Option<&[u8]>) {
-        let name = pool.map(|name| match self.pools.values.last() {
-            // Files that follow one another are mostly of one pool: a copy only counts a reference.
-            Some(last) if last.data() == name => last.clone(),
-            _ => ByteArray::from(name),
-        });
-        self.pools.push(name);
     }
 
     /// Writes the columns in the order of the schema, and is empty again.
@@ -336,40 +366,66 @@ impl Group {
         group: SerializedRowGroupWriter<'_, File>,
     ) -> std::result::Result<(), ParquetError> {
         let mut output = Output(group);
-        self.write_strings(&mut output)?;
-        output.numbers::<Int64Type>(&mut self.devices)?;
-        output.numbers::<Int32Type>(&mut self.uids)?;
-        output.numbers::<Int32Type>(&mut self.gids)?;
-        output.optional::<Int32Type>(&mut self.projects)?;
-        output.numbers::<Int64Type>(&mut self.sizes)?;
-        output.numbers::<Int64Type>(&mut self.allocated)?;
-        output.numbers::<Int32Type>(&mut self.links)?;
-        output.optional::<Int64Type>(&mut self.access)?;
-        output.optional::<Int64Type>(&mut self.modification)?;
-        output.optional::<Int64Type>(&mut self.change)?;
-        output.optional::<Int64Type>(&mut self.birth)?;
-        let letters = fixed_strings(LETTERS.chunks(1));
-        output.repeated(self.types.drain(..).map(|letter| letters[usize::from(letter)].clone()))?;
-        output.optional::<Int32Type>(&mut self.stripe_counts)?;
-        output.column::<Int32Type>(&self.osts, Some(&self.ost_levels), Some(&self.ost_begins))?;
-        self.osts.clear();
-        self.ost_levels.clear();
-        self.ost_begins.clear();
-        output.optional::<ByteArrayType>(&mut self.pools)?;
-        output.optional::<Int64Type>(&mut self.last_use)?;
+        let (mut numbers, mut shared) =
+            (std::mem::take(&mut self.numbers), std::mem::take(&mut self.shared));
+        let (mut next_number, mut next_shared) = (numbers.iter_mut(), shared.iter_mut());
+        for column in &COLUMNS {
+            match &column.access {
+                Access::Own => self.write_own(column.id, &mut output)?,
+                Access::Number(_) => match next_number.next() {
+                    Some((_, Numbers::Narrow(column))) => output.optional::<Int32Type>(column)?,
+                    Some((_, Numbers::Wide(column))) => output.optional::<Int64Type>(column)?,
+                    None => {}
+                },
+                Access::Shared(_) => {
+                    if let Some((_, column)) = next_shared.next() {
+                        output.optional::<ByteArrayType>(column)?;
+                    }
+                }
+            }
+        }
+        (self.numbers, self.shared) = (numbers, shared);
         output.0.close()?;
         Ok(())
     }
 
-    fn write_strings(&mut self, output: &mut Output<'_>) -> std::result::Result<(), ParquetError> {
-        let parents = self.parents.take();
-        output.repeated(self.parent_of.drain(..).map(|place| parents[place as usize].clone()))?;
-        output.repeated(self.names.take().into_iter())?;
-        let ids = Bytes::from(std::mem::take(&mut self.ids));
-        let ids = (0..ids.len()).step_by(16).map(|at| ByteArray::from(ids.slice(at..at + 16)));
-        output.fixed(ids.map(FixedLenByteArray::from))?;
-        let kinds = fixed_strings([b"inode".as_slice(), b"fid"]);
-        output.repeated(self.fids.drain(..).map(|fid| kinds[usize::from(fid)].clone()))
+    fn write_own(
+        &mut self,
+        name: Name,
+        output: &mut Output<'_>,
+    ) -> std::result::Result<(), ParquetError> {
+        match name {
+            Name::Parent => {
+                let parents = self.parents.take();
+                let places = self.parent_of.drain(..);
+                output.repeated(places.map(|place| parents[place as usize].clone()))
+            }
+            Name::Last => output.repeated(self.names.take().into_iter()),
+            Name::Id => {
+                let ids = Bytes::from(std::mem::take(&mut self.ids));
+                let cut = (0..ids.len()).step_by(16).map(|at| ids.slice(at..at + 16));
+                output.fixed(cut.map(|id| FixedLenByteArray::from(ByteArray::from(id))))
+            }
+            Name::IdKind => {
+                let kinds = fixed_strings([b"inode".as_slice(), b"fid"]);
+                output.repeated(self.fids.drain(..).map(|fid| kinds[usize::from(fid)].clone()))
+            }
+            Name::Type => {
+                let letters = fixed_strings(LETTERS.chunks(1));
+                let types = self.types.drain(..);
+                output.repeated(types.map(|letter| letters[usize::from(letter)].clone()))
+            }
+            Name::Osts => {
+                let levels = (Some(&self.ost_levels[..]), Some(&self.ost_begins[..]));
+                output.column::<Int32Type>(&self.osts, levels.0, levels.1)?;
+                self.osts.clear();
+                self.ost_levels.clear();
+                self.ost_begins.clear();
+                Ok(())
+            }
+            Name::LastUse => output.optional::<Int64Type>(&mut self.last_use),
+            other => unreachable!("{other:?} is a number or shared bytes"),
+        }
     }
 }
 
@@ -391,20 +447,11 @@ impl Output<'_> {
         column.close()
     }
 
-    fn numbers<T: DataType>(
-        &mut self,
-        values: &mut Vec<T::T>,
-    ) -> std::result::Result<(), ParquetError> {
-        self.column::<T>(values, None, None)?;
-        values.clear();
-        Ok(())
-    }
-
     fn optional<T: DataType>(
         &mut self,
         values: &mut Optional<T::T>,
     ) -> std::result::Result<(), ParquetError> {
-        self.column::<T>(&values.values, Some(&values.levels), None)?;
+        self.column::<T>(&values.values, values.levels.as_deref(), None)?;
         values.clear();
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::hand::Verdict;
 use super::outcome::Outcome;
+use super::worker::Verdict;
 use crate::error::{Error, Result};
 
 /// What became of a batch of rows.

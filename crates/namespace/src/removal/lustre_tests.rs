@@ -84,13 +84,12 @@ fn file(object: u32, paths: &[&str]) -> File {
         device: 7,
         uid: 1000,
         gid: 1000,
-        project: None,
         size_bytes: 10,
         allocated_bytes: 4096,
         links: paths.len() as u32,
         times: Times { access_ns: at, modification_ns: at, change_ns: at, birth_ns: at },
         kind: FileType::Regular,
-        layout: None,
+        ..Entry::default()
     };
     let paths = paths.iter().map(|path| Some(path.as_bytes().to_vec())).collect();
     File { entry, paths, open: false, fixed: false }

@@ -40,7 +40,6 @@
 mod batch;
 mod candidates;
 mod check;
-mod hand;
 mod lease;
 pub mod lustre;
 mod outcome;
@@ -49,6 +48,7 @@ mod quarantine;
 mod recovery;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -60,8 +60,8 @@ pub use outcome::Outcome;
 
 use candidates::Candidates;
 use check::Checks;
-use hand::{Hand, Job, Verdict};
 use quarantine::{Cell, Leftover, Quarantine};
+use worker::{Job, Verdict, Worker};
 
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
@@ -258,9 +258,9 @@ impl Removal {
             (0..rows.len()).filter(|row| wanted(*row) && rows[*row].entry.links != 1).collect();
         names.sort_by_key(|row| rows[*row].entry.id);
         let cell = cells.first_mut().map(|cell| (&quarantine, cell));
-        let mut hand = Hand::new(&job, cell, left);
-        hand.names(&names);
-        let Hand { left, verdicts: mut of_names, .. } = hand;
+        let mut worker = Worker::new(&job, cell, left);
+        worker.names(&names);
+        let Worker { left, verdicts: mut of_names, .. } = worker;
         verdicts.append(&mut of_names);
         self.left = left;
         self.quarantine = Some((quarantine, cells));
@@ -302,8 +302,8 @@ fn order(rows: &[Row], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
 
 /// Looks at every unit, touching nothing.
 fn spread(job: &Job<'_>, units: &[Vec<usize>], threads: usize) -> Vec<Verdict> {
-    let hands = (0..threads).map(|_| Hand::new(job, None, HashMap::new())).collect();
-    work(hands, units)
+    let workers = (0..threads).map(|_| Worker::new(job, None, HashMap::new())).collect();
+    work(workers, units)
 }
 
 /// Removes what every unit has, one cell a thread.
@@ -313,20 +313,21 @@ fn spread_over(
     quarantine: &Quarantine,
     cells: &mut [Cell],
 ) -> Vec<Verdict> {
-    let hand = |cell| Hand::new(job, Some((quarantine, cell)), HashMap::new());
-    work(cells.iter_mut().map(hand).collect(), units)
+    let worker = |cell| Worker::new(job, Some((quarantine, cell)), HashMap::new());
+    work(cells.iter_mut().map(worker).collect(), units)
 }
 
-fn work(hands: Vec<Hand<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
+fn work(workers: Vec<Worker<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
-    let task = |mut hand: Hand<'_>| {
+    let task = |mut worker: Worker<'_>| {
         while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-            hand.directory(unit);
+            worker.directory(unit);
         }
-        hand.verdicts
+        worker.verdicts
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = hands.into_iter().map(|hand| scope.spawn(|| task(hand))).collect();
+        let threads: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(|| task(worker))).collect();
         let mut verdicts = Vec::new();
         for thread in threads {
             match thread.join() {

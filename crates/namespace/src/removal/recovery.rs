@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::{AtFlags, Statx, statx};
 use rustix::io::Errno;
 
-use super::hand::{Job, Refusal, Verdict, open_the_same, remove_if_same};
 use super::lease::{self, Told};
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
+use super::worker::{Job, Refusal, Verdict, open_the_same, remove_if_same};
 use crate::entry::{Entry, ObjectId};
 
 /// What was found.

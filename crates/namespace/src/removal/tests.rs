@@ -7,10 +7,10 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, statx};
 
 use super::check::Checks;
-use super::hand::{Hand, Job};
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Quarantine, WANTED};
+use super::worker::{Job, Worker};
 use crate::beneath::Root;
 use crate::entry::Entry;
 use crate::index::Row;
@@ -57,19 +57,19 @@ impl World {
         let job = job(&root, &checks, &rows);
         let quarantine = Quarantine::open(&root, b".q").unwrap();
         let mut cell = quarantine.cell(&root, 0).unwrap();
-        let mut hand = Hand::new(&job, Some((&quarantine, &mut cell)), Default::default());
+        let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
         let parent = Parent::open(&root, &rows[0].parent).unwrap();
-        let looked = hand.look(0, &parent).unwrap();
+        let looked = worker.look(0, &parent).unwrap();
         between(self);
-        match hand.take(&looked, &parent, Some(0)) {
+        match worker.take(&looked, &parent, Some(0)) {
             Ok(slot) => {
                 in_quarantine(self);
                 let in_place = parent.is_in_place(&root);
-                hand.settle(slot, &looked, &parent, in_place);
+                worker.settle(slot, &looked, &parent, in_place);
             }
             Err(refusal) => return refusal.outcome,
         }
-        hand.verdicts[0].outcome
+        worker.verdicts[0].outcome
     }
 
     /// The contents of what waits for a person.
@@ -160,11 +160,11 @@ fn a_round_looks_again_whether_the_directory_is_in_place() {
     let job = job(&root, &checks, &rows);
     let quarantine = Quarantine::open(&root, b".q").unwrap();
     let mut cell = quarantine.cell(&root, 0).unwrap();
-    let mut hand = Hand::new(&job, Some((&quarantine, &mut cell)), Default::default());
+    let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
     fs::rename(world.at("run"), world.at("keep")).unwrap();
-    hand.round(&parent, &[0]);
-    assert_eq!(hand.verdicts[0].outcome, Outcome::Moved);
+    worker.round(&parent, &[0]);
+    assert_eq!(worker.verdicts[0].outcome, Outcome::Moved);
     assert_eq!(world.content("keep/file").as_deref(), Some("planned"));
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In a pause no worker is within a buffer: what was seen is in the sinks, what was not is on the
-//! board. The sinks are flushed, then the checkpoint is written, in this order.
+//! scheduler. The sinks are flushed, then the checkpoint is written, in this order.
 
 mod checkpoint;
 mod shards;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::beneath::Root;
 use crate::error::{Error, Result};
-use crate::walk::board::Task;
-use crate::walk::{Board, Counts, Quiet, Record, Settings, Shard, Sink, Unread, Walk};
+use crate::walk::scheduler::Task;
+use crate::walk::{Counts, Quiet, Record, Scheduler, Settings, Shard, Sink, Unread, Walk};
 
 pub use checkpoint::{CHECKPOINT, Checkpoint, Home, sync_directory};
 
@@ -174,10 +174,10 @@ impl<S: Sink> Running<'_, S> {
         let settings = &self.options.settings;
         let left = self.checkpoint.left().unwrap_or_default();
         let left = left.into_iter().map(|(directory, cookie)| Task::Read(directory, cookie));
-        let board = Board::new(settings.threads, left.collect());
-        let walk = Walk::new(root, settings, &board, &self.control.record, self.sinks)?;
+        let scheduler = Scheduler::new(settings.threads, left.collect());
+        let walk = Walk::new(root, settings, &scheduler, &self.control.record, self.sinks)?;
         let coordinated = std::thread::scope(|scope| {
-            let _end = board.end_at_last();
+            let _end = scheduler.end_at_last();
             for worker in 0..settings.threads {
                 let (walk, name) = (&walk, format!("scan-{worker}"));
                 let started = std::thread::Builder::new()
@@ -188,7 +188,7 @@ impl<S: Sink> Running<'_, S> {
                     break;
                 }
             }
-            self.coordinate(&board)
+            self.coordinate(&scheduler)
         });
         if let Some(error) = walk.failure() {
             return Err(error);
@@ -201,23 +201,23 @@ impl<S: Sink> Running<'_, S> {
     }
 
     /// Has the workers pause now and then, and writes down where they stand.
-    fn coordinate(&mut self, board: &Board) -> Result<bool> {
+    fn coordinate(&mut self, scheduler: &Scheduler) -> Result<bool> {
         let mut last = Instant::now();
         loop {
-            if board.wait(self.options.checkpoint_every.clamp(Duration::from_millis(1), POLL))
+            if scheduler.wait(self.options.checkpoint_every.clamp(Duration::from_millis(1), POLL))
                 == Quiet::Ended
             {
                 return Ok(false);
             }
-            self.control.waiting.store(board.queued(), Relaxed);
+            self.control.waiting.store(scheduler.queued(), Relaxed);
             let stop = self.control.stop.load(Relaxed);
             let part = Duration::from_secs_f64(self.control.elapsed_s() * CHECKPOINT_PART);
             if !stop && last.elapsed() < self.options.checkpoint_every.max(part) {
                 continue;
             }
-            board.set_pausing(true);
+            scheduler.set_pausing(true);
             let quiet = loop {
-                match board.wait(POLL) {
+                match scheduler.wait(POLL) {
                     Quiet::Working => {}
                     quiet => break quiet,
                 }
@@ -225,11 +225,11 @@ impl<S: Sink> Running<'_, S> {
             if quiet == Quiet::Ended {
                 return Ok(false);
             }
-            self.keep(&board.left_to_read(), false)?;
+            self.keep(&scheduler.left_to_read(), false)?;
             if stop {
                 return Ok(true);
             }
-            board.set_pausing(false);
+            scheduler.set_pausing(false);
             last = Instant::now();
         }
     }

@@ -68,7 +68,7 @@ fn order(one: &Chosen, other: &Chosen) -> Ordering {
         .then_with(|| one.1.name.cmp(&other.1.name))
 }
 
-/// A directory of runs beside what they are merged into; it goes with this value.
+/// A directory of runs next to the file that they are merged into; dropping this value removes it.
 pub(super) struct Runs {
     directory: PathBuf,
     next: AtomicUsize,
@@ -76,8 +76,8 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Makes the directory; what an interrupted selection has left there goes.
-    pub(super) fn create(beside: &Path, name: &str) -> Result<Self> {
-        let directory = beside.join(format!("{name}.runs"));
+    pub(super) fn create(parent: &Path, name: &str) -> Result<Self> {
+        let directory = parent.join(format!("{name}.runs"));
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::system("rmdir", directory, error));

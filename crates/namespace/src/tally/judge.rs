@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::index::Shard;
 use crate::index::column::{Binary, Lists, Numbers};
 use crate::index::path_problem;
-use crate::index::schema::{Domain, Name};
+use crate::index::schema::Name;
 use crate::index::shard::Group;
 use crate::rules::{Counted, Kept, Rules};
 
@@ -135,20 +135,15 @@ impl<'a> Judge<'a> {
         let lacks = |name: Name| move || shard.unreadable(name, "is missing");
         let users = options.users || !rules.exempt.users().is_empty();
         let projects = options.projects || !rules.exempt.projects().is_empty();
-        let numbers =
-            |name: Name, domain| group.numbers(name, domain, None)?.ok_or_else(lacks(name));
-        let small =
-            |asked: bool, name: Name| asked.then(|| numbers(name, Domain::Small)).transpose();
-        let gids = || group.numbers(Name::Gid, Domain::Small, None)?.ok_or_else(lacks(Name::Gid));
-        let projects =
-            projects.then(|| group.numbers(Name::Project, Domain::Small, Some(NO_PROJECT)));
+        let numbers = |name: Name| group.numbers(name, None)?.ok_or_else(lacks(name));
+        let small = |asked: bool, name: Name| asked.then(|| numbers(name)).transpose();
+        let gids = || group.numbers(Name::Gid, None)?.ok_or_else(lacks(Name::Gid));
+        let projects = projects.then(|| group.numbers(Name::Project, Some(NO_PROJECT)));
         let sizes = rules.minimum_size_bytes > 0;
         Ok(Self {
             kinds: group.binary(Name::Type, Some(false))?,
-            allocated: numbers(Name::Allocated, Domain::Unsigned)?,
-            links: group
-                .numbers(Name::Links, Domain::Small, Some(1))?
-                .ok_or_else(lacks(Name::Links))?,
+            allocated: numbers(Name::Allocated)?,
+            links: group.numbers(Name::Links, Some(1))?.ok_or_else(lacks(Name::Links))?,
             last_use: LastUse::open(&group, rules.counted, shard)?,
             parents: (!prepared.paths.is_empty())
                 .then(|| group.binary(Name::Parent, None))
@@ -156,7 +151,7 @@ impl<'a> Judge<'a> {
             uids: small(users, Name::Uid)?,
             gids: (!rules.exempt.groups().is_empty()).then(gids).transpose()?,
             projects: projects.transpose()?.flatten(),
-            sizes: sizes.then(|| numbers(Name::Size, Domain::Unsigned)).transpose()?,
+            sizes: sizes.then(|| numbers(Name::Size)).transpose()?,
             names: Late::new(),
             devices: Late::new(),
             ids: Late::new(),
@@ -324,7 +319,7 @@ impl<'a> Judge<'a> {
         let (shard, group) = (self.shard, &self.group);
         let lacks = || shard.unreadable(Name::Device, "is missing");
         let open = || {
-            let column = group.numbers(Name::Device, Domain::Unsigned, Some(0))?;
+            let column = group.numbers(Name::Device, Some(0))?;
             column.ok_or_else(lacks)
         };
         let column = self.devices.open(open)?;
@@ -355,7 +350,7 @@ impl<C> Late<C> {
 impl LastUse {
     fn open(group: &Group<'_>, counted: Counted, shard: &Shard) -> Result<Self> {
         if counted == Counted::ALL {
-            if let Some(stated) = group.numbers(Name::LastUse, Domain::Signed, Some(UNKNOWN))? {
+            if let Some(stated) = group.numbers(Name::LastUse, Some(UNKNOWN))? {
                 return Ok(Self::Stated(Box::new(stated)));
             }
         }
@@ -366,7 +361,7 @@ impl LastUse {
             (counted.change, Name::Change),
         ] {
             if counts {
-                let column = group.numbers(name, Domain::Signed, Some(UNKNOWN))?;
+                let column = group.numbers(name, Some(UNKNOWN))?;
                 let lacks = || -> Error { shard.unreadable(name, "is missing") };
                 times.push((name, column.ok_or_else(lacks)?));
             }

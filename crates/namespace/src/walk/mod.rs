@@ -1,9 +1,9 @@
 //! A parallel walk of everything beneath a root.
 //!
 //! ```text
-//!            ┌── worker: read ─▶ look at each name ─▶ rows ─▶ a sink ──▶ shards
-//!   board ───┼── worker                     └─▶ subdirectories ─▶ board
-//!  (deques)  └── worker
+//!              ┌── worker: read ─▶ look at each name ─▶ rows ─▶ a sink ──▶ shards
+//!   scheduler ─┼── worker                     └─▶ subdirectories ─▶ scheduler
+//!   (deques)   └── worker
 //! ```
 //!
 //! A piece of work is *(directory, cookie)*: read on from there. Three things follow from its
@@ -20,12 +20,12 @@
 //! What is never done: following a link, leaving the device or the mount of the root (both are
 //! compared for every name), trusting a path twice (a directory is opened from one that is open).
 
-pub mod board;
 mod descriptors;
 pub mod directory;
 mod inspect;
 mod names;
 mod record;
+pub mod scheduler;
 pub mod sink;
 mod worker;
 
@@ -36,9 +36,9 @@ use std::time::Duration;
 use crate::beneath::Root;
 use crate::error::{Error, Result};
 
-pub use board::{Board, Quiet};
 pub use inspect::Wanted;
 pub use record::{Counts, Record, UNREAD_KEPT_MAX, Unread};
+pub use scheduler::{Quiet, Scheduler};
 pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
@@ -103,7 +103,7 @@ impl Settings {
 pub struct Walk<'a, S> {
     root: &'a Root,
     settings: &'a Settings,
-    board: &'a Board,
+    scheduler: &'a Scheduler,
     record: &'a Record,
     sinks: &'a [Mutex<S>],
     inspector: Inspector,
@@ -118,7 +118,7 @@ impl<'a, S: Sink> Walk<'a, S> {
     pub fn new(
         root: &'a Root,
         settings: &'a Settings,
-        board: &'a Board,
+        scheduler: &'a Scheduler,
         record: &'a Record,
         sinks: &'a [Mutex<S>],
     ) -> Result<Self> {
@@ -130,7 +130,7 @@ impl<'a, S: Sink> Walk<'a, S> {
         Ok(Self {
             root,
             settings,
-            board,
+            scheduler,
             record,
             sinks,
             inspector,
@@ -140,9 +140,9 @@ impl<'a, S: Sink> Walk<'a, S> {
         })
     }
 
-    /// Works until the board ends; one call a thread.
+    /// Works until the scheduler ends; one call a thread.
     pub fn work(&self, worker: usize) {
-        let _end = self.board.end_at_last();
+        let _end = self.scheduler.end_at_last();
         if self.settings.delay.is_some() {
             be_punctual();
         }
@@ -157,7 +157,7 @@ impl<'a, S: Sink> Walk<'a, S> {
     /// Ends the walk with an error; the first one counts.
     pub fn fail(&self, error: Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.board.end();
+        self.scheduler.end();
     }
 }
 
@@ -170,11 +170,11 @@ fn be_punctual() {
 /// Walks a whole tree at once into memory, without checkpoints: for tests, and small trees.
 pub fn walk(root: &Root, settings: &Settings) -> Result<(Rows, Counts, Vec<Unread>)> {
     settings.check()?;
-    let first = vec![board::Task::Read(directory::Directory::root(), 0)];
-    let board = Board::new(settings.threads, first);
+    let first = vec![scheduler::Task::Read(directory::Directory::root(), 0)];
+    let scheduler = Scheduler::new(settings.threads, first);
     let record = Record::default();
     let sinks: Vec<Mutex<Rows>> = (0..settings.threads).map(|_| Mutex::default()).collect();
-    let walk = Walk::new(root, settings, &board, &record, &sinks)?;
+    let walk = Walk::new(root, settings, &scheduler, &record, &sinks)?;
     std::thread::scope(|scope| {
         for worker in 0..settings.threads {
             let walk = &walk;

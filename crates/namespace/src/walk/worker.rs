@@ -10,11 +10,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Walk;
-use super::board::Task;
 use super::descriptors::Descriptors;
 use super::directory::{CurrentPath, Directory, Open};
 use super::names::Names;
 use super::record::Counts;
+use super::scheduler::Task;
 use super::sink::Sink;
 use crate::entry::{Entry, FileType};
 
@@ -47,15 +47,15 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// Works until the board has no more.
+    /// Works until the scheduler has no more.
     pub fn run(&mut self) {
         let mut names = Names::default();
-        while let Some(task) = self.walk.board.next(self.index) {
+        while let Some(task) = self.walk.scheduler.next(self.index) {
             match task {
                 Task::Read(directory, cookie) => self.read(&directory, cookie, &mut names),
                 Task::Stat(directory, names) => self.look_again(&directory, &names),
             }
-            self.walk.board.finished();
+            self.walk.scheduler.finished();
         }
     }
 
@@ -111,9 +111,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         names: &Names,
         next: u64,
     ) -> bool {
-        let board = self.walk.board;
-        let waiting = board.waiting();
-        if waiting == 0 || names.len() < 2 * SHARE_MIN || board.wants_quiet() {
+        let scheduler = self.walk.scheduler;
+        let waiting = scheduler.waiting();
+        if waiting == 0 || names.len() < 2 * SHARE_MIN || scheduler.wants_quiet() {
             return false;
         }
         self.walk.descriptors.keep(directory, open);
@@ -121,7 +121,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let parts = names.split(at_a_time).into_iter();
         let rest = Task::Read(Arc::clone(directory), next);
         let parts = parts.map(|part| Task::Stat(Arc::clone(directory), part));
-        board.push(self.index, std::iter::once(rest).chain(parts));
+        scheduler.push(self.index, std::iter::once(rest).chain(parts));
         true
     }
 
@@ -162,9 +162,10 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// Pushes the subdirectories that were found; returns whether the rest of this directory was
     /// put back beneath them, to be read later.
     fn pass_on(&mut self, directory: &Arc<Directory>, open: &Arc<Open>, next: u64) -> bool {
-        let board = self.walk.board;
-        let crowded = board.queued() >= self.walk.settings.queue_limit && !self.found.is_empty();
-        let later = crowded || board.wants_quiet();
+        let scheduler = self.walk.scheduler;
+        let crowded =
+            scheduler.queued() >= self.walk.settings.queue_limit && !self.found.is_empty();
+        let later = crowded || scheduler.wants_quiet();
         self.push_found(directory, open, later.then_some(next));
         later
     }
@@ -176,7 +177,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.walk.descriptors.keep(directory, open);
         let rest = rest.map(|cookie| Task::Read(Arc::clone(directory), cookie));
         let found = self.found.drain(..).rev().map(|child| Task::Read(child, 0));
-        self.walk.board.push(self.index, rest.into_iter().chain(found));
+        self.walk.scheduler.push(self.index, rest.into_iter().chain(found));
     }
 
     fn write(&mut self, names: &Names) {

@@ -80,7 +80,7 @@ pub fn entry() -> impl Strategy<Value = Entry> {
             layout,
             device,
         )| {
-            Entry {
+            let mut entry = Entry {
                 id,
                 device,
                 uid,
@@ -91,8 +91,10 @@ pub fn entry() -> impl Strategy<Value = Entry> {
                 links,
                 times,
                 kind,
-                layout,
-            }
+                ..Entry::default()
+            };
+            entry.layout = layout;
+            entry
         },
     )
 }

@@ -7,18 +7,21 @@ import click
 from trimtab.cli.lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "policy": ("trimtab.cli.purge.policy", "Write a policy file to change, or check one."),
-    "scan": ("trimtab.cli.purge.scan", "Look at every file, and keep what is seen as an index."),
-    "import": ("trimtab.cli.purge.import_", "Make an index of a list that another tool made."),
-    "query": ("trimtab.cli.purge.query", "Ask an index who holds what: ready-made, or in SQL."),
-    "horizon": ("trimtab.cli.purge.horizon", "Say how old files have to be to go, and whose."),
-    "evasion": ("trimtab.cli.purge.evasion", "Say what looks as if it were kept alive unused."),
-    "replay": ("trimtab.cli.purge.replay", "Say what a policy of then would have cost by now."),
-    "plan": ("trimtab.cli.purge.plan", "Freeze and sign a list of what may be deleted."),
-    "notify": ("trimtab.cli.purge.notify", "Give every user a list of what is theirs on a plan."),
-    "arm": ("trimtab.cli.purge.arm", "Say, as a person, that a plan may be carried out."),
-    "run": ("trimtab.cli.purge.run", "Check every file of a plan again, and with --apply delete."),
-    "report": ("trimtab.cli.purge.report", "Say what was deleted and what was kept, by day."),
+    "policy": ("trimtab.cli.purge.policy", "Write a commented policy file, or check one."),
+    "scan": ("trimtab.cli.purge.scan", "Scan every file into an index."),
+    "import": ("trimtab.cli.purge.import_", "Convert another tool's file list into an index."),
+    "query": ("trimtab.cli.purge.query", "Query an index: usage by owner, or SQL."),
+    "horizon": (
+        "trimtab.cli.purge.horizon",
+        "Find the age cut-off that reaches a target, and whose files it affects.",
+    ),
+    "evasion": ("trimtab.cli.purge.evasion", "Detect files kept artificially young."),
+    "replay": ("trimtab.cli.purge.replay", "Replay a past policy against later use."),
+    "plan": ("trimtab.cli.purge.plan", "Freeze and sign a list of purge candidates."),
+    "notify": ("trimtab.cli.purge.notify", "Publish each user's list of files in a plan."),
+    "arm": ("trimtab.cli.purge.arm", "Approve a published plan."),
+    "run": ("trimtab.cli.purge.run", "Recheck every file of a plan; delete with --apply."),
+    "report": ("trimtab.cli.purge.report", "Report what was deleted and retained, by day."),
 }
 """Every subcommand, in the order of a purge."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 
@@ -14,29 +16,32 @@ from trimtab.cli.purge import terms
 @click.argument("plan", metavar="PLAN", type=terms.PATH)
 @terms.place
 @options.as_json
-def command(plan: Path, place: str | None, as_json: bool) -> None:
-    """Say, as a person, that a published plan may be carried out.
+def command(plan: Path, place: str | None) -> None:
+    """Approve a published plan in person.
 
     By the policy a delay passes afterwards, or a second person has to say so too. Who it was is
     the login behind this process, which `su` and `sudo` do not change.
     """
+    from trimtab.cli.render.purge_plan import print_armed
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.arming import arm_plan
     from trimtab.loop.purging.place import purge_place
+    from trimtab.report import documents
 
     armed = arm_plan(plan, place=purge_place(place), now=utc_now())
-    if as_json:
-        from trimtab.report.documents.purge_run import arm_document
-
-        document = arm_document(
-            armed.loaded,
-            armed.by,
+    publication = armed.loaded.publication
+    assert publication is not None
+    show(
+        lambda: documents.purged.PurgeArmDocument(
+            plan=armed.loaded.plan.id,
+            at=datetime.fromtimestamp(armed.by.at_s, UTC),
+            person=armed.by.person,
+            name=armed.by.name,
             kind=armed.arming.kind,
             people=armed.people,
-            effective_at_s=armed.effective_at_s,
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.purge_plan import print_armed
-
-        print_armed(armed)
+            effective_at=documents.purged.moment_of(armed.effective_at_s),
+            not_before=publication.not_before,
+            expires_at=armed.loaded.plan.expires_at,
+        ),
+        lambda: print_armed(armed),
+    )

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
+from trimtab.purge.signs import KINDS, MAY_BE, statement
+from trimtab.units import format_bytes, plural
+from trimtab.visible import shell_text, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trimtab.purge.signs import Signs
 
 
 @click.command("evasion")
 @terms.index
 @click.option(
     "--earlier", type=terms.PATH, multiple=True, metavar="DIR",
-    help="An index of an earlier time, two or more: what is renewed again and again is seen then.",
+    help="Earlier index; give two or more to detect repeated renewal.",
 )  # fmt: skip
 @click.option(
     "--policy", type=terms.PATH, metavar="FILE",
@@ -22,11 +36,11 @@ from trimtab.cli.purge import terms
 )  # fmt: skip
 @click.option(
     "--files", type=click.IntRange(1), metavar="N",
-    help="Fewer files of one owner are nobody's concern. Default: 1,000.",
+    help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="So many signs are shown; --json has all.",
+    help="Number of signs to show; --json has all.",
 )  # fmt: skip
 @options.as_json
 def command(
@@ -36,9 +50,8 @@ def command(
     policy: Path | None,
     files: int | None,
     top: int,
-    as_json: bool,
 ) -> None:
-    """Say what looks as if files were kept alive without being used. Nothing follows from it.
+    """Detect files kept artificially young. For information only.
 
     Files touched by the thousand, whole holdings read in one go, times to come, metadata changed
     from index to index. None of it is proof, and no plan or run goes by it: somebody should ask.
@@ -46,17 +59,60 @@ def command(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.evading import look_for_evasion
     from trimtab.purge.policy_file import load_policy
+    from trimtab.report import documents
 
     loaded = None if policy is None else load_policy(policy).policy
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         progress("reading the index", 0.0)
         signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
-    if as_json:
-        from trimtab.purge.index.owners import user_name
-        from trimtab.report.documents.purge_evasion import evasion_document
+    show(
+        lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
+        lambda: print_evasion(signs, directory, top=top),
+    )
 
-        click.echo(evasion_document(signs, directory, user_name).to_json())
-    else:
-        from trimtab.cli.render.purge_evasion import print_evasion
 
-        print_evasion(signs, directory, top=top)
+def print_evasion(signs: Signs, directory: Path, *, top: int) -> None:
+    """Print the ``top`` signs, what they may be, and what was not looked for."""
+    out = console()
+    root = visible(signs.manifest.root.decode("utf-8", "surrogateescape"))
+    as_of = _moment(signs.manifest.as_of_s)
+    count = plural(len(signs.found), "sign") if signs.found else "no sign"
+    out.print(f"{root}, as of {as_of}: {count} that files are kept alive unused", style="bold")
+    if signs.found and top:
+        made = table("", "owner", "files>", "hold>", "from", "to")
+        for sign in signs.found[:top]:
+            made.add_row(
+                sign.kind,
+                owner(sign.uid),
+                f"{sign.files:,}",
+                format_bytes(sign.allocated_bytes),
+                _moment(sign.first_s),
+                _moment(sign.last_s),
+            )
+        print_table(out, made)
+        if len(signs.found) > top:
+            print_sentences(out, [f"... and {len(signs.found) - top:,} more"], "dim")
+    print_sentences(out, _meanings(signs))
+    over = (f"not looked for: {kind}: {why}" for kind, why in signs.passed_over.items())
+    print_sentences(out, over, "dim")
+    print_sentences(out, signs.notes, "yellow")
+    if signs.found:
+        argv = ["trimtab", "purge", "query", "--index", str(directory), statement(signs.found[0])]
+        out.print(f"\n  the files of the first: {shell_text(argv)}", style="dim", soft_wrap=True)
+
+
+def _meanings(signs: Signs) -> Iterator[str]:
+    kinds = {sign.kind for sign in signs.found}
+    for kind in KINDS:
+        if kind in kinds:
+            example = next(sign for sign in signs.found if sign.kind == kind)
+            yield f"{kind}, of {owner(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
+    if kinds:
+        yield "None of this is proof, and no plan or run goes by it: ask the owner."
+
+
+def _moment(at_s: int) -> str:
+    try:
+        return utc_moment(datetime.fromtimestamp(at_s, UTC))
+    except (ValueError, OverflowError, OSError):
+        return "beyond all dates"

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
@@ -29,59 +30,62 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
     "column_map",
     metavar="COLUMN=NAME",
     multiple=True,
-    help="Of a table: uid=owner_id,atime_ns=atime:s; repeat it or part them with commas.",
+    help="Columns of a table: uid=owner_id,atime_ns=atime:s. Repeatable, or separated by commas.",
 )
-@click.option("--delimiter", default=",", show_default=True, help="Of a CSV file.")
+@click.option("--delimiter", default=",", show_default=True, help="Delimiter of a CSV file.")
 @click.option(
     "--users", type=terms.PATH, metavar="FILE",
-    help="As `getent passwd` prints, for a column of names. Default: this host's.",
+    help="Output of `getent passwd`, for a column of user names. Default: this host's accounts.",
 )  # fmt: skip
-@click.option("--groups", type=terms.PATH, metavar="FILE", help="As `getent group` prints.")
+@click.option(
+    "--groups",
+    type=terms.PATH,
+    metavar="FILE",
+    help="Output of `getent group`, for a column of group names.",
+)
 @click.option("--beneath", metavar="PATH", help="What relative paths of the list begin with.")
 @click.option("--started", metavar="TIME", help="When the tool was started: 2026-11-20T02:00Z.")
 @click.option("--ended", metavar="TIME", help="When it came to its end.")
 @click.option(
-    "--complete", is_flag=True, help="It ended without an error: everything is in the list."
+    "--complete",
+    is_flag=True,
+    help="Confirm that the tool ended without an error: the list is complete.",
 )
 @click.option(
     "--mounted",
     is_flag=True,
-    help="What is mounted at the root now is what the list is of: without it no plan can be made.",
+    help="Confirm that the list is of what is mounted at the root now; required for a plan.",
 )
 @options.as_json
-def command(
-    file: Path, directory: Path, root: str, source: str, as_json: bool, **said: Any
-) -> None:
-    """Make an index of a list that another tool made: find, lfs find, GUFI, mpiFileUtils, a table.
+def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
+    """Convert a file list of find, lfs find, GUFI, mpiFileUtils or a table into an index.
 
     What the list does not tell is kept as lacking. What it cannot say of itself has to be said
     here before a plan can be made from it: when it was made, that it is whole, and of which file
     system it is.
     """
+    from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import import_progress, meter
     from trimtab.loop.purging.importing import Said, import_index
+    from trimtab.report import documents
 
     given = Said(
         root=root,
         source=source,
-        printf=said["printf"],
-        column_map=said["column_map"],
-        delimiter=said["delimiter"],
-        beneath=os.fsencode(said["beneath"] or ""),
-        started=said["started"],
-        ended=said["ended"],
-        complete=said["complete"],
-        mounted=said["mounted"],
-        users=said["users"],
-        groups=said["groups"],
+        printf=options_given["printf"],
+        column_map=options_given["column_map"],
+        delimiter=options_given["delimiter"],
+        beneath=os.fsencode(options_given["beneath"] or ""),
+        started=options_given["started"],
+        ended=options_given["ended"],
+        complete=options_given["complete"],
+        mounted=options_given["mounted"],
+        users=options_given["users"],
+        groups=options_given["groups"],
     )
-    with meter(silent=as_json) as show:
-        manifest = import_index(file, directory, given, progress=import_progress(show))
-    if as_json:
-        from trimtab.report.documents.purge import index_document
-
-        click.echo(index_document(manifest, directory).to_json())
-    else:
-        from trimtab.cli.render.purge_index import print_index
-
-        print_index(manifest, directory)
+    with meter() as display:
+        manifest = import_index(file, directory, given, progress=import_progress(display))
+    show(
+        lambda: documents.purged.IndexDocument(str(directory), manifest),
+        lambda: print_index(manifest, directory),
+    )

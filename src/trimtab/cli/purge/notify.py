@@ -7,21 +7,25 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import ToolError
+from trimtab.visible import visible
 
 
 @click.command("notify")
 @click.argument("plan", metavar="PLAN", type=terms.PATH)
 @click.option(
     "--files", "with_mail", flag_value=False, default=False, type=bool,
-    help="Write each user's list: the default.",
+    help="Write each user's list (default).",
 )  # fmt: skip
-@click.option("--mail", "with_mail", flag_value=True, type=bool, help="And mail where it is.")
+@click.option(
+    "--mail", "with_mail", flag_value=True, type=bool, help="Also mail each user where the list is."
+)
 @click.option("--again", is_flag=True, help="Send mails once more whose fate is not known.")
 @click.option(
     "--accept-unknown", is_flag=True,
-    help="Although most users on the plan have no account here.",
+    help="Continue although most users of the plan have no account here.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -32,19 +36,20 @@ def command(
     again: bool,
     accept_unknown: bool,
     place: str | None,
-    as_json: bool,
 ) -> None:
-    """Give every user a list of what is theirs on a plan: the notice period begins.
+    """Publish each user's list of files in a plan: starts the notice period.
 
     Each list is its user's and 0600, in the policy's directory of notices: as text, as JSON lines,
     and as names that end with a NUL. A plan that is public already stays as it is; a mail is sent
     once.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_plan import print_notified
     from trimtab.loop.purging.noticing import notify
     from trimtab.loop.purging.place import purge_place
+    from trimtab.report import documents
 
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         told = notify(
             plan,
             place=purge_place(place),
@@ -53,19 +58,27 @@ def command(
             accept_unknown=accept_unknown,
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
-    notes = (*told.published.notes, *(f"not looked at: {one}" for one in told.passed_over))
-    if as_json:
-        from trimtab.report.documents.purge_run import notify_document
-
-        click.echo(notify_document(told.published, told.mails, notes).to_json())
-    else:
-        from trimtab.cli.render.purge_plan import print_notified
-
-        print_notified(told.published, told.mails, notes)
+    published = told.published
+    notes = (*published.notes, *(f"not looked at: {one}" for one in told.passed_over))
     failed = 0 if told.mails is None else len(told.mails.failures)
-    if failed:
-        error = ToolError(
-            f"{failed} users were not told by mail", hint="the same command tries them again"
-        )
-        error.reported = as_json
-        raise error
+    error = ToolError(
+        f"{failed} users were not told by mail",
+        code="mail-failed",
+        hint="the same command tries them again",
+    )
+    show(
+        lambda: documents.purged.PurgeNotifyDocument(
+            plan=published.loaded.plan.id,
+            directory=visible(published.publication.directory),
+            fresh=published.fresh,
+            published_at=published.publication.published_at,
+            not_before=published.publication.not_before,
+            expires_at=published.loaded.plan.expires_at,
+            previous_plan=published.publication.previous_plan_id,
+            lists=published.publication.lists,
+            mails=told.mails,
+            notes=notes,
+        ),
+        lambda: print_notified(published, told.mails, notes),
+        error=error if failed else None,
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 
 
@@ -17,7 +18,7 @@ from trimtab.cli.purge import terms
 )
 @click.option(
     "--out", type=terms.PATH, required=True, metavar="DIR",
-    help="Where the plan is to be: not there yet, in a directory of root's.",
+    help="New directory for the plan, in a directory owned by root.",
 )  # fmt: skip
 @terms.site
 @terms.place
@@ -33,21 +34,21 @@ def command(
     place: str | None,
     threads: int,
     store_url: str | None,
-    as_json: bool,
 ) -> None:
-    """Freeze and sign a list of what may be deleted, the longest unused first.
+    """Freeze and sign a list of purge candidates, the longest unused first.
 
     It names more than is needed now: what growth may ask for until the plan expires, times the
     policy's factor. It is never changed; nothing is deleted by it before its users were told and
     the notice period is over. The first plan makes the key that plans are signed with.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.purge_plan import print_plan
     from trimtab.launch.process import utc_now
     from trimtab.loop.purging.horizons import Question
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.planning import make_plan
-    from trimtab.purge.index.owners import user_name
     from trimtab.purge.policy_file import load_policy
+    from trimtab.report import documents
 
     loaded, where = load_policy(policy), purge_place(place)
     question = Question(
@@ -58,17 +59,12 @@ def command(
         place=where,
         threads=threads,
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
     notes = (*loaded.warnings, *made.found.notes)
-    if as_json:
-        from trimtab.report.documents.purge import plan_document
-
-        document = plan_document(
-            made.plan, made.directory, new_key=made.new_key, notes=notes, user=user_name
-        )
-        click.echo(document.to_json())
-    else:
-        from trimtab.cli.render.purge_plan import print_plan
-
-        print_plan(made, where, notes)
+    show(
+        lambda: documents.purged.PurgePlanDocument(
+            str(made.directory), made.plan, made.new_key, notes
+        ),
+        lambda: print_plan(made, where, notes),
+    )

@@ -7,15 +7,21 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
+from trimtab.visible import visible
 
 
 @click.command("policy")
 @click.argument("file", metavar="[FILE]", type=terms.PATH, required=False)
 @click.option("--root", metavar="DIR", help="Write a policy for it; else FILE is checked.")
-@click.option("--name", metavar="NAME", help="Of the new policy. Default: the root's last part.")
-@click.option("--target", type=options.FRACTION, help="Fullness of the whole to come to: 70%.")
+@click.option(
+    "--name", metavar="NAME", help="Name of the new policy. Default: the last part of the root."
+)
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness of the whole file system: 70%."
+)
 @click.option("--target-ost", type=options.FRACTION, help="Or: what no OST is to be above.")
 @terms.target_pool
 @options.as_json
@@ -27,19 +33,20 @@ def command(
     target: float | None,
     target_ost: float | None,
     target_pool: tuple[tuple[str, float], ...],
-    as_json: bool,
 ) -> None:
-    """Write a commented policy file, with every key and its default; or check one.
+    """Write a commented policy file with every key and its default, or check one.
 
     With --root it is written to FILE, which must not be there, or printed without FILE. Without
     --root FILE is read as `plan` would read it: what is wrong is an error with its line.
     """
+    from trimtab.cli.render.purge_index import print_policy
     from trimtab.loop.purging.policies import check_policy, new_policy
+    from trimtab.report import documents
 
-    given = [target, target_ost, target_pool]
+    targets = [target, target_ost, target_pool]
     if root is not None:
-        terms.one_target(*given)
-        if given == [None, None, ()]:
+        terms.one_target(*targets)
+        if targets == [None, None, ()]:
             target = 0.7
         loaded = new_policy(
             root,
@@ -52,23 +59,29 @@ def command(
     elif file is None:
         raise UsageError(
             "neither a policy file nor a root is named",
+            code="policy-missing",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
-    elif name is not None or given != [None, None, ()]:
+    elif name is not None or targets != [None, None, ()]:
         raise UsageError(
             "--name and --target are of a new policy, and that takes a --root",
+            code="root-missing",
             hint="change the file itself",
         )
     else:
         loaded = check_policy(file)
-    if as_json:
-        from trimtab.report.documents.purge import policy_document
-
-        click.echo(policy_document(loaded, file).to_json())
-    elif root is not None and file is None:
-        click.echo(loaded.text, nl=False)
-    else:
-        from trimtab.cli.render.purge_index import print_policy
-
-        assert file is not None
-        print_policy(loaded, file, written=root is not None)
+    show(
+        lambda: documents.purged.PurgePolicyDocument(
+            file=None if file is None else str(file),
+            name=loaded.policy.name,
+            root=visible(loaded.policy.root),
+            sha256=loaded.sha256,
+            warnings=tuple(loaded.warnings),
+            text=loaded.text,
+        ),
+        lambda: (
+            click.echo(loaded.text, nl=False)
+            if file is None
+            else print_policy(loaded, file, written=root is not None)
+        ),
+    )

@@ -2,68 +2,119 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_percent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trimtab.loop.purging.replaying import Replayed
+    from trimtab.purge.horizon.replay import Share
 
 
 @click.command("replay")
 @terms.index
+@click.option("--later", type=terms.PATH, required=True, metavar="DIR", help="Later index.")
 @click.option(
-    "--later", type=terms.PATH, required=True, metavar="DIR", help="An index of a later time."
+    "--policy", type=terms.PATH, metavar="FILE", help="Policy whose target and rules apply."
 )
-@click.option("--policy", type=terms.PATH, metavar="FILE", help="Whose target and rules hold.")
-@click.option("--target", type=options.FRACTION, help="Fullness to come to, then: 70%.")
+@click.option(
+    "--target", type=options.FRACTION, help="Target fullness at the time of the index: 70%."
+)
 @click.option("--before", metavar="TIME", help="The cut-off itself, in place of a target's.")
-@click.option("--used", type=options.SIZE, help="In use at the time of the index.")
-@click.option("--available", type=options.SIZE, help="Available then; with --used.")
+@click.option("--used", type=options.SIZE, help="Bytes in use at the time of the index.")
+@click.option(
+    "--available", type=options.SIZE, help="Bytes available at the time of the index; with --used."
+)
 @click.option(
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users are shown; --json has all that are kept.",
+    help="Number of users to show; --json has all that are kept.",
 )  # fmt: skip
 @terms.threads
 @options.as_json
 def command(
-    directory: Path, later: Path, before: str | None, as_json: bool, top: int, **asked: Any
+    directory: Path, later: Path, before: str | None, top: int, **options_given: Any
 ) -> None:
-    """Say what a policy would have deleted at the time of --index, and what of it was used since.
+    """Replay a policy at the time of --index, and count what was used afterwards.
 
     Files are known again by their identity in the later index. Reads after the earlier one are
     told only where every class of client records them.
     """
-    from trimtab.cli.purge.asked import horizon_question
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.replaying import replay_policy
+    from trimtab.report import documents
     from trimtab.units import parse_moment
 
-    if (asked["used"] is None) != (asked["available"] is None):
-        raise UsageError("--used and --available are given together", hint="as df --block-size=1")
+    if (options_given["used"] is None) != (options_given["available"] is None):
+        raise UsageError(
+            "--used and --available are given together",
+            code="usage-incomplete",
+            hint="as df --block-size=1",
+        )
     cut_off = None if before is None else parse_moment(before)
-    if cut_off is not None and asked["policy"] is None and asked["target"] is None:
-        asked["target"] = 1.0  # any: the cut-off is given
-    reads_known = asked.pop("reads_known")
-    question = horizon_question(
+    if cut_off is not None and options_given["policy"] is None and options_given["target"] is None:
+        options_given["target"] = 1.0  # any: the cut-off is given
+    reads_known = options_given.pop("reads_known")
+    question = terms.horizon_question(
         directory,
         **{"target_ost": None, "target_pool": (), "forecast_s": None},
         **{"site": None, "store_url": None, "place": None},
-        **asked,
+        **options_given,
     )
-    with progress_bar(silent=as_json) as progress:
+    with progress_bar() as progress:
         progress("reading both indexes", 0.0)
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
-    if as_json:
-        from trimtab.report.documents.purge_replay import replay_document
+    show(
+        lambda: documents.purged.PurgeReplayDocument(replayed.replay, replayed.before_s),
+        lambda: print_replay(replayed, top=top),
+    )
 
-        click.echo(replay_document(replayed.replay, replayed.before_s).to_json())
-    else:
-        from trimtab.cli.render.purge_replay import print_replay
 
-        print_replay(replayed, top=top)
+def print_replay(replayed: Replayed, *, top: int) -> None:
+    """Print what would have been deleted and what became of it."""
+    out, replay = console(), replayed.replay
+    then, later = (datetime.fromtimestamp(at_s, UTC) for at_s in (replay.then_s, replay.later_s))
+    out.print(f"tried on {utc_moment(then)}, looked at on {utc_moment(later)}", style="bold")
+    cut_off = utc_moment(datetime.fromtimestamp(replayed.before_s, UTC))
+    print_sentences(out, [f"deleting what was last used before {cut_off}"])
+    print_sentences(out, replay.words)
+    out.print("\nwhat became of it", style="bold")
+    outcomes = table("", "files>", "held>")
+    for outcome, share in replay.outcomes.items():
+        outcomes.add_row(outcome.value, *_numbers(share))
+    print_table(out, outcomes)
+    out.print("\nby age at the time", style="bold")
+    ages = table("days>", "files>", "deleted>", "used since>", "part>")
+    for age in replay.ages:
+        _add(ages, f"{age.from_days} to {age.from_days + 28}", age.deleted, age.missed)
+    print_table(out, ages)
+    if replay.users and top:
+        out.print("\nwho would have missed something", style="bold")
+        users = table("user", "files>", "deleted>", "used since>", "part>")
+        for user in replay.users[:top]:
+            _add(users, owner(user.uid), user.deleted, user.missed)
+        print_table(out, users)
+
+
+def _add(made: Table, name: str, deleted: Share, missed: Share) -> None:
+    whole = deleted.allocated_bytes
+    part = format_percent(missed.allocated_bytes / whole) if whole else "-"
+    made.add_row(name, *_numbers(deleted), format_bytes(missed.allocated_bytes), part)
+
+
+def _numbers(share: Share) -> tuple[str, str]:
+    return f"{share.files:,}", format_bytes(share.allocated_bytes)

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from datetime import date, tzinfo
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
 from trimtab.errors import UsageError
+from trimtab.units import format_bytes, format_percent, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+    from trimtab.purge.report import Day, PlanStanding, PurgeReport
 
 
 @click.command("report")
@@ -19,11 +32,11 @@ from trimtab.errors import UsageError
     metavar="ZONE",
     default="UTC",
     show_default=True,
-    help="Whose days: Europe/Zurich.",
+    help="Time zone of the days: Europe/Zurich.",
 )
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="So many users of a day are shown; --json has all.",
+    help="Number of users to show per day; --json has all.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -34,26 +47,23 @@ def command(
     timezone: str,
     top: int,
     place: str | None,
-    as_json: bool,
 ) -> None:
-    """Say what was deleted and what was kept and why, day by day, by the journals of this host.
+    """Report what was deleted and retained, and why, day by day, from this host's journals.
 
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.reporting import report_purges
-    from trimtab.purge.index.owners import user_name
+    from trimtab.report import documents
 
     where = purge_place(place)
-    found = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
-    if as_json:
-        from trimtab.report.documents.purge_run import report_document
-
-        click.echo(report_document(found, str(where.directory), user_name).to_json())
-    else:
-        from trimtab.cli.render.purge_report import print_report
-
-        print_report(found, str(where.directory), top=top)
+    deletions = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    show(
+        lambda: documents.purged.PurgeReportDocument(
+            visible(str(where.directory)), deletions.days, deletions.plans
+        ),
+        lambda: print_report(deletions, str(where.directory), top=top),
+    )
 
 
 def _day(text: str | None) -> date | None:
@@ -62,7 +72,9 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text.strip())
     except ValueError as error:
-        raise UsageError(f"{text[:40]!r} is not a day", hint="write 2026-11-20") from error
+        raise UsageError(
+            f"{text[:40]!r} is not a day", code="date-malformed", hint="write 2026-11-20"
+        ) from error
 
 
 def _zone(name: str) -> tzinfo:
@@ -71,4 +83,69 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        raise UsageError(f"{name[:40]!r} is no time zone", hint="as Europe/Zurich") from error
+        raise UsageError(
+            f"{name[:40]!r} is no time zone", code="timezone-unknown", hint="as Europe/Zurich"
+        ) from error
+
+
+def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:
+    """Print days with their ``top`` users, and plans."""
+    out = console()
+    if not purge_report.days and not purge_report.plans:
+        out.print(f"No run of a purge stands in {visible(place)}.", soft_wrap=True)
+        return
+    for day in purge_report.days:
+        _print_day(out, day, top)
+    if purge_report.plans:
+        out.print("plans", style="bold")
+        for plan in purge_report.plans:
+            print_facts(out, [(plan.plan, _standing(plan))])
+
+
+def _print_day(out: Console, day: Day, top: int) -> None:
+    kind = ", dry runs" if day.dry else ""
+    out.print(f"{day.day.isoformat()}{kind}", style="bold")
+    print_facts(out, _facts(day, top))
+    for run in day.runs:
+        ended = "never said how it ended" if run.end is None else f"{run.end}: {run.text}"
+        who = f" by {run.who}" if run.who else ""
+        print_sentences(out, [f"run {run.run[:18]}{who}: {ended}"], "dim")
+        print_sentences(out, run.objections, "yellow")
+        aside = (f"moved aside by an interrupted run: {path}" for path in run.unexplained)
+        print_sentences(out, aside, "yellow")
+    out.print()
+
+
+def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
+    word = "would delete" if day.dry else "deleted"
+    yield word, f"{plural(day.files, 'file', ',')}, {format_bytes(day.bytes)}"
+    if not day.dry:
+        yield "freed", format_bytes(day.freed_bytes)
+    if day.kept:
+        yield "kept", _counts(day.kept)
+    if day.horizons:
+        yield "last used before", ", ".join(utc_moment(horizon) for horizon in day.horizons)
+    if day.before is not None and day.after is not None:
+        before, after = day.before.usage.fullness, day.after.usage.fullness
+        yield "full", f"{format_percent(before, 2)}, then {format_percent(after, 2)}"
+    shown = [
+        f"{owner(user.uid)} {user.files:,} ({format_bytes(user.bytes)})" for user in day.users[:top]
+    ]
+    if shown:
+        more = f", and {len(day.users) - top} more" if len(day.users) > top else ""
+        yield "users", ", ".join(shown) + more
+
+
+def _standing(plan: PlanStanding) -> str:
+    words = [visible(plan.root), plural(plan.rows, "row", ",")]
+    if plan.outcomes:
+        words.append(_counts(plan.outcomes))
+    words.append(f"{plan.waiting_rows:,} waiting")
+    if plan.interrupted_rows:
+        words.append(f"{plan.interrupted_rows:,} of an interrupted batch")
+    return ", ".join(words)
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    pairs = sorted(counted.items(), key=lambda path: (-path[1], path[0]))
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)

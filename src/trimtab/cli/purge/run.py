@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
+from trimtab.cli.render.purge_tables import fullness
+from trimtab.cli.render.text import console, print_facts, print_sentences, print_table, table
+from trimtab.purge.run.state import DELETED, WOULD_DELETE
+from trimtab.units import format_bytes, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from trimtab.purge.plan.load import LoadedPlan
+    from trimtab.purge.run.messages import Objection
+    from trimtab.purge.run.runner import RunResult
 
 
 @click.command("run")
@@ -20,7 +36,7 @@ from trimtab.cli.purge import terms
 )  # fmt: skip
 @click.option(
     "--whole-plan", is_flag=True,
-    help="A dry run goes on when the target would be reached: to see what becomes of every file.",
+    help="Continue a dry run beyond the target, to show the outcome of every file.",
 )  # fmt: skip
 @click.option(
     "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
@@ -43,9 +59,8 @@ def command(
     site: str | None,
     place: str | None,
     store_url: str | None,
-    as_json: bool,
 ) -> None:
-    """Check every file of a plan again, the longest unused first, and with --apply delete it.
+    """Recheck every file of a plan, the longest unused first; delete with --apply.
 
     It stops at the target. Each file is checked by its identity at the last moment; what was used,
     changed, moved or exempted since is kept, and counted. A run that was stopped or killed goes on
@@ -58,33 +73,101 @@ def command(
     from trimtab.loop.purging.log import log_purge
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import RunOptions, error_of, run_plan
+    from trimtab.report import documents
 
     began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
     asked = RunOptions(
         apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
     )
-    with meter(silent=as_json) as plain, watched(plain) as show:
+    with meter() as plain, watched(plain) as display:
         ran = run_plan(
             plan,
             asked,
             place=purge_place(place),
             version=__version__,
-            progress=run_progress(show),
+            progress=run_progress(display),
         )
     loaded, result, notes = ran.loaded, ran.result, ran.notes
     if site is not None:
         said = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
         notes = notes if said is None else (*notes, said)
     error = error_of(result)
-    if as_json:
-        from trimtab.report.documents.purge_run import run_document
+    show(
+        lambda: documents.purged.PurgeRunDocument(
+            loaded.plan.id,
+            loaded.plan.file_system.root,
+            loaded.plan.candidates.files,
+            result,
+            tuple(notes),
+            error,
+        ),
+        lambda: print_run(result, loaded, notes),
+        error=error,
+    )
 
-        click.echo(run_document(result, loaded, error, notes).to_json())
-    else:
-        from trimtab.cli.render.purge_run import print_run
 
-        print_run(result, loaded, notes)
-    if error is not None:
-        error.reported = as_json
-        raise error
+_SHOWN = 20
+
+
+def print_run(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> None:
+    """Print what a run came to."""
+    out = console()
+    kind = "run" if result.apply else "dry run"
+    root = visible(loaded.plan.file_system.root)
+    out.print(f"{kind} of plan {loaded.plan.id}, {root}", style="bold")
+    print_facts(out, _facts(result, loaded))
+    print_sentences(out, [f"it ended: {result.text}"])
+    if result.objections:
+        title = "what held it back" if result.apply else "what would hold a run back"
+        out.print(f"\n{title}", style="bold yellow")
+        print_table(out, _objections(result.objections))
+    if result.trim_due:
+        print_sentences(
+            out,
+            ["the drives do not know yet what became free: trim them (fstrim) when it is quiet"],
+            "dim",
+        )
+    print_sentences(out, (*notes, *_unexplained(result)), "yellow")
+    out.print(f"journal: {visible(str(result.journal))}", style="dim", soft_wrap=True)
+
+
+def _objections(objections: Sequence[Objection]) -> Table:
+    made = table("guard", "says", "what to do")
+    for objection in objections:
+        made.add_row(objection.guard, visible(objection.reason), visible(objection.hint or ""))
+    return made
+
+
+def _unexplained(result: RunResult) -> Iterator[str]:
+    for path in result.unexplained[:_SHOWN]:
+        shown = visible(path.decode("utf-8", "surrogateescape"))
+        yield (
+            f"{shown}, which an interrupted run moved aside, fits no row of the plan and is left "
+            "there: see whose it is, and move it back"
+        )
+    if len(result.unexplained) > _SHOWN:
+        yield f"{len(result.unexplained) - _SHOWN:,} more lie beside it"
+
+
+def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
+    word = "deleted" if result.apply else "would delete"
+    yield word, f"{plural(result.files, 'file', ',')}, {format_bytes(result.bytes)}"
+    if result.apply:
+        yield "freed", format_bytes(result.freed_bytes)
+    kept = [
+        f"{outcome.replace('_', ' ')} {count:,}"
+        for outcome, count in sorted(result.outcomes.items(), key=lambda one: (-one[1], one[0]))
+        if outcome not in (DELETED, WOULD_DELETE)
+    ]
+    if kept:
+        yield "kept", ", ".join(kept)
+    rows = loaded.plan.candidates.files
+    yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} not dealt with"
+    if result.recovered_rows:
+        yield "recovered", f"{plural(result.recovered_rows, 'row', ',')} of an interrupted batch"
+    if result.torn_bytes:
+        yield "journal", f"{plural(result.torn_bytes, 'byte', ',')} of an unfinished line"
+    if result.before is not None:
+        after = f", then {fullness(result.after)}" if result.apply else ""
+        yield "full", f"{fullness(result.before)}{after}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli import options
+from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.errors import UsageError
 
@@ -31,7 +32,7 @@ _EXTRAS = ("project", "layout")
     type=options.POSITIVE_DURATION,
     default="30s",
     show_default=True,
-    help="Between the moments from which a scan that was killed goes on.",
+    help="Time between checkpoints from which a killed scan resumes.",
 )
 @options.as_json
 def command(
@@ -41,19 +42,20 @@ def command(
     threads: int,
     extras: tuple[str, ...],
     checkpoint_s: float,
-    as_json: bool,
 ) -> None:
-    """Look at every file beneath ROOT, and keep what is seen as an index in a new directory.
+    """Scan every file below ROOT into an index in a new directory.
 
     It never follows links and never leaves the file system. A scan that was stopped goes on when
     the same command is given again. A subtree that cannot be read is named, and no plan can be
     made from such an index.
     """
     from trimtab import __version__
+    from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import meter, scan_progress
     from trimtab.loop.purging.answering import require_answer
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
+    from trimtab.report import documents
 
     asked = _extras(extras)
     require_answer(root, "the scan")
@@ -65,21 +67,21 @@ def command(
         layout="layout" in asked,
     )
     inodes, whole = inodes_in_use(top)
-    with meter(silent=as_json) as show:
-        shown = scan_progress(show, inodes, whole=whole)
+    with meter() as display:
+        shown = scan_progress(display, inodes, whole=whole)
         manifest = scan_index(top, directory, scan, version=__version__, progress=shown)
-    if as_json:
-        from trimtab.report.documents.purge import index_document
-
-        click.echo(index_document(manifest, directory).to_json())
-    else:
-        from trimtab.cli.render.purge_index import print_index
-
-        print_index(manifest, directory)
+    show(
+        lambda: documents.purged.IndexDocument(str(directory), manifest),
+        lambda: print_index(manifest, directory),
+    )
 
 
-def _extras(given: tuple[str, ...]) -> set[str]:
-    words = {word.strip() for text in given for word in text.split(",")}
+def _extras(texts: tuple[str, ...]) -> set[str]:
+    words = {word.strip() for text in texts for word in text.split(",")}
     for word in sorted(words - set(_EXTRAS)):
-        raise UsageError(f"{word!r} is nothing to scan with", hint=f"one of {', '.join(_EXTRAS)}")
+        raise UsageError(
+            f"{word!r} is nothing to scan with",
+            code="extra-unknown",
+            hint=f"one of {', '.join(_EXTRAS)}",
+        )
     return words

@@ -1,16 +1,19 @@
-"""Options that several steps of a purge share."""
+"""Options that several steps of a purge share, and the question that they come to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from trimtab import units
 from trimtab.errors import UsageError
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.horizons import Question
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -45,7 +48,7 @@ def target_pool(function: Decorated) -> Decorated:
         type=PoolLimit(),
         multiple=True,
         metavar="POOL=FRACTION",
-        help="Fullness that a pool of OSTs is not to be above: flash=75%. Once for each pool.",
+        help="Target fullness of a pool of OSTs: flash=75%. Repeatable.",
     )(function)
 
 
@@ -62,7 +65,9 @@ def pool_limits(asked: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], 
         names = [name for name, _ in asked]
         twice = next(name for name in limits if names.count(name) > 1)
         raise UsageError(
-            f"--target-pool names the pool {visible(twice)} twice", hint="leave one out"
+            f"--target-pool names the pool {visible(twice)} twice",
+            code="pool-named-twice",
+            hint="leave one out",
         )
     return tuple(sorted(limits.items()))
 
@@ -81,16 +86,23 @@ def one_target(*targets: object) -> None:
     UsageError
         More than one was.
     """
-    if sum(one is not None and one != () for one in targets) > 1:
+    if sum(target is not None and target != () for target in targets) > 1:
         raise UsageError(
-            "--target, --target-ost and --target-pool exclude one another", hint="leave one"
+            "--target, --target-ost and --target-pool exclude one another",
+            code="targets-exclusive",
+            hint="leave one",
         )
 
 
 def index(function: Decorated) -> Decorated:
     """Add ``--index``."""
     return click.option(
-        "--index", "directory", type=PATH, required=True, metavar="DIR", help="Of the index."
+        "--index",
+        "directory",
+        type=PATH,
+        required=True,
+        metavar="DIR",
+        help="Directory of the index.",
     )(function)
 
 
@@ -121,3 +133,30 @@ def threads(function: Decorated) -> Decorated:
         metavar="N",
         help="Threads. Default: as many as suit the machine.",
     )(function)
+
+
+def horizon_question(directory: Path, *, policy: Path | None, **options_given: Any) -> Question:
+    """Return the question that the options of ``horizon`` ask."""
+    from trimtab.loop.purging.horizons import Question
+    from trimtab.loop.purging.place import purge_place
+    from trimtab.purge.horizon.usage import Usage
+    from trimtab.purge.policy_file import load_policy
+
+    used, available, ahead_s = (
+        options_given["used"],
+        options_given["available"],
+        options_given["forecast_s"],
+    )
+    return Question(
+        directory=directory,
+        policy=None if policy is None else load_policy(policy).policy,
+        target=options_given["target"],
+        target_ost=options_given["target_ost"],
+        target_pool=pool_limits(options_given["target_pool"]),
+        usage=None if used is None else Usage(int(used), int(available)),
+        site=options_given["site"],
+        store_url=options_given["store_url"],
+        place=purge_place(options_given["place"]),
+        ahead_s=None if ahead_s is None else int(ahead_s),
+        threads=options_given["threads"],
+    )

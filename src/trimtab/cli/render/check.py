@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import console, table, value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
@@ -60,26 +59,21 @@ def print_verdicts(
 
 def verdict_table(verdicts: tuple[Verdict, ...]) -> Table:
     """Return mean, interval, COV and status of each verdict as a table."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("", no_wrap=True)
-    for name in ("n", "mean", "95 % interval", "slowest", "COV", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    names = ("n", "mean", "95 % interval", "slowest", "COV", "95 % interval")
+    made = table("!", *(f"{name}>!" for name in names), "verdict!")
     for verdict in verdicts:
         scope = "" if verdict.scope is Scope.REPETITIONS else ", over time"
-        table.add_row(
+        made.add_row(
             f"{verdict.metric.replace('_', ' ')}{scope}",
             str(verdict.n),
-            _or_dash(verdict.mean, verdict.unit),
+            value_text(verdict.mean, verdict.unit),
             _interval(verdict.mean_interval, verdict.unit),
-            _or_dash(verdict.slowest, verdict.unit),
-            _or_dash(verdict.cov, "1"),
+            value_text(verdict.slowest, verdict.unit),
+            value_text(verdict.cov, "1"),
             _interval(verdict.cov_interval, "1"),
             verdict_word(verdict.status),
         )
-    return table
+    return made
 
 
 def print_finding(out: Console, finding: Finding) -> None:
@@ -121,8 +115,8 @@ def describe_layers(path: PathDescription) -> str:
 
 def _path_line(result: CheckResult) -> str:
     text = f"{result.path.path}: {describe_layers(result.path)}"
-    for one in result.snapshot.targets[:1]:
-        capacity, fullness = one.number("capacity_bytes"), one.fullness()
+    for target in result.snapshot.targets[:1]:
+        capacity, fullness = target.number("capacity_bytes"), target.fullness()
         if capacity is not None:
             text += f", {format_value(capacity, 'B')}"
         if fullness is not None:
@@ -172,7 +166,3 @@ def _interval(interval: Interval | None, unit: str) -> str:
     if interval is None:
         return "-"
     return f"{format_value(interval.low, unit)} .. {format_value(interval.high, unit)}"
-
-
-def _or_dash(value: float | None, unit: str) -> str:
-    return "-" if value is None else format_value(value, unit)

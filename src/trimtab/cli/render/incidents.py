@@ -37,8 +37,8 @@ def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Asse
     out = console()
     if not explanations:
         out.print("No incident was found.")
-    for one in explanations:
-        _print_incident(out, one, whole=False)
+    for explanation in explanations:
+        _print_incident(out, explanation, whole=False)
         out.print()
     if standing:
         out.print("wrong in all of the record, so that no incident can convict or clear it")
@@ -53,29 +53,29 @@ def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Asse
 def print_explanation(explanations: Sequence[Explanation], about: Explanation) -> None:
     """Print all that is known about one moment."""
     out = console()
-    for one in explanations:
-        _print_incident(out, one, whole=True)
+    for explanation in explanations:
+        _print_incident(out, explanation, whole=True)
         out.print()
     _print_moment(out, about)
     out.print(_LEGEND, style="dim")
 
 
-def _print_incident(out: Console, one: Explanation, *, whole: bool) -> None:
+def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> None:
     from rich.text import Text
 
-    incident = one.incident
+    incident = explanation.incident
     head = Text(incident.state.value, style=_STATES[incident.state])
     out.print(head.append(f"  {visible(incident.summary)}", style="bold"), soft_wrap=True)
     for line in _facts(incident):
         out.print(f"  {visible(line)}", style="dim", soft_wrap=True)
-    if one.unexplained:
+    if explanation.unexplained:
         out.print("  unexplained: no cause is likely enough to be named", style="yellow")
-    _print_causes(out, one, whole=whole)
+    _print_causes(out, explanation, whole=whole)
 
 
-def _print_moment(out: Console, one: Explanation) -> None:
+def _print_moment(out: Console, explanation: Explanation) -> None:
     """Print a moment, which need not be an incident: nothing may have been wrong with it."""
-    about = one.incident
+    about = explanation.incident
     to = utc_moment(about.until or about.detected_at)
     out.print(f"the moment  {visible(about.summary)}", style="bold")
     out.print(
@@ -83,24 +83,27 @@ def _print_moment(out: Console, one: Explanation) -> None:
         style="dim",
         soft_wrap=True,
     )
-    if one.unexplained:
+    if explanation.unexplained:
         out.print("  nothing stands out: no cause is likely enough to be named")
-    _print_causes(out, one, whole=True)
+    _print_causes(out, explanation, whole=True)
 
 
-def _print_causes(out: Console, one: Explanation, *, whole: bool) -> None:
-    for cause in one.causes:
+def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> None:
+    for cause in explanation.causes:
         _print_cause(out, cause, whole=whole)
     if whole:
-        _print_rest(out, one)
+        _print_rest(out, explanation)
     else:
-        for name, others in (("cleared", one.cleared), ("not assessed", one.not_assessed)):
+        for name, others in (
+            ("cleared", explanation.cleared),
+            ("not assessed", explanation.not_assessed),
+        ):
             if others:
                 out.print(f"  {name:<12}  {_titles(others)}", style="dim", soft_wrap=True)
-    out.print(f"  to decide     {visible(one.deciding)}", soft_wrap=True)
-    for instrument in one.instruments if whole else ():
+    out.print(f"  to decide     {visible(explanation.deciding)}", soft_wrap=True)
+    for instrument in explanation.instruments if whole else ():
         out.print(f"  {_instrument(instrument)}", style="dim", soft_wrap=True)
-    for note in one.notes:
+    for note in explanation.notes:
         out.print(f"  note          {visible(note)}", style="dim", soft_wrap=True)
 
 
@@ -141,7 +144,7 @@ def _print_cause(out: Console, cause: Assessment, *, whole: bool) -> None:
 
 
 def _weighty(evidence: Iterable[Evidence]) -> Sequence[Evidence]:
-    return [one for one in evidence if one.weight][:_EVIDENCE_SHOWN]
+    return [piece for piece in evidence if piece.weight][:_EVIDENCE_SHOWN]
 
 
 def _evidence(piece: Evidence) -> Text:
@@ -158,11 +161,11 @@ def _evidence(piece: Evidence) -> Text:
     return text
 
 
-def _print_rest(out: Console, one: Explanation) -> None:
+def _print_rest(out: Console, explanation: Explanation) -> None:
     for name, others in (
-        ("looked for and not found", one.cleared),
-        ("not assessed: what it takes is not available", one.not_assessed),
-        ("wrong in all of the record", one.standing),
+        ("looked for and not found", explanation.cleared),
+        ("not assessed: what it takes is not available", explanation.not_assessed),
+        ("wrong in all of the record", explanation.standing),
     ):
         if others:
             out.print(f"  {name}", style="bold")
@@ -174,7 +177,12 @@ def _titles(causes: Iterable[Assessment]) -> str:
     return "; ".join(visible(cause.title) for cause in causes)
 
 
-def _instrument(one: Instrument) -> str:
-    limit = "" if one.notices_below is None else f", below {format_value(one.notices_below, 'B/s')}"
-    saw = "saw" if one.saw else "has no data"
-    return f"{visible(one.name)} ({one.metric}{limit}) {saw}: {visible(one.reason)}"
+def _instrument(instrument: Instrument) -> str:
+    limit = (
+        ""
+        if instrument.notices_below is None
+        else f", below {format_value(instrument.notices_below, 'B/s')}"
+    )
+    saw = "saw" if instrument.saw else "has no data"
+    name, reason = visible(instrument.name), visible(instrument.reason)
+    return f"{name} ({instrument.metric}{limit}) {saw}: {reason}"

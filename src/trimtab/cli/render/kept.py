@@ -6,19 +6,35 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.standing import print_standing
-from trimtab.cli.render.text import console, moment
-from trimtab.cli.render.verdict import verdict_word
+from trimtab.cli.render.text import (
+    console,
+    interval_text,
+    moment,
+    percent_text,
+    print_facts,
+    table,
+    value_text,
+    verdict_word,
+)
 from trimtab.model.run import Run, Sample
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
-from trimtab.units import format_bytes, format_duration, format_percent, format_value
+from trimtab.units import format_bytes, format_duration, format_percent, format_value, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
     from rich.table import Table
 
     from trimtab.loop.show import Shown
+    from trimtab.model.status import (
+        IncidentStatus,
+        JudgedStatus,
+        SeriesStatus,
+        SlowestTargets,
+        Status,
+    )
 
 _NAMED_MOST = 4
 """So many series are named before a reason that holds for them; more are counted."""
@@ -34,10 +50,10 @@ def print_status(status: Status) -> None:
         out.print(f"Nothing is kept yet in {visible(status.store)}.")
         out.print("hint: measure a file system: trimtab check PATH")
         return
-    for site in dict.fromkeys(one.site for one in status.series):
+    for site in dict.fromkeys(series.site for series in status.series):
         window = format_duration(status.window_s)
         out.print(f"{visible(site)}, the {window} up to the last run", style="bold")
-        of_site = [one for one in status.series if one.site == site]
+        of_site = [series for series in status.series if series.site == site]
         out.print(_series_table(of_site))
         for line in _reasons(of_site):
             out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
@@ -64,8 +80,7 @@ def print_show(shown: Shown) -> None:
     """Print a run with its samples, and the command and raw output behind each."""
     out, run = console(), shown.run
     out.print(f"run {run.id}", style="bold")
-    for name, value in _facts(run, shown.store):
-        out.print(f"  {name:<10} {visible(value)}", soft_wrap=True)
+    print_facts(out, _facts(run, shown.store))
     out.print()
     out.print(_samples_table(run.samples))
     out.print()
@@ -94,20 +109,21 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
 
 def _print_outputs(out: Console, shown: Shown) -> None:
     out.print("raw outputs (trimtab show RUN --output N prints one)", style="bold")
-    for one in shown.outputs:
-        took = "-" if one.elapsed_s is None else format_duration(one.elapsed_s)
+    for output in shown.outputs:
+        took = "-" if output.elapsed_s is None else format_duration(output.elapsed_s)
         out.print(
-            f"  {one.ordinal}  {visible(one.label)}: exit code {one.exit_code}, {took}, "
-            f"{format_bytes(one.stdout_bytes)}, sha256 {one.stdout_sha256[:16]}"
+            f"  {output.ordinal}  {visible(output.label)}: exit code {output.exit_code}, {took}, "
+            f"{format_bytes(output.stdout_bytes)}, sha256 {output.stdout_sha256[:16]}"
         )
-        out.print(f"     {shell_text(one.argv)}", style="cyan", soft_wrap=True)
-        out.print(f"     {visible(shown.files[one.ordinal])}", style="dim", soft_wrap=True)
+        out.print(f"     {shell_text(output.argv)}", style="cyan", soft_wrap=True)
+        out.print(f"     {visible(shown.files[output.ordinal])}", style="dim", soft_wrap=True)
 
 
-def _sweep(one: SweepStatus) -> str:
+def _sweep(sweep_status: SweepStatus) -> str:
     """Return in one line that there is a sweep, and where its settings are shown."""
     return (
-        f"sweep {visible(one.name)} of {visible(one.site)}: {one.runs} runs of {one.settings} "
+        f"sweep {visible(sweep_status.name)} of {visible(sweep_status.site)}: "
+        f"{sweep_status.runs} runs of {sweep_status.settings} "
         "settings (trimtab sweep SPEC.toml --no-run shows them)."
     )
 
@@ -133,37 +149,31 @@ def _plain(value: float) -> str:
 
 
 def _series_table(series: Sequence[SeriesStatus]) -> Table:
-    table = _table(
+    made = table(
         "metric", "probe", "runs>", "last>", "at", "mean>", "COV>", "95 % interval>", "verdict"
     )
-    for one in series:
-        verdict = one.verdict
-        interval = verdict.cov_interval
-        bounds = (
-            "-"
-            if interval is None
-            else f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
-        )
-        table.add_row(
+    for entry in series:
+        verdict = entry.verdict
+        made.add_row(
             verdict.metric,
-            _probe(one),
-            f"{one.runs:,}",
-            format_value(one.last_value, verdict.unit),
-            moment(one.last_at),
-            _or_dash(verdict.mean, verdict.unit),
-            _or_dash(verdict.cov, "1"),
-            bounds,
+            _probe(entry),
+            f"{entry.runs:,}",
+            format_value(entry.last_value, verdict.unit),
+            moment(entry.last_at),
+            value_text(verdict.mean, verdict.unit),
+            percent_text(verdict.cov),
+            interval_text(verdict.cov_interval),
             verdict_word(verdict.status),
         )
-    return table
+    return made
 
 
 def _reasons(series: Sequence[SeriesStatus]) -> list[str]:
     """Return each reason once, with the series that it holds for."""
     holds: dict[str, list[str]] = {}
-    for one in series:
-        text = f"{one.verdict.reason}. Trend: {one.trend.reason}"
-        holds.setdefault(text, []).append(f"{one.verdict.metric} of {_probe(one)}")
+    for entry in series:
+        text = f"{entry.verdict.reason}. Trend: {entry.trend.reason}"
+        holds.setdefault(text, []).append(f"{entry.verdict.metric} of {_probe(entry)}")
     return [f"{_holders(names)}: {visible(text)}." for text, names in holds.items()]
 
 
@@ -171,10 +181,14 @@ def _holders(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED_MOST else f"{len(names)} series"
 
 
-def _probe(one: SeriesStatus) -> str:
+def _probe(series_status: SeriesStatus) -> str:
     """Return the probe with its benchmark, and what sets it apart from others of that name."""
-    asked = ", ".join(f"{name} {_set_to(name, value)}" for name, value in one.asked.items())
-    return visible(f"{one.verdict.probe}, {asked}" if asked else one.verdict.probe)
+    asked = ", ".join(
+        f"{name} {_set_to(name, value)}" for name, value in series_status.asked.items()
+    )
+    return visible(
+        f"{series_status.verdict.probe}, {asked}" if asked else series_status.verdict.probe
+    )
 
 
 def _set_to(name: str, value: object) -> str:
@@ -186,10 +200,10 @@ def _set_to(name: str, value: object) -> str:
 
 
 def _runs_table(runs: Sequence[Run]) -> Table:
-    table = _table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
+    made = table("run", "at", "site", "probe", "benchmark", "status", "write>", "read>")
     length = _telling_length([run.id for run in runs])
     for run in runs:
-        table.add_row(
+        made.add_row(
             run.id[:length],
             moment(run.at),
             visible(run.site),
@@ -199,22 +213,22 @@ def _runs_table(runs: Sequence[Run]) -> Table:
             _median(run, "write_bandwidth"),
             _median(run, "read_bandwidth"),
         )
-    return table
+    return made
 
 
 def _telling_length(identifiers: Sequence[str]) -> int:
     """Return how many characters tell these ids apart, at least as many as hold their time."""
     for length in (13, 18, 23, 28):
-        if len({one[:length] for one in identifiers}) == len(identifiers):
+        if len({identifier[:length] for identifier in identifiers}) == len(identifiers):
             return length
     return 36
 
 
 def _samples_table(samples: Sequence[Sample]) -> Table:
     names = ("metric", "target", "repetition>", "statistic", "value>", "output>", "line>", "note")
-    table = _table(*names)
+    made = table(*names)
     for sample in samples:
-        table.add_row(
+        made.add_row(
             sample.metric,
             visible(sample.target or "-"),
             "-" if sample.repetition is None else str(sample.repetition),
@@ -224,18 +238,7 @@ def _samples_table(samples: Sequence[Sample]) -> Table:
             "-" if sample.line is None else str(sample.line),
             visible(sample.reason or ""),
         )
-    return table
-
-
-def _table(*names: str) -> Table:
-    """Return an empty table; a name that ends in ``>`` is a column of numbers."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in names:
-        justify = "right" if name.endswith(">") else "left"
-        table.add_column(name.rstrip(">"), justify=justify, overflow="fold")
-    return table
+    return made
 
 
 def _median(run: Run, metric: str) -> str:
@@ -245,5 +248,55 @@ def _median(run: Run, metric: str) -> str:
     return format_value(median(values), "B/s") if values else "-"
 
 
-def _or_dash(value: float | None, unit: str) -> str:
-    return "-" if value is None else format_value(value, unit)
+def print_standing(out: Console, status: Status, site: str) -> None:
+    """Print what is not well with one site: incidents, suspects, its slowest targets."""
+    for incident in status.incidents:
+        if incident.site == site:
+            style = "bold red" if incident.state == "open" else "yellow"
+            out.print(f"  {_incident(incident)}", style=style, soft_wrap=True)
+    for series in status.series:
+        if series.site == site and series.suspect is not None:
+            out.print(f"  {_suspect(series)}", style="yellow", soft_wrap=True)
+    for line in _slowest(entry for entry in status.slowest if entry.site == site):
+        out.print(f"  {line}", soft_wrap=True)
+    for entry in status.judged:
+        if entry.site == site:
+            out.print(f"  {_judged(entry)}", style="dim", soft_wrap=True)
+
+
+def _incident(incident_status: IncidentStatus) -> str:
+    if incident_status.cause is None or incident_status.confidence is None:
+        why = "unexplained"
+    else:
+        why = f"{visible(incident_status.cause)} ({format_percent(incident_status.confidence)})"
+    return f"{incident_status.state} incident: {visible(incident_status.summary)}: {why}"
+
+
+def _suspect(series_status: SeriesStatus) -> str:
+    change = series_status.suspect
+    assert change is not None
+    effect = "" if change.effect is None else f" by {100 * (change.effect - 1):+.0f} %"
+    return (
+        f"suspect: {series_status.verdict.metric} of {visible(series_status.probe)} "
+        f"may have changed{effect} since "
+        f"{moment(change.at)}; not confirmed yet"
+    )
+
+
+def _slowest(slowest_targets: Iterator[SlowestTargets]) -> Iterator[str]:
+    for entry in slowest_targets:
+        named = ", ".join(
+            f"{visible(target)} {format_value(value, entry.unit)}"
+            for target, value in entry.slowest
+        )
+        yield (
+            f"slowest of {entry.targets} targets by {entry.metric}, {moment(entry.at)}: {named} "
+            f"(median {format_value(entry.median, entry.unit)})"
+        )
+
+
+def _judged(judged_status: JudgedStatus) -> str:
+    newer = ""
+    if judged_status.newer_runs:
+        newer = f", {plural(judged_status.newer_runs, 'run')} ago: trimtab incidents looks again"
+    return f"incidents as of {moment(judged_status.at)}{newer}"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
 
 Progress = Callable[[str, float], None]
@@ -13,12 +14,12 @@ Progress = Callable[[str, float], None]
 
 
 @contextmanager
-def progress_bar(*, silent: bool) -> Iterator[Progress]:
-    """Yield a function that shows progress; it prints nothing when ``silent`` off a terminal."""
+def progress_bar() -> Iterator[Progress]:
+    """Yield a function that shows progress; with ``--json`` it prints nothing off a terminal."""
     if sys.stderr.isatty():
         with _bar() as show:
             yield show
-    elif silent:
+    elif wants_json():
         yield lambda step, fraction: None
     else:
         yield _Lines()

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.render.purge_tables import print_facts, print_sentences
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
 from trimtab.purge.index.manifest import Manifest, TimeTrust
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.units import format_bytes, format_duration, plural
@@ -28,13 +27,19 @@ def print_index(manifest: Manifest, directory: Path) -> None:
     names = plural(manifest.rows, "name", ",")
     out.print(f"index of {_shown(manifest.root)}: {names}", style="bold")
     print_facts(out, _facts(manifest, directory))
-    for one in manifest.unread[:_SHOWN]:
-        print_sentences(out, [f"not read: {_shown(one.path) or '.'}: {one.reason}"], "yellow")
+    for subtree in manifest.unread[:_SHOWN]:
+        print_sentences(
+            out, [f"not read: {_shown(subtree.path) or '.'}: {subtree.reason}"], "yellow"
+        )
     if len(manifest.unread) > _SHOWN:
         print_sentences(out, [f"... and {len(manifest.unread) - _SHOWN} more"], "yellow")
-    for one in manifest.refused_examples[:_SHOWN]:
-        where = "" if one.record is None else f" {one.record}"
-        print_sentences(out, [f"refused record{where}: {one.reason}: {one.text}"], "yellow")
+    for refused_example in manifest.refused_examples[:_SHOWN]:
+        where = "" if refused_example.record is None else f" {refused_example.record}"
+        print_sentences(
+            out,
+            [f"refused record{where}: {refused_example.reason}: {refused_example.text}"],
+            "yellow",
+        )
     print_sentences(out, manifest.notes, "dim")
     if manifest.obstacles:
         out.print("\nno plan can be carried out that is made from it", style="bold yellow")

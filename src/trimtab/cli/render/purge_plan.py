@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from trimtab.cli.render.purge_tables import (
-    owner,
+from trimtab.cli.render.purge_tables import owner
+from trimtab.cli.render.text import (
+    console,
     print_facts,
     print_sentences,
     print_table,
     table,
+    utc_moment,
 )
-from trimtab.cli.render.text import console, utc_moment
 from trimtab.loop.purging.arming import Armed
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.planning import Made
@@ -51,14 +52,14 @@ def print_plan(made: Made, place: PurgePlace, notes: Sequence[str]) -> None:
         )
     out.print()
     made_table = table("user", "files>", "listed>", "of>", "oldest", "youngest")
-    for one in sorted(candidates.users, key=lambda one: -one.allocated_bytes)[:_SHOWN]:
+    for user in sorted(candidates.users, key=lambda listed: -listed.allocated_bytes)[:_SHOWN]:
         made_table.add_row(
-            owner(one.uid),
-            f"{one.files:,}",
-            format_bytes(one.allocated_bytes),
-            "-" if one.held_bytes is None else format_bytes(one.held_bytes),
-            _day(one.oldest_use_s),
-            _day(one.newest_use_s),
+            owner(user.uid),
+            f"{user.files:,}",
+            format_bytes(user.allocated_bytes),
+            "-" if user.held_bytes is None else format_bytes(user.held_bytes),
+            _day(user.oldest_use_s),
+            _day(user.newest_use_s),
         )
     print_table(out, made_table)
     if len(candidates.users) > _SHOWN:
@@ -68,25 +69,26 @@ def print_plan(made: Made, place: PurgePlace, notes: Sequence[str]) -> None:
     out.print(f"\nnext: trimtab purge notify {shown}", style="dim", soft_wrap=True)
 
 
-def print_notified(told: Published, mails: MailResult | None, notes: Sequence[str]) -> None:
+def print_notified(published: Published, mails: MailResult | None, notes: Sequence[str]) -> None:
     """Print whom a plan was made public to, and from when on it may be carried out."""
     out = console()
-    publication, plan = told.publication, told.loaded.plan
+    publication, plan = published.publication, published.loaded.plan
     lists = publication.lists
-    word = "published" if told.fresh else "was published already"
+    word = "published" if published.fresh else "was published already"
     out.print(f"plan {plan.id} {word}: {plural(len(lists), 'list', ',')}", style="bold")
-    print_facts(out, _published(told))
+    print_facts(out, _published(published))
     if mails is not None:
         before = f", {mails.sent_before:,} before" if mails.sent_before else ""
         print_facts(out, [("mails", f"{mails.sent:,} sent{before}")])
         for title, failures in (("not told", mails.failures), ("not known", mails.unclear)):
-            for one in failures[:_SHOWN]:
-                words = f"{title}: {visible(one.account)} ({one.uid}): {visible(one.reason)}"
+            for failure in failures[:_SHOWN]:
+                account, reason = visible(failure.account), visible(failure.reason)
+                words = f"{title}: {account} ({failure.uid}): {reason}"
                 print_sentences(out, [words], "yellow")
             if len(failures) > _SHOWN:
                 print_sentences(out, [f"... and {len(failures) - _SHOWN} more"], "yellow")
     print_sentences(out, notes, "yellow")
-    shown = visible(str(told.loaded.directory))
+    shown = visible(str(published.loaded.directory))
     out.print(
         f"\nnext: trimtab purge run {shown}, a dry run; and before it may delete: "
         f"trimtab purge arm {shown}",
@@ -125,13 +127,13 @@ def _facts(made: Made) -> Iterator[tuple[str, str]]:
     yield "expires", utc_moment(plan.expires_at)
 
 
-def _published(told: Published) -> Iterator[tuple[str, str]]:
-    publication = told.publication
+def _published(published: Published) -> Iterator[tuple[str, str]]:
+    publication = published.publication
     yield "lists in", visible(publication.directory)
     yield "published", utc_moment(publication.published_at)
     yield "not before", utc_moment(publication.not_before)
-    yield "expires", utc_moment(told.loaded.plan.expires_at)
-    new = [one.new_files for one in publication.lists if one.new_files is not None]
+    yield "expires", utc_moment(published.loaded.plan.expires_at)
+    new = [listed.new_files for listed in publication.lists if listed.new_files is not None]
     if new:
         yield "new", f"{plural(sum(new), 'file', ',')} that no list named before"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
+from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
 from trimtab.units import format_bytes, format_duration, plural
 
@@ -53,12 +54,12 @@ class ScanLike(Protocol):
 
 
 @contextmanager
-def meter(*, silent: bool) -> Iterator[Show]:
-    """Yield a function that shows progress; it prints nothing when ``silent`` off a terminal."""
+def meter() -> Iterator[Show]:
+    """Yield a function that shows progress; with ``--json`` it prints nothing off a terminal."""
     if sys.stderr.isatty():
         with _bar() as show:
             yield show
-    elif silent:
+    elif wants_json():
         yield lambda text, part: None
     else:
         yield _Lines()

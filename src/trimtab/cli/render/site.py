@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, print_facts, table
 from trimtab.model.site import Checked, Site
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
@@ -12,32 +12,27 @@ from trimtab.visible import visible
 
 def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> None:
     """Print a site as it was read, its warnings, and what was held against reality."""
-    from rich.table import Table
-
     out = console()
     out.print(visible(site.name), style="bold")
-    for name, value in _facts(site):
-        out.print(f"  {name:<10} {visible(value)}", soft_wrap=True)
+    print_facts(out, _facts(site))
     for warning in warnings:
         out.print(f"  warning: {visible(warning)}", style="yellow", soft_wrap=True)
     if not checked:
         return
     out.print()
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name in ("what", "holds", "detail"):
-        table.add_column(name, overflow="fold")
-    for one in checked:
-        word = "not known" if one.ok is None else "yes" if one.ok else "NO"
-        table.add_row(visible(one.what), word, visible(one.detail))
-    out.print(table)
+    made = table("what", "holds", "detail", show_header=False)
+    for statement in checked:
+        word = "not known" if statement.ok is None else "yes" if statement.ok else "NO"
+        made.add_row(visible(statement.what), word, visible(statement.detail))
+    out.print(made)
 
 
 def print_discovery(
-    name: str, text: str, out: str | None, found: Sequence[str], not_found: Sequence[str]
+    name: str, text: str, out: str | None, discovered: Sequence[str], not_found: Sequence[str]
 ) -> None:
     """Print a new site file, or where it was written with what was found."""
     said = console(to_error=out is None)
-    for line in found:
+    for line in discovered:
         said.print(f"found: {visible(line)}", soft_wrap=True)
     for line in not_found:
         said.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)

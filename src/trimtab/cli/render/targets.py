@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.text import console, moment
+from trimtab.cli.render.text import console, fixed_table, moment, table
 from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -46,21 +46,21 @@ def print_targets(state: SiteState, out: Console | None = None) -> None:
             out.print(_host_line(host, trouble), soft_wrap=True)
 
 
-def print_target(state: SiteState, one: TargetState) -> None:
+def print_target(state: SiteState, target_state: TargetState) -> None:
     """Print everything that is known of one target."""
     out = console()
-    target = one.seen.target
+    target = target_state.seen.target
     where = visible(target.server or "server not known")
-    out.print(f"{visible(one.name)} ({target.kind}) on {where}", style="bold")
+    out.print(f"{visible(target_state.name)} ({target.kind}) on {where}", style="bold")
     out.print(f"  of {visible(state.site)}, {moment(state.snapshot.at)}")
-    for trouble in one.troubles:
+    for trouble in target_state.troubles:
         line = f"  {trouble.severity.value}: {visible(trouble.text)}"
         source = "" if trouble.source in (None, trouble.text) else f" [{visible(trouble.source)}]"
         out.print(line + source, style=_STYLES[trouble.severity], soft_wrap=True)
     out.print()
-    out.print(_facts("telemetry", _reading_rows(one.seen.readings)))
+    out.print(_facts("telemetry", _reading_rows(target_state.seen.readings)))
     out.print()
-    out.print(_facts("settings", _setting_rows(one.seen.settings)))
+    out.print(_facts("settings", _setting_rows(target_state.seen.settings)))
 
 
 def print_kept(identifier: str, store: str, state: SiteState) -> None:
@@ -73,7 +73,7 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
         f"snapshot {identifier} of {visible(state.site)}: {plural(len(state.targets), 'target')}"
         f"{hosts if state.snapshot.hosts else ''}, {whole}"
     )
-    troubled = [one for one in state.targets if one.troubles]
+    troubled = [target for target in state.targets if target.troubles]
     if troubled or state.hosts:
         names = ", ".join(visible(one.name) for one in troubled[:6])
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
@@ -91,8 +91,8 @@ def _print_head(out: Console, state: SiteState) -> None:
 
 def _print_table(out: Console, state: SiteState) -> None:
     """Print a line for each target: its troubles beside it, or below where there is no room."""
-    rows = [_row(one) for one in state.targets]
-    asked = max((_width(_troubles(one.troubles).plain) for one in state.targets), default=0)
+    rows = [_row(target) for target in state.targets]
+    asked = max((_width(_troubles(target.troubles).plain) for target in state.targets), default=0)
     room = min(max(asked, len(_TROUBLE)), _TROUBLE_MINIMUM)
     widths = _columns(rows, out.width - room - _GAP)
     beside = out.width - _GAP - _taken(widths)
@@ -117,31 +117,18 @@ def _print_troubles_below(
     widths = _columns(rows, out.width)
     _fold_names(widths, out.width)
     out.print(_table(widths))
-    for one, row in zip(state.targets, rows, strict=True):
+    for target, row in zip(state.targets, rows, strict=True):
         # Tables of one row each, of the same widths: a table has no lines across its columns.
         table = _table(widths, header=False)
         table.add_row(*(row[name] for name in widths))
         out.print(table)
-        for trouble in one.troubles:
+        for trouble in target.troubles:
             out.print(Padding(_troubles((trouble,)), (0, 0, 0, _INDENT), expand=False))
 
 
 def _table(widths: Mapping[str, int], beside: int = 0, *, header: bool = True) -> Table:
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, _GAP, 0, 0),
-        pad_edge=False,
-        header_style="bold",
-        show_header=header,
-    )
-    for name, width in widths.items():
-        justify = "right" if name in _NUMBERS else "left"
-        table.add_column(name, justify=justify, overflow="fold", width=width)
-    if beside:
-        table.add_column(_TROUBLE, overflow="fold", max_width=beside)
-    return table
+    columns = [(f"{name}>" if name in _NUMBERS else name, width) for name, width in widths.items()]
+    return fixed_table(columns, _TROUBLE, beside, header_style="bold", show_header=header)
 
 
 def _columns(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
@@ -177,10 +164,10 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _row(one: TargetState) -> dict[str, str]:
-    seen = one.seen
+def _row(target_state: TargetState) -> dict[str, str]:
+    seen = target_state.seen
     return {
-        "TARGET": visible(one.name),
+        "TARGET": visible(target_state.name),
         "SERVER": visible(seen.target.server or _UNKNOWN),
         "SIZE": _bytes(seen),
         "FULL": _percent(seen.fullness()),
@@ -240,19 +227,15 @@ def _host_line(host: HostState, trouble: Trouble) -> Text:
 
 
 def _facts(title: str, rows: Iterator[tuple[str, str, str]]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(title.upper(), no_wrap=True)
-    table.add_column("VALUE", overflow="fold")
-    table.add_column("FROM", style="dim", overflow="fold")
+    made = table(f"{title.upper()}!", "VALUE", "FROM", header_style="bold")
+    made.columns[-1].style = "dim"
     for row in rows:
-        table.add_row(*(visible(cell) for cell in row))
-    return table
+        made.add_row(*(visible(cell) for cell in row))
+    return made
 
 
 def _reading_rows(readings: tuple[Reading, ...]) -> Iterator[tuple[str, str, str]]:
-    for reading in sorted(readings, key=lambda one: one.value is None):
+    for reading in sorted(readings, key=lambda target: target.value is None):
         label = "" if reading.label is None else f" {reading.label}"
         if reading.value is None:
             yield f"{reading.name}{label}", "not available", reading.reason or ""

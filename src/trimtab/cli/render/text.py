@@ -1,13 +1,22 @@
-"""Text from outside made safe for a terminal, and the console that everything is printed on."""
+"""What every screen is made of: the console, tables, names with values, sentences, figures."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from trimtab.units import format_percent, format_value
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from trimtab.model.verdict import Interval, VerdictStatus
 
 WIDTH_WITHOUT_TERMINAL = 120
 
@@ -35,3 +44,106 @@ def moment(at: datetime | None) -> str:
 def utc_moment(at: datetime) -> str:
     """Return a time in UTC with its offset, for a page whose sentences name times in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M %z")
+
+
+def table(*names: str, **options: Any) -> Table:
+    """Return an empty table without lines.
+
+    Parameters
+    ----------
+    names
+        Of the columns. One that ends in ``>`` holds numbers, one that ends in ``!`` is never
+        folded; ``>!`` is both.
+    options
+        Of `rich.table.Table`, in place of its own.
+    """
+    from rich.table import Table
+
+    made = Table(**{"box": None, "pad_edge": False, "header_style": "dim", **options})
+    for name in names:
+        title = name.removesuffix("!").removesuffix(">")
+        made.add_column(
+            title,
+            justify="right" if ">" in name[len(title) :] else "left",
+            no_wrap=name.endswith("!"),
+            overflow="ellipsis" if name.endswith("!") else "fold",
+        )
+    return made
+
+
+def fixed_table(
+    columns: Iterable[tuple[str, int]], last: str = "", room: int = 0, **options: Any
+) -> Table:
+    """Return an empty table with columns of these widths; ``last`` takes the ``room``, if any."""
+    columns = list(columns)
+    made = table(*(name for name, _ in columns), **{"padding": (0, 2, 0, 0), **options})
+    for column, (_, width) in zip(made.columns, columns, strict=True):
+        column.width = width
+    if room:
+        made.add_column(last, overflow="fold", max_width=room)
+    return made
+
+
+def print_table(out: Console, made: Table) -> None:
+    """Print a table, indented by two."""
+    from rich.padding import Padding
+
+    out.print(Padding(made, (0, 0, 0, 2), expand=False))
+
+
+def print_facts(out: Console, facts: Iterable[tuple[str, str]], width: int = 0) -> None:
+    """Print names with their values, one a line; names are padded to ``width`` at least."""
+    from rich.text import Text
+
+    pairs = list(facts)
+    width = max([width, *(len(name) for name, _ in pairs)])
+    for name, value in pairs:
+        out.print(Text(f"  {name:<{width}}  {visible(value)}"), soft_wrap=True)
+
+
+def print_sentences(out: Console, sentences: Iterable[str], style: str = "") -> None:
+    """Print sentences, each once, indented by two and wrapped to the page."""
+    from rich.text import Text
+
+    for sentence in dict.fromkeys(sentences):
+        for line in textwrap.wrap(_ended(sentence), max(20, out.width - 4)):
+            out.print(Text(f"  {line}", style=style), soft_wrap=True)
+
+
+def print_more(out: Console, rows: Sequence[object], rows_shown: int) -> None:
+    """Print how many rows a cut list leaves out, if any, and where they are."""
+    if len(rows) > rows_shown:
+        out.print(f"  ... {len(rows) - rows_shown} more (--json)", style="dim")
+
+
+_VERDICTS = {"met": "green", "missed": "bold red", "cannot_tell": "yellow"}
+
+
+def verdict_word(status: VerdictStatus) -> Text:
+    """Return the answer of a verdict as coloured text; the word alone says it all."""
+    from rich.text import Text
+
+    return Text(status.value.replace("_", " "), style=_VERDICTS[status.value], no_wrap=True)
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """Return a value in people's units; ``-`` where there is none."""
+    return "-" if value is None else format_value(value, unit)
+
+
+def percent_text(fraction: float | None, digits: int = 1) -> str:
+    """Return a fraction in per cent; ``-`` where there is none."""
+    return "-" if fraction is None else format_percent(fraction, digits)
+
+
+def interval_text(interval: Interval | None) -> str:
+    """Return an interval of fractions in per cent; ``-`` where there is none."""
+    if interval is None:
+        return "-"
+    return f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
+
+
+def _ended(sentence: str) -> str:
+    text = visible(sentence)
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!", ":")) else f"{text}."

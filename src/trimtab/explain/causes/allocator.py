@@ -48,13 +48,12 @@ def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | Non
 
     A profile without a time counts as one of the bad hours: somebody took it to find out why.
     """
+    within = context.is_bad if bad else context.is_good
     shares = [
-        sum(share for function, share in one.shares.items() if function.startswith(_PREFIXES))
-        for one in context.profiles
-        if one.shares
-        and ((one.at is None and bad)
-             or (one.at is not None and (context.is_bad if bad else context.is_good)(one.at)))
-    ]  # fmt: skip
+        sum(share for function, share in profile.shares.items() if function.startswith(_PREFIXES))
+        for profile in context.profiles
+        if profile.shares and (bad if profile.at is None else within(profile.at))
+    ]
     return min(1.0, fmean(shares)) if shares else None
 
 

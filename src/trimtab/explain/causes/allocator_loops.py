@@ -27,12 +27,13 @@ from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, expected, in_time, not_available, weighed
 from trimtab.explain.findings.allocator_useless_loops import RATE_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-_LOOPS: Final = "useless loops a request"
+_LOOPS: Final = "useless loops per request"
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
-_GROUPS: Final = "block groups looked at a request"
+_GROUPS: Final = "block groups looked at per request"
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
@@ -43,13 +44,13 @@ _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against useless loops of the block allocator."""
+    """Return the evidence for and against useless loops of the block allocator."""
     seen = observe(context)
     return (
         *_loops(context, seen),
         _groups(seen),
         cpu_up(seen, absent=-0.5).evidence(
-            "server CPU", unit="1", source="server_cpu_fraction",
+            "server-cpu", "server CPU", unit="1", source="server_cpu_fraction",
             why_not=seen.why_not("server_cpu_fraction"),
         ),
         _cpu_of_slow(context, seen),
@@ -62,7 +63,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return what the counters say, held against good hours, fast targets and the limit."""
+    """Return the counters compared with good hours, fast targets and the limit."""
     import polars as pl
 
     rate = useless_per_request(seen)
@@ -70,15 +71,15 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     if bad.is_empty():
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return tuple(
-            not_available(f"{_LOOPS}{of}", route, why, source=_SOURCE)
-            for of, route in (
-                (" in bad and good hours", Route.TIME),
-                (" on slow and fast targets", Route.TARGETS),
-                ("", Route.EXPECTED),
+            not_available(code, _LOOPS, route, why, source=_SOURCE)
+            for code, route in (
+                ("loops-in-time", Route.TIME),
+                ("loops-between-targets", Route.TARGETS),
+                ("loops-over-limit", Route.EXPECTED),
             )
         )
-    there = flags(rate, pl.col("value") >= RATE_LIMIT)
-    names = targets_of(there)
+    over_limit = flags(rate, pl.col("value") >= RATE_LIMIT)
+    names = targets_of(over_limit)
     per_target = bad.group_by("target").agg(pl.col("value").median())
     worst = float(per_target.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     time = in_time(rate, ratio=_TIMES, present_from=RATE_LIMIT, absent=-0.8)
@@ -87,80 +88,112 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     )
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
-        time.evidence(_LOOPS, source=_SOURCE, targets=names),
-        timing(context, there, f"{_LOOPS} over {RATE_LIMIT:g}"),
-        slow.evidence(_LOOPS, source=_SOURCE, targets=names),
-        limit.evidence(f"{_LOOPS} of the worst target", source=_SOURCE, targets=names),
+        time.evidence("loops-in-time", _LOOPS, source=_SOURCE, targets=names),
+        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}"),
+        slow.evidence("loops-between-targets", _LOOPS, source=_SOURCE, targets=names),
+        limit.evidence(
+            "loops-over-limit", f"{_LOOPS} of the worst target", source=_SOURCE, targets=names
+        ),
     )
 
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
-    found = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
-    return found.evidence(_GROUPS, source=source, why_not=seen.why_not(source, kinds=OSTS))
+    contrast = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
+    return contrast.evidence(
+        "groups-searched", _GROUPS, source=source, why_not=seen.why_not(source, kinds=OSTS)
+    )
 
 
 def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
     """Return whether the servers of the slow targets were busier than those of the fast ones."""
-    found = between_targets(
+    contrast = between_targets(
         seen.values("server_cpu_fraction", kinds=OSTS), breadth(context), ratio=1.15, by=0.05,
         absent=-0.4,
     )  # fmt: skip
-    return found.evidence("CPU of the targets' servers", unit="1", source="server_cpu_fraction")
+    return contrast.evidence(
+        "cpu-of-slow-targets", "CPU of the targets' servers", unit="1", source="server_cpu_fraction"
+    )
 
 
 def _profile(context: Context) -> Evidence:
     """Return what share of the servers' CPU samples lies in the allocator."""
-    what = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
+    subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
     share, usual = (cpu_share_of_allocator(context, bad=which) for which in (True, False))
     if share is None:
-        return not_available(what, Route.EXPECTED, "no CPU profile of the bad hours was given")
-    found = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
+        return not_available(
+            "allocator-cpu-share",
+            subject,
+            Route.EXPECTED,
+            Message("no-cpu-profile", "no CPU profile of the bad hours"),
+        )
+    contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
     before = "" if usual is None else f", {format_percent(usual, 0)} in good hours"
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
     return weighed(
-        f"{what}: {format_percent(share, 0)}{before}", Route.EXPECTED,
-        found.weight / 3 if same else found.weight, value=share, reference=_CPU_SHARE, unit="1",
-        source="CPU profile", throughout=same,
-    )  # fmt: skip
+        "allocator-cpu-share",
+        f"{subject}: {format_percent(share, 0)}{before}",
+        Route.EXPECTED,
+        contrast.weight / 3 if same else contrast.weight,
+        value=share,
+        reference=_CPU_SHARE,
+        unit="1",
+        source="CPU profile",
+        throughout=same,
+    )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     """Return whether the thresholds are those with which the loops begin under 25 % free."""
     import polars as pl
 
-    what = "thresholds of the allocator's loops"
+    subject = "thresholds of the allocator's loops"
     family = seen.texts("allocator_family", kinds=OSTS).filter(pl.col("bad"))
     values = _threshold_values(context)
     if not values:
         if family.is_empty():
-            why = "no snapshot holds mb_c1_threshold to mb_c3_threshold"
-            return not_available(what, Route.EXPECTED, why, source="ldiskfs/*/mb_c1_threshold")
+            why = Message("name-missing", "no snapshot contains mb_c1_threshold to mb_c3_threshold")
+            return not_available(
+                "thresholds", subject, Route.EXPECTED, why, source="ldiskfs/*/mb_c1_threshold"
+            )
         name = commonest(family) or ""
         old = name.startswith("loops-by-number")
-        said = f"the allocator is of the family {name}"
+        text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer walks, none of them by threshold.
-        return weighed(said, Route.EXPECTED, 0.0 if old else -0.3, source="allocator_family")
+        return weighed(
+            "allocator-family",
+            text,
+            Route.EXPECTED,
+            0.0 if old else -0.3,
+            source="allocator_family",
+        )
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # from where c0 is skipped on, c1 is as well: the seeds' remedy
-    said = f"{what}: {shown}"
-    said += "; the loop that finds nothing is skipped" if skipped else ""
+    text = f"{subject}: {shown}"
+    text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
-    return weighed(said, Route.EXPECTED, weight, value=shown, reference="c1 25, c2 15, c3 5",
-                   source="ldiskfs/*/mb_c1_threshold")  # fmt: skip
+    return weighed(
+        "thresholds",
+        text,
+        Route.EXPECTED,
+        weight,
+        value=shown,
+        reference="c1 25, c2 15, c3 5",
+        source="ldiskfs/*/mb_c1_threshold",
+    )
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
     """Return the commonest value of each threshold in the bad hours."""
-    found: dict[str, int] = {}
+    thresholds: dict[str, int] = {}
     for number in _DEFAULTS:
         value = commonest(settings(context, f"mb_c{number}_threshold"))
         # It reads back with or without a sign: "25", "25%".
         match = None if value is None else re.match(r"\d+", value)
         if match is not None:
-            found[number] = int(match.group())
-    return found
+            thresholds[number] = int(match.group())
+    return thresholds
 
 
 def _full(seen: Observations) -> Evidence:
@@ -168,13 +201,15 @@ def _full(seen: Observations) -> Evidence:
     import polars as pl
 
     bad = seen.fullness().filter(pl.col("bad"))
-    what = "the fullest target"
+    subject = "the fullest target"
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=OSTS)
-        return not_available(what, Route.EXPECTED, why, source="used_bytes")
+        return not_available("fullest-target", subject, Route.EXPECTED, why, source="used_bytes")
     fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
-    found = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return found.evidence(what, unit="1", source="used_bytes, available_bytes")
+    contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
+    return contrast.evidence(
+        "fullest-target", subject, unit="1", source="used_bytes, available_bytes"
+    )
 
 
 CAUSE: Final = Cause(
@@ -184,7 +219,7 @@ CAUSE: Final = Cause(
     assess=assess,
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "
-        "free a tenth of it elsewhere, and measure it beside its neighbours: loops, CPU and "
-        "writes move together if it is the allocator."
+        "free a tenth of it elsewhere, and measure it beside its neighbours. If the allocator "
+        "is the cause, loops, CPU and writes change together."
     ),
 )

@@ -34,7 +34,7 @@ _SOURCE: Final = "degraded"
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a degraded array or a rebuild."""
+    """Return the evidence for and against a degraded array or a rebuild."""
     import polars as pl
 
     seen = observe(context)
@@ -43,8 +43,13 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if degraded.filter(pl.col("bad")).is_empty():
         why = seen.why_not("degraded")
         return (
-            not_available(_WHAT, Route.TIME, why, source=_SOURCE),
-            not_available(f"{_WHAT} among slow and fast targets", Route.TARGETS, why),
+            not_available("degraded-in-time", _WHAT, Route.TIME, why, source=_SOURCE),
+            not_available(
+                "degraded-between-targets",
+                f"{_WHAT} among slow and fast targets",
+                Route.TARGETS,
+                why,
+            ),
             rebuild,
             _media_errors(seen),
         )
@@ -52,13 +57,19 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     who = f"{_WHAT} ({named(names)})" if names else _WHAT
     around = breadth(context)
     return (
-        presence(degraded, absent=-1.5).evidence(who, unit="1", targets=names, source=_SOURCE),
+        presence(degraded, absent=-1.5).evidence(
+            "degraded-in-time", who, unit="1", targets=names, source=_SOURCE
+        ),
         timing(context, degraded, who),
         expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
-            "degraded arrays, where none should be", source=_SOURCE, targets=names
+            "degraded-expected", "degraded arrays (expected: none)", source=_SOURCE, targets=names
         ),
         between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8).evidence(
-            f"{_WHAT} among slow and fast targets", unit="1", source=_SOURCE, targets=names
+            "degraded-between-targets",
+            f"{_WHAT} among slow and fast targets",
+            unit="1",
+            source=_SOURCE,
+            targets=names,
         ),
         _only_it(names, around.slow, degraded),
         rebuild,
@@ -68,13 +79,18 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
     """Return whether slow targets are left that no degraded array explains."""
-    what = "slow targets whose arrays are whole"
+    subject = "slow targets whose arrays are whole"
     if not slow or not names:
-        return weighed(f"{what}: nothing to hold together", Route.TARGETS, 0.0)
+        return weighed(
+            "slow-targets-whole",
+            f"{subject}: no slow target or no degraded array",
+            Route.TARGETS,
+            0.0,
+        )
     whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
     weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
-    said = f"{what}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
-    return weighed(said, Route.TARGETS, weight, value=float(len(whole)),
+    text = f"{subject}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
+    return weighed("slow-targets-whole", text, Route.TARGETS, weight, value=float(len(whole)),
                    reference=float(len(slow)), targets=whole)  # fmt: skip
 
 
@@ -82,18 +98,29 @@ def _media_errors(seen: Observations) -> Evidence:
     """Return whether drives counted media errors: a drive that is about to leave its array."""
     import polars as pl
 
-    what = "media errors of drives"
+    subject = "media errors of drives"
     source = "drive_media_errors_total"
     # The sum over a target's drives: telling its thousands of drives apart would cost more.
     errors = grown(seen.values(source))
     if errors.filter(pl.col("bad")).is_empty():
-        return not_available(what, Route.TIME, seen.why_not(source), source=source)
+        return not_available(
+            "media-errors", subject, Route.TIME, seen.why_not(source), source=source
+        )
     names = targets_of(errors)
-    found = presence(errors, absent=0.0)
-    who = f" beneath {named(names)}" if names else ": none"
-    return weighed(f"{what}{who}", Route.TIME, min(0.4, found.weight), value=found.value,
-                   reference=found.reference, unit="1", targets=names, at=found.at,
-                   source=source)  # fmt: skip
+    contrast = presence(errors, absent=0.0)
+    who = f" below {named(names)}" if names else ": none"
+    return weighed(
+        "media-errors",
+        f"{subject}{who}",
+        Route.TIME,
+        min(0.4, contrast.weight),
+        value=contrast.value,
+        reference=contrast.reference,
+        unit="1",
+        targets=names,
+        at=contrast.at,
+        source=source,
+    )
 
 
 CAUSE: Final = Cause(
@@ -102,7 +129,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Measure the target of the degraded array beside its neighbours now, and again when the "
-        "rebuild is done."
+        "Measure the target of the degraded array beside its neighbours now and again after the "
+        "rebuild."
     ),
 )

@@ -2,8 +2,8 @@
 
 An integrity incident: Lustre sends such a transfer again, which costs time, but what matters is
 that something on the way changes data. NERSC saw two such incidents after checksums had been
-turned on (seed 000, VI B). Only the kernel's log of a server tells (``BAD WRITE CHECKSUM``); it is
-a ring, so what was counted is the least that happened.
+turned on (seed 000, VI B). Only the kernel's log of a server shows it (``BAD WRITE CHECKSUM``), a
+ring buffer: the count is a lower bound.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.telemetry import CLIENTS, SERVERS, TARGETS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against transfers that arrived damaged."""
+    """Return the evidence for and against transfers that arrived damaged."""
     return (
         _counted(context),
         _in_time(context),
@@ -62,27 +63,40 @@ def _counted(context: Context) -> Evidence:
     bad = values.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_NAME, kinds=_KINDS)
-        return not_available(_WHAT, Route.EXPECTED, why, source=_NAME)
+        return not_available("checksums-counted", _WHAT, Route.EXPECTED, why, source=_NAME)
     grown = _growth(values, bad=True)
     if grown:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
-        said = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
+        text = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
         return weighed(
-            said, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
+            "checksums-counted", text, Route.EXPECTED, _GREW, value=n, reference=0.0, unit="errors",
             targets=sorted(grown), at=first, source=_NAME,
         )  # fmt: skip
     most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     if most > 0:
-        said = f"{most:.0f} {_WHAT} were counted before the bad hours, none in them"
+        text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
         return weighed(
-            said, Route.EXPECTED, _STOOD_BEFORE, value=0.0, reference=0.0, unit="errors",
+            "checksums-counted-earlier",
+            text,
+            Route.EXPECTED,
+            _STOOD_BEFORE,
+            value=0.0,
+            reference=0.0,
+            unit="errors",
             source=_NAME,
-        )  # fmt: skip
+        )
     machines = bad.get_column("target").n_unique()
-    said = f"no {_WHAT}: the kernel logs of {machines} machines tell of none"
+    text = f"no {_WHAT} in the kernel logs of {machines} machines"
     return weighed(
-        said, Route.EXPECTED, _NONE, value=0.0, reference=0.0, unit="errors", source=_NAME
+        "checksums-none",
+        text,
+        Route.EXPECTED,
+        _NONE,
+        value=0.0,
+        reference=0.0,
+        unit="errors",
+        source=_NAME,
     )
 
 
@@ -92,21 +106,28 @@ def _in_time(context: Context) -> Evidence:
 
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
-    what = f"{_WHAT} in bad and in good hours"
+    subject = f"{_WHAT} in bad and good hours"
     for is_bad, which in ((True, "bad"), (False, "good")):
         times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
         if times < 2:
-            reason = f"they were counted less than twice in the {which} hours"
-            return not_available(what, Route.TIME, reason, source=_NAME)
+            reason = Message("too-few-counts", f"fewer than two counts in the {which} hours")
+            return not_available("checksums-in-time", subject, Route.TIME, reason, source=_NAME)
     bad, good = (
         sum(count for count, _ in _growth(values, bad=which).values()) for which in (True, False)
     )
-    said = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
+    text = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
     weight = _CAME_WITH if bad and not good else 0.0
     return weighed(
-        said, Route.TIME, weight, value=bad, reference=good, unit="errors", source=_NAME,
+        "checksums-in-time",
+        text,
+        Route.TIME,
+        weight,
+        value=bad,
+        reference=good,
+        unit="errors",
+        source=_NAME,
         throughout=bool(bad and good),
-    )  # fmt: skip
+    )
 
 
 def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, datetime]]:
@@ -131,34 +152,51 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 def _told(context: Context) -> Evidence:
     """Return whether the log book holds such a message."""
-    what = f"a message of {_WHAT} in the log book"
-    found = sorted(
-        (one for one in context.events if _MESSAGE.search(one.detail) and context.is_bad(one.at)),
-        key=lambda one: one.at,
+    subject = f"a message about {_WHAT} in the log book"
+    messages = sorted(
+        (
+            event
+            for event in context.events
+            if _MESSAGE.search(event.detail) and context.is_bad(event.at)
+        ),
+        key=lambda event: event.at,
     )
-    if not found:
-        return weighed(f"no {what.removeprefix('a ')}", Route.LOG, 0.0)
-    first = found[0]
-    said = f"{what} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
+    if not messages:
+        return weighed("checksums-not-logged", f"no {subject.removeprefix('a ')}", Route.LOG, 0.0)
+    first = messages[0]
+    text = f"{subject} at {first.at:%d %B %H:%M}: {first.detail[:200]}"
     return weighed(
-        said, Route.LOG, _TOLD, targets=first.targets, at=first.at, source=f"event {first.id}"
+        "checksums-logged",
+        text,
+        Route.LOG,
+        _TOLD,
+        targets=first.targets,
+        at=first.at,
+        source=f"event {first.id}",
     )
 
 
 def _read_back(context: Context) -> Evidence:
     """Return whether a probe read other data than it had written."""
     runs = [run for run in context.runs if context.is_bad(run.at)]
-    what = "runs that read other data than they had written"
+    subject = "runs that read back wrong data"
     if not runs:
-        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+        return not_available("data-verified", subject, Route.RUNS, NO_BAD_RUNS)
     wrong = [run for run in runs if _wrong_data(run)]
     if not wrong:
         # Few probes verify what they read.
-        return weighed(f"no {what}, of those that look", Route.RUNS, 0.0)
+        return weighed("data-verified", f"no {subject}, among those that verify", Route.RUNS, 0.0)
     return weighed(
-        f"{len(wrong)} of {len(runs)} {what}", Route.RUNS, _OF_RUNS, value=float(len(wrong)),
-        reference=0.0, unit="runs", at=wrong[0].at, source=f"run {wrong[0].id}",
-    )  # fmt: skip
+        "data-verified",
+        f"{len(wrong)} of {len(runs)} {subject}",
+        Route.RUNS,
+        _OF_RUNS,
+        value=float(len(wrong)),
+        reference=0.0,
+        unit="runs",
+        at=wrong[0].at,
+        source=f"run {wrong[0].id}",
+    )
 
 
 def _wrong_data(run: RunFact) -> bool:
@@ -169,21 +207,27 @@ def _checked(context: Context) -> Evidence:
     """Return whether transfers were checked at all: unchecked, none would be counted."""
     import polars as pl
 
-    what = "whether transfers carry checksums"
+    subject = "whether transfers carry checksums"
     if context.incident.shape is Shape.INTEGRITY:
-        return weighed("the incident is that transfers were damaged", Route.EXPECTED, 1.0)
-    found = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
-    if found.is_empty():
-        reason = "no snapshot holds the setting checksums"
-        return not_available(what, Route.EXPECTED, reason, source="checksums")
-    values = set(found.get_column("value").drop_nulls().to_list())
+        return weighed(
+            "data-at-risk", "the incident itself is damaged transfers", Route.EXPECTED, 1.0
+        )
+    settings = observe(context).setting("checksums", kinds=_KINDS).filter(pl.col("bad"))
+    if settings.is_empty():
+        reason = Message("name-missing", "no snapshot contains the setting checksums")
+        return not_available(
+            "checksums-enabled", subject, Route.EXPECTED, reason, source="checksums"
+        )
+    values = set(settings.get_column("value").drop_nulls().to_list())
     off = {value for value in values if value.strip().lower() in _OFF}
-    said = "transfers carry checksums"
+    code, text = "checksums-on", "transfers carry checksums"
     if off == values and values:
-        said = "transfers carry no checksums: damage would not be noticed"
+        code, text = "checksums-off", "transfers carry no checksums: damage goes undetected"
     elif off:
-        said = "some transfers carry checksums, others none"
-    return weighed(said, Route.EXPECTED, 0.0, value=", ".join(sorted(values)), source="checksums")
+        code, text = "checksums-partly-on", "some transfers carry checksums, others none"
+    return weighed(
+        code, text, Route.EXPECTED, 0.0, value=", ".join(sorted(values)), source="checksums"
+    )
 
 
 CAUSE: Final = Cause(

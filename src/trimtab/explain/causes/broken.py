@@ -1,4 +1,4 @@
-"""The runs that an incident is about where they tell nothing: of the probe that is broken.
+"""Runs of an incident that measured nothing: those of the broken probe.
 
 An incident of runs that failed, did not start or are not believed shows in no series
 (`trimtab.explain.incidents.failures`); the other probes of those hours may be as well as ever.

@@ -16,8 +16,9 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s
 
@@ -33,7 +34,7 @@ _WITHIN: Final = -0.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against reads that did not reach the file system."""
+    """Return the evidence for and against reads that did not reach the file system."""
     return (
         _metric(context),
         _disbelieved(context),
@@ -46,35 +47,49 @@ def _metric(context: Context) -> Evidence:
     """Return whether the incident is in reads at all."""
     key = context.incident.key
     if key is None:
-        return weighed("the incident is of no one metric", Route.RUNS, 0.0)
+        return weighed(
+            "metric-of-incident", "the incident belongs to no single metric", Route.RUNS, 0.0
+        )
     if key.metric.startswith(_READ):
-        return weighed(f"the incident is in reads ({key.metric})", Route.RUNS, 0.0)
-    said = f"the incident is in {key.metric}: reading from memory does nothing to that"
-    return weighed(said, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe)
+        return weighed(
+            "metric-of-incident", f"the incident is in reads ({key.metric})", Route.RUNS, 0.0
+        )
+    text = f"the incident is in {key.metric}, which cached reads do not affect"
+    return weighed(
+        "metric-of-incident", text, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe
+    )
 
 
 def _disbelieved(context: Context) -> Evidence:
     """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
-    what = "reads that were answered from memory"
+    subject = "reads served from memory"
     bad, good = runs_of_probe(context)
     if not bad:
-        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+        return not_available("reads-from-memory", subject, Route.RUNS, NO_BAD_RUNS)
     cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
     in_bad = len(cached[0]) / len(bad)
     in_good = len(cached[1]) / len(good) if good else None
-    said = f"{len(cached[0])} of {len(bad)} runs in the bad hours read from memory"
-    said += "" if in_good is None else f", {len(cached[1])} of {len(good)} in the good ones"
+    text = f"{len(cached[0])} of {len(bad)} runs in the bad hours read from memory"
+    text += "" if in_good is None else f", {len(cached[1])} of {len(good)} in the good ones"
     different = abs(in_bad - (in_good or 0.0)) >= 0.5
     if different:
         weight = _CACHED * _sure(len(bad), len(good))
     elif in_bad >= 0.5:
-        return weighed(said, Route.RUNS, 0.0, value=in_bad, reference=in_good, unit="1",
-                       throughout=True)  # fmt: skip
+        return weighed(
+            "reads-from-memory",
+            text,
+            Route.RUNS,
+            0.0,
+            value=in_bad,
+            reference=in_good,
+            unit="1",
+            throughout=True,
+        )
     else:
         weight = _NOT_CACHED * _sure(len(bad), len(good))
     first = next((run for runs in cached for run in runs), None)
     return weighed(
-        said, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
+        "reads-from-memory", text, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}",
     )  # fmt: skip
@@ -82,15 +97,17 @@ def _disbelieved(context: Context) -> Evidence:
 
 def _nothing_believed(context: Context) -> Evidence:
     """Return whether the bad hours hold no read that may be judged at all."""
-    what = "reads of the bad hours that may be judged"
+    subject = "reads of the bad hours are credible"
     bad, _ = runs_of_probe(context)
     if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+        return not_available("reads-believed", subject, Route.EXPECTED, NO_BAD_RUNS)
     metric = metric_of(context) or "read_bandwidth"
     cached = [run for run in bad if _from_memory(run) and not has_figure(run, metric)]
     share = len(cached) / len(bad)
-    said = f"{len(bad) - len(cached)} of {len(bad)} {what}"
-    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
+    text = f"{len(bad) - len(cached)} of {len(bad)} {subject}"
+    return weighed(
+        "reads-believed", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
+    )
 
 
 def _sure(n_bad: int, n_good: int) -> float:
@@ -105,11 +122,13 @@ def _from_memory(run: RunFact) -> bool:
 
 def _faster_than_carried(context: Context) -> Evidence:
     """Return whether reads are faster than the network or the drives can carry them."""
-    what = "reads faster than network and drives can carry"
+    subject = "read rate against the capacity of network and drives"
     limits = _carries(context)
     if not limits:
-        reason = "the site file does not say what network and drives carry"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the rates of network and drives"
+        )
+        return not_available("read-rate-possible", subject, Route.EXPECTED, reason)
     fastest: list[tuple[float, RunFact]] = []
     for runs in runs_of_probe(context):
         values = [
@@ -120,34 +139,46 @@ def _faster_than_carried(context: Context) -> Evidence:
         if values:
             # One odd run is no level.
             middle = median(value for value, _ in values)
-            fastest.append(min(values, key=lambda one: abs(one[0] - middle)))
+            fastest.append(min(values, key=lambda pair: abs(pair[0] - middle)))
     if not fastest:
-        return not_available(what, Route.EXPECTED, "no run has a believed read bandwidth")
-    value, run = max(fastest, key=lambda one: one[0])
+        return not_available(
+            "read-rate-possible",
+            subject,
+            Route.EXPECTED,
+            Message("no-read-bandwidth", "no run has a credible read bandwidth"),
+        )
+    value, run = max(fastest, key=lambda pair: pair[0])
     limit, of = min(limits + _of_clients(context, run))
-    said = f"reads at {format_bytes_per_s(value)}; {of} carries {format_bytes_per_s(limit)}"
+    text = f"reads at {format_bytes_per_s(value)}; {of} can carry {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
     return weighed(
-        said, Route.EXPECTED, weight, value=value, reference=limit, unit="B/s", at=run.at,
+        "read-rate-possible",
+        text,
+        Route.EXPECTED,
+        weight,
+        value=value,
+        reference=limit,
+        unit="B/s",
+        at=run.at,
         source=f"run {run.id}",
-    )  # fmt: skip
+    )
 
 
 def _carries(context: Context) -> list[tuple[float, str]]:
     """Return what servers' network and drives carry together, each with its name, B/s."""
     hardware = context.hardware
-    found: list[tuple[float, str]] = []
+    limits: list[tuple[float, str]] = []
     if hardware.network is not None and hardware.oss:
         upper = hardware.network.possible(zeros_are_filling=True)[1]
-        found.append((upper * hardware.oss, "the servers' network"))
+        limits.append((upper * hardware.oss, "the servers' network"))
     each: Sequence[float] = [
         figure.possible(zeros_are_filling=True)[1]
         for figure in (hardware.drive_read, hardware.drive_link)
         if figure is not None
     ]
     if each and hardware.drives:
-        found.append((min(each) * hardware.drives, "the drives together"))
-    return [(limit, of) for limit, of in found if limit > 0 and math.isfinite(limit)]
+        limits.append((min(each) * hardware.drives, "the drives together"))
+    return [(limit, of) for limit, of in limits if limit > 0 and math.isfinite(limit)]
 
 
 def _of_clients(context: Context, run: RunFact) -> list[tuple[float, str]]:
@@ -160,10 +191,10 @@ def _of_clients(context: Context, run: RunFact) -> list[tuple[float, str]]:
 CAUSE: Final = Cause(
     id="cached-read",
     title="reads from memory instead of the file system",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
-        "Read with direct I/O more than all memory on the way holds, or on other nodes than those "
-        "that wrote."
+        "With direct I/O, read more data than all memory on the path holds, or read on other nodes "
+        "than those that wrote."
     ),
 )

@@ -31,7 +31,7 @@ class Cause:
         Ids of causes that this one may bring about: full brings gated about.
     mitigation
         Whether somebody did it on purpose, against something else: where it is as good as certain
-        it is told first, for it can be undone at once.
+        it comes first, for it can be undone at once.
     """
 
     id: str

@@ -20,6 +20,7 @@ from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import CLIENTS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 
@@ -27,7 +28,7 @@ _SHARE_OF_LOSS: Final = 0.5
 """Of what the incident lost; a run under it is slow."""
 _LEAST_LOSS: Final = 0.05
 _RUNS: Final = 4
-"""So many runs that tell their nodes, or nothing is said."""
+"""Fewest runs that name their nodes; with fewer there is no verdict."""
 _BAD_NODE: Final = (4.0, 1.0)
 """Runs with the node, slow and not, counted beforehand: a bad node slows most of its runs."""
 _COMMON: Final = (0.5, 0.5)
@@ -53,46 +54,55 @@ class Node:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against one bad client node."""
+    """Return the evidence for and against one bad client node."""
     by_node, node = _by_node(context)
     return (by_node, _before(context, node), _alone(context), _answered(context))
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
-    """Return whether one node tells slow runs from others, and which, if one does."""
-    what = "runs with one node against runs without it"
+    """Return whether one node separates slow runs from others, and which."""
+    subject = "slow runs with one node and without it"
     if context.incident.key is None:
-        return not_available(what, Route.RUNS, "the incident shows in no series of runs"), None
+        return not_available(
+            "slow-with-node",
+            subject,
+            Route.RUNS,
+            Message("no-series", "the incident belongs to no series of runs"),
+        ), None
     runs = _since(context)
-    told = _telling_nodes(runs)
-    if len(told) < _RUNS:
-        reason = f"of {len(runs)} runs since it began {len(told)} tell the nodes that they ran on"
-        return not_available(what, Route.RUNS, reason), None
+    telling = _telling_nodes(runs)
+    if len(telling) < _RUNS:
+        reason = Message(
+            "too-few-runs", f"{len(telling)} of {len(runs)} runs since it began name their nodes"
+        )
+        return not_available("slow-with-node", subject, Route.RUNS, reason), None
     limit = _limit(context)
-    slow = [_is_slow(context, run, limit) for run in told]
+    slow = [_is_slow(context, run, limit) for run in telling]
     if not any(slow):
-        return weighed("no run that tells its nodes was slow", Route.RUNS, 0.0), None
-    everywhere = set.intersection(*(set(run.hosts) for run in told))
-    names = sorted({host for run in told for host in run.hosts} - everywhere)
+        return weighed(
+            "no-slow-run", "no slow run among those that name their nodes", Route.RUNS, 0.0
+        ), None
+    everywhere = set.intersection(*(set(run.hosts) for run in telling))
+    names = sorted({host for run in telling for host in run.hosts} - everywhere)
     if not names:
-        said = "every run since it began was on the same nodes: none can be told from the others"
-        return weighed(said, Route.RUNS, 0.0), None
+        text = "every run since it began used the same nodes: they cannot be compared"
+        return weighed("nodes-alike", text, Route.RUNS, 0.0), None
     base = _base(context, limit)
-    nodes = [_node(name, told, slow, base) for name in names]
-    # One of them is as likely as the other beforehand; those in every run cannot be told apart.
-    weight = _mean_weight([one.weight for one in nodes], len(names) + len(everywhere))
-    most = max(nodes, key=lambda one: (one.weight, one.name))
-    said = (
+    nodes = [_node(name, telling, slow, base) for name in names]
+    # One of them is as likely as the other beforehand; those in every run are indistinguishable.
+    weight = _mean_weight([node.weight for node in nodes], len(names) + len(everywhere))
+    most = max(nodes, key=lambda node: (node.weight, node.name))
+    text = (
         f"{most.name}: {most.slow_with} of {most.slow_with + most.well_with} runs with it were "
         f"slow, {most.slow_without} of {most.slow_without + most.well_without} without it"
     )
     if weight <= 0:
-        said = f"no one node tells slow runs from others; nearest {said}"
+        text = f"no single node separates slow runs from others; closest: {text}"
     with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
     evidence = weighed(
-        said, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
+        "slow-with-node", text, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
         reference=most.slow_without / without if without else None, unit="1",
-        source=f"nodes of {len(told)} runs",
+        source=f"nodes of {len(telling)} runs",
     )  # fmt: skip
     return evidence, most.name if weight > 0 else None
 
@@ -102,20 +112,31 @@ def _before(context: Context, node: str | None) -> Evidence:
 
     That they were well says nothing: so were those with every other node.
     """
-    what = "runs with the node before it began"
+    subject = "runs with the node before the incident"
     if node is None:
-        return not_available(what, Route.TIME, "no one node tells slow runs from others")
+        return not_available(
+            "node-slow-earlier",
+            subject,
+            Route.TIME,
+            Message("no-node-suspected", "no single node separates slow runs from others"),
+        )
     runs = [
-        run for run in of_incident(context, bad=False)
+        run
+        for run in of_incident(context, bad=False)
         if node in run.hosts and run.at < context.incident.at and value_of(context, run) is not None
-    ]  # fmt: skip
+    ]
     if len(runs) < _RUNS - 1:
-        return not_available(what, Route.TIME, f"{len(runs)} runs before it began had {node}")
+        return not_available(
+            "node-slow-earlier",
+            subject,
+            Route.TIME,
+            Message("too-few-runs", f"{len(runs)} runs before it began included {node}"),
+        )
     limit = _limit(context)
     slow = sum(_is_slow(context, run, limit) for run in runs)
-    said = f"{slow} of {len(runs)} runs with {node} were slow before it began"
+    text = f"{slow} of {len(runs)} runs with {node} were slow before the incident"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
-    return weighed(said, Route.TIME, weight, value=slow / len(runs), unit="1")
+    return weighed("node-slow-earlier", text, Route.TIME, weight, value=slow / len(runs), unit="1")
 
 
 def _since(context: Context) -> list[RunFact]:
@@ -137,7 +158,7 @@ def _since(context: Context) -> list[RunFact]:
 
 
 def _telling_nodes(runs: Sequence[RunFact]) -> list[RunFact]:
-    """Return the runs that tell all nodes that they ran on.
+    """Return the runs that name all their nodes.
 
     Of a run that left nothing behind only the host is known that started it: such runs are mostly
     slow ones, and that host would be blamed for them.
@@ -227,35 +248,42 @@ def _alone(context: Context) -> Evidence:
         for run in context.runs
         if key is not None and run.probe != key.probe and context.is_bad(run.at)
     }
-    what = "other probes, which run on other nodes"
+    subject = "other probes on other nodes"
     if not others:
-        return not_available(what, Route.RUNS, "no other probe ran in the bad hours")
+        return not_available(
+            "moved-alone",
+            subject,
+            Route.RUNS,
+            Message("no-other-probe", "no other probe ran in the bad hours"),
+        )
     # How other probes fared says something of the whole, not of one node.
     moved = len(context.incident.moved_with)
-    said = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
+    text = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
     weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0
-    return weighed(said, Route.RUNS, weight, value=float(moved), unit="series")
+    return weighed("moved-alone", text, Route.RUNS, weight, value=float(moved), unit="series")
 
 
 def _answered(context: Context) -> Evidence:
     """Return whether the client nodes that are asked showed anything."""
     seen = observe(context)
-    what = "CPU of client nodes"
-    found = seen.values("server_cpu_fraction", kinds=CLIENTS)
-    if found.is_empty():
+    subject = "CPU of client nodes"
+    readings = seen.values("server_cpu_fraction", kinds=CLIENTS)
+    if readings.is_empty():
         why = seen.why_not("server_cpu_fraction", kinds=CLIENTS)
-        return not_available(what, Route.TARGETS, why, source="server_cpu_fraction")
-    machines = found.get_column("target").n_unique()
-    return weighed(f"{what}: {machines} were looked at", Route.TARGETS, 0.0)
+        return not_available(
+            "clients-answered", subject, Route.TARGETS, why, source="server_cpu_fraction"
+        )
+    machines = readings.get_column("target").n_unique()
+    return weighed("clients-answered", f"{subject}: read on {machines}", Route.TARGETS, 0.0)
 
 
 CAUSE: Final = Cause(
     id="client-node",
     title="one bad client node",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
-        "Run the probe twice on the same nodes, once with the suspected one in place of another, "
-        "and lnet_selftest between that node and a server."
+        "Run the probe on the same nodes twice, with and without the suspected node, and run "
+        "lnet_selftest between that node and a server."
     ),
 )

@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
-from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.causes.shared import UNSEEN, with_circumstance
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, TARGETS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes_per_s, format_percent
@@ -40,19 +40,24 @@ _WHOLE: Final = 0.9
 """Share of the targets that a sum has to hold."""
 _LONGEST_RUN: Final = timedelta(hours=8)
 
+_NO_RATE: Final = Message("no-rate", "no rate in the bad hours")
+_OWN_BYTES_UNKNOWN: Final = Message(
+    "own-bytes-unknown", "the bytes of the site's own probes in these hours are unknown"
+)
+
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against load of other jobs."""
+    """Return the evidence for and against load of other jobs."""
     steps, source, why = _others(context)
     seen = (
         _in_time(steps, source, why),
         _against_the_probe(context, steps, source, why),
         _jobs(context),
     )
-    return beside(seen, _shape(context))
+    return with_circumstance(seen, _shape(context))
 
 
-def _others(context: Context) -> tuple[list[Step], str, str]:
+def _others(context: Context) -> tuple[list[Step], str, Message]:
     """Return what others moved at each time, from which counters, and why there is nothing."""
     seen = observe(context)
     for names in (_OF_CLIENTS, _OF_DEVICES):
@@ -62,12 +67,12 @@ def _others(context: Context) -> tuple[list[Step], str, str]:
         if any(is_bad for *_, is_bad in steps):
             source = " and ".join(names)
             if names is _OF_DEVICES:
-                return steps, source, ""
+                return steps, source, _NO_RATE
             known = [step for step in steps if not _unknown(step, context.runs)]
             if not any(is_bad for *_, is_bad in known):
-                return [], source, "what the site's own probes moved in these hours is not known"
-            own = _own_runs(context)
-            return [_less(step, own) for step in known], source, ""
+                return [], source, _OWN_BYTES_UNKNOWN
+            own_runs = _own_runs(context)
+            return [_less(step, own_runs) for step in known], source, _NO_RATE
     return [], _OF_CLIENTS[0], seen.why_not(_OF_CLIENTS[0], kinds=OSTS)
 
 
@@ -94,14 +99,14 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
 
 
 def _own_runs(context: Context) -> list[RunFact]:
-    found = [
+    own_runs = [
         run
         for run in context.runs
         if run.until is not None
         and timedelta() < run.until - run.at <= _LONGEST_RUN
         and (run.bytes_written or run.bytes_read)
     ]
-    return sorted(found, key=lambda run: run.at)
+    return sorted(own_runs, key=lambda run: run.at)
 
 
 def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
@@ -121,7 +126,7 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
     """Return a step without what the site's own probes moved in it."""
     end, seconds, rate, is_bad = step
     begin = end - timedelta(seconds=seconds)
-    own = 0.0
+    own_bytes = 0.0
     first = bisect_left(runs, begin - _LONGEST_RUN, key=lambda run: run.at)
     for run in runs[first:]:
         if run.at >= end:
@@ -131,42 +136,44 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
         within = (min(run.until, end) - max(run.at, begin)).total_seconds()
         moved = (run.bytes_written or 0.0) + (run.bytes_read or 0.0)
         if math.isfinite(moved):
-            own += moved * within / (run.until - run.at).total_seconds()
-    return end, seconds, max(0.0, rate - own / seconds), is_bad
+            own_bytes += moved * within / (run.until - run.at).total_seconds()
+    return end, seconds, max(0.0, rate - own_bytes / seconds), is_bad
 
 
-def _in_time(steps: Sequence[Step], source: str, why: str) -> Evidence:
+def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
     """Return whether others moved more in the bad hours than in good ones."""
     import polars as pl
 
-    what = "bytes a second that others moved"
+    subject = "bytes per second moved by other jobs"
     if not steps:
-        return not_available(what, Route.TIME, why, source=source)
+        return not_available("load-in-time", subject, Route.TIME, why, source=source)
     frame = pl.DataFrame(
         [(at, value, is_bad) for at, _, value, is_bad in steps],
         schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean},
         orient="row",
     )
     contrast = in_time(frame, ratio=_MORE, absent=-1.5, over="sum")
-    return contrast.evidence(what, unit="B/s", source=source)
+    return contrast.evidence("load-in-time", subject, unit="B/s", source=source)
 
 
-def _against_the_probe(context: Context, steps: Sequence[Step], source: str, why: str) -> Evidence:
+def _against_the_probe(
+    context: Context, steps: Sequence[Step], source: str, why: Message
+) -> Evidence:
     """Return whether what others moved more is enough to take from the probe what it lost."""
-    what = "what others moved more, of what the probe reaches"
+    subject = "additional load relative to what the probe reaches"
     bad = [value for *_, value, is_bad in steps if is_bad]
     good = [value for *_, value, is_bad in steps if not is_bad]
     if not bad:
-        return not_available(what, Route.EXPECTED, why or "no rate in the bad hours", source=source)
+        return not_available("load-of-reach", subject, Route.EXPECTED, why, source=source)
     reach = _reach(context)
     if reach is None:
-        reason = "no run of good hours tells what the probe reaches"
-        return not_available(what, Route.EXPECTED, reason, source=source)
+        reason = Message("no-good-runs", "no run of good hours shows what the probe reaches")
+        return not_available("load-of-reach", subject, Route.EXPECTED, reason, source=source)
     more = median(bad) - (median(good) if good else 0.0)
     share = more / reach
-    said = (
-        f"others moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
-        f"{format_percent(max(0.0, share), 0)} of what the probe reaches then"
+    text = (
+        f"other jobs moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
+        f"{format_percent(max(0.0, share), 0)} of what the probe reaches"
     )
     if not good:
         weight = 0.0
@@ -175,7 +182,14 @@ def _against_the_probe(context: Context, steps: Sequence[Step], source: str, why
     else:
         weight = -1.5 if share < _MATTERS / 3 else -0.7
     return weighed(
-        said, Route.EXPECTED, weight, value=share, reference=_MATTERS, unit="1", source=source
+        "load-of-reach",
+        text,
+        Route.EXPECTED,
+        weight,
+        value=share,
+        reference=_MATTERS,
+        unit="1",
+        source=source,
     )
 
 
@@ -194,33 +208,43 @@ def _reach(context: Context) -> float | None:
 def _jobs(context: Context) -> Evidence:
     """Return whether more jobs ran at the same time."""
     seen = observe(context)
-    what = "jobs at the same time"
+    subject = "concurrent jobs"
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
         why = seen.why_not("concurrent_jobs")
-        return not_available(what, Route.RUNS, why, source="concurrent_jobs")
+        return not_available("concurrent-jobs", subject, Route.RUNS, why, source="concurrent_jobs")
     contrast = in_time(jobs, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
     if contrast.reason is not None:
-        return not_available(what, Route.RUNS, contrast.reason, source="concurrent_jobs")
+        return not_available(
+            "concurrent-jobs", subject, Route.RUNS, contrast.reason, source="concurrent_jobs"
+        )
     # Jobs are no bytes: most move little. It counts beside them.
     return weighed(
-        f"{what}: {contrast.in_words('jobs')}", Route.RUNS, min(0.5, contrast.weight),
-        value=contrast.value, reference=contrast.reference, unit="jobs", source="concurrent_jobs",
-    )  # fmt: skip
+        "concurrent-jobs",
+        f"{subject}: {contrast.in_words('jobs')}",
+        Route.RUNS,
+        min(0.5, contrast.weight),
+        value=contrast.value,
+        reference=contrast.reference,
+        unit="jobs",
+        source="concurrent_jobs",
+    )
 
 
 def _shape(context: Context) -> Evidence:
     """Return whether it came and went as jobs do."""
     shape = context.incident.shape
     if shape in (Shape.DIP, Shape.UNSTEADY):
-        return weighed("it came and went, as jobs do", Route.EXPECTED, 0.2)
+        return weighed("shape-of-load", "intermittent, as jobs are", Route.EXPECTED, 0.2)
     end = context.incident.until or context.now
     days = (end - context.incident.at) / timedelta(days=1)
     if shape is Shape.STEP and days >= 4:
         # The longest job of the first seed's site runs 24 h (seed 000, VII).
-        said = f"it has lasted {days:.0f} days; jobs come and go"
-        return weighed(said, Route.EXPECTED, -0.4, value=days, unit="days")
-    return weighed(f"its shape ({shape}) tells nothing of load", Route.EXPECTED, 0.0)
+        text = f"it has lasted {days:.0f} days; jobs end sooner"
+        return weighed("shape-of-load", text, Route.EXPECTED, -0.4, value=days, unit="days")
+    return weighed(
+        "shape-of-load", f"its shape ({shape}) does not indicate load", Route.EXPECTED, 0.0
+    )
 
 
 CAUSE: Final = Cause(

@@ -21,15 +21,15 @@ from statistics import median
 from typing import Final
 
 from trimtab.explain.breadth import breadth
-from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
-from trimtab.explain.causes.shared import named
+from trimtab.explain.causes.shared import named, with_circumstance
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.setting_changes import SettingChange
 from trimtab.explain.telemetry import OSTS, observe
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
@@ -61,7 +61,7 @@ _RUNS_UNDISTURBED: Final = 3
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
-"""A setting that shows what the log book tells already: that it was really changed."""
+"""A setting that confirms an entry of the log book."""
 _ADDED: Final = 1.5
 """Targets are added once a year or so (``facts/seeds.md`` 41): within a day of a first bad run that
 is hardly chance."""
@@ -70,7 +70,7 @@ _NOTHING_SET: Final = -0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a change of configuration."""
+    """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
     changes = _changes(context)
     setting = _near(context, changes)
@@ -82,21 +82,25 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _taken_back(context, setting, changes),
         _as_large(context, event if weight > 0 else None, setting),
     )
-    return beside(seen, _shape(context))
+    return with_circumstance(seen, _shape(context))
 
 
 def _event(context: Context) -> tuple[Event | None, float]:
     """Return the entry of the log book that fits the beginning best, and what it weighs."""
     changes = sorted(
-        (one for one in context.events if one.kind in KINDS and one.at <= context.now),
-        key=lambda one: one.at,
+        (event for event in context.events if event.kind in KINDS and event.at <= context.now),
+        key=lambda change: change.at,
     )
     begun = context.incident.at
-    near = [one for one in changes if begun - _BEFORE <= _over(one) and one.at <= begun + _AFTER]
+    near = [
+        change
+        for change in changes
+        if begun - _BEFORE <= _over(change) and change.at <= begun + _AFTER
+    ]
     if not near:
         return None, 0.0
-    best = [(one, _weight_of(context, one, changes)) for one in near]
-    return max(best, key=lambda one: one[1])
+    best = [(change, _weight_of(context, change, changes)) for change in near]
+    return max(best, key=lambda change: change[1])
 
 
 def _over(event: Event) -> datetime:
@@ -112,7 +116,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     far = timedelta() if event.at <= begun <= _over(event) else abs(gap)
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
     # How often the log book has such an entry: where there are many, one near by is no wonder.
-    first = min([one.at for one in context.events] + [begun - timedelta(days=14)])
+    first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
     days = max((context.now - first) / timedelta(days=1), 1.0)
     rate = (len(changes) - 1 + 0.5) / days
     window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
@@ -147,36 +151,44 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     begun = context.incident.at
     if event is None:
         if not context.events:
-            reason = "the log book is empty: what nobody wrote down is not in it"
-            return not_available("a change in the log book", Route.LOG, reason)
-        said = "the log book tells of no change in the two days before the first bad run"
-        return weighed(said, Route.LOG, _NOTHING_LOGGED)
+            reason = Message("log-empty", "the log book is empty: changes may be missing from it")
+            return not_available("change-logged", "a change in the log book", Route.LOG, reason)
+        text = "the log book has no change in the two days before the first bad run"
+        return weighed("change-not-logged", text, Route.LOG, _NOTHING_LOGGED)
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
-    said = (
-        f"the log book tells of a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
-        f"run: {event.detail[:160] or 'no more is said'}"
+    text = (
+        f"the log book has a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
+        f"run: {event.detail[:160] or 'no details'}"
     )
     if weight < 0 and hours < 0:
-        said += "; it had begun by then"
+        text += "; the incident had begun by then"
     return weighed(
-        said, Route.LOG, weight, targets=event.targets, at=event.at, source=f"event {event.id}"
+        "change-logged",
+        text,
+        Route.LOG,
+        weight,
+        targets=event.targets,
+        at=event.at,
+        source=f"event {event.id}",
     )
 
 
 def _changes(context: Context) -> list[SettingChange]:
-    return [one for one in observe(context).setting_changes() if STATES.match(one.name) is None]
+    return [
+        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
+    ]
 
 
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
     begun = context.incident.at
     return tuple(
-        one
-        for one in changes
-        if one.before_at <= begun + _AFTER / 4
-        and one.at >= begun - _BEFORE / 4
-        and not (one.before_at > begun and _down_before(context, one.before_at))
+        change
+        for change in changes
+        if change.before_at <= begun + _AFTER / 4
+        and change.at >= begun - _BEFORE / 4
+        and not (change.before_at > begun and _down_before(context, change.before_at))
     )
 
 
@@ -188,30 +200,41 @@ def _set(
     logged: float,
 ) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
-    what = "settings in snapshots before and after it began"
+    subject = "settings in snapshots before and after the onset"
     known = _times_of_settings(context)
     begun = context.incident.at
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
-        reason = "no snapshots with settings on both sides of the first bad run"
-        return not_available(what, Route.EXPECTED, reason, source="settings")
-    others = [one for one in changes if one not in near]
+        reason = Message(
+            "no-settings", "no snapshots with settings on both sides of the first bad run"
+        )
+        return not_available("setting-changed", subject, Route.EXPECTED, reason, source="settings")
+    others = [change for change in changes if change not in near]
     if not near:
-        said = f"no setting was changed when it began; {len(others)} at other times"
+        text = f"no setting changed at the onset; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
-        return weighed(said, Route.EXPECTED, _NOTHING_SET, value=0.0, reference=float(len(others)))
+        return weighed(
+            "setting-unchanged",
+            text,
+            Route.EXPECTED,
+            _NOTHING_SET,
+            value=0.0,
+            reference=float(len(others)),
+        )
     weight = _weight_of_setting(near, others, known)
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the weightier.
         weight = max(_SHOWN_TOO, weight - logged)
-    widest = max(near, key=lambda one: (len(one.targets) / max(one.of, 1), -_gap_h(one, begun)))
+    widest = max(
+        near, key=lambda change: (len(change.targets) / max(change.of, 1), -_gap_h(change, begun))
+    )
     more = f" and {len(near) - 1} more" if len(near) > 1 else ""
-    said = (
+    text = (
         f"{widest.name} went from {widest.before[:60]} to {widest.after[:60]} between "
         f"{widest.before_at:%d %B %H:%M} and {widest.at:%d %B %H:%M} on {len(widest.targets)} of "
-        f"{widest.of} that have it{more}"
+        f"{widest.of} with this setting{more}"
     )
     return weighed(
-        said, Route.EXPECTED, weight,
+        "setting-changed", text, Route.EXPECTED, weight,
         value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
         at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
@@ -221,24 +244,32 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether targets are there in the bad hours that no good one knew: capacity added."""
     import polars as pl
 
-    what = "targets that were not there in the good hours"
+    subject = "targets missing in the good hours"
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
     bad = seen.filter(pl.col("bad"))
     if bad.is_empty() or not good:
         why = observe(context).why_not("capacity_bytes", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="capacity_bytes")
+        return not_available("targets-added", subject, Route.TIME, why, source="capacity_bytes")
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
-        return weighed("no target was added", Route.TIME, 0.0)
+        return weighed("targets-unchanged", "no target added", Route.TIME, 0.0)
     at = min(added.get_column("at").to_list())
     names = added.get_column("target").to_list()
     soon = at - context.incident.at <= _AFTER
-    said = f"{named(names)} were not there in the good hours, and are from {at:%d %B %H:%M} on"
+    text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
-    return weighed(said, Route.TIME, weight, value=float(len(names)), targets=names, at=at,
-                   source="capacity_bytes")  # fmt: skip
+    return weighed(
+        "targets-added",
+        text,
+        Route.TIME,
+        weight,
+        value=float(len(names)),
+        targets=names,
+        at=at,
+        source="capacity_bytes",
+    )
 
 
 def _gap_h(change: SettingChange, begun: datetime) -> float:
@@ -251,9 +282,9 @@ def _weight_of_setting(
     """Return what a change among snapshots weighs: little where settings change all the time."""
     days = max((known[-1] - known[0]) / timedelta(days=1), 1.0)
     # Settings that were changed together are one change.
-    times = {one.at for one in others}
+    times = {change.at for change in others}
     rate = (len(times) + 0.5) / days
-    window = max(min(one.at - one.before_at for one in near), _SOON)
+    window = max(min(change.at - change.before_at for change in near), _SOON)
     by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
     return max(0.2, min(_SETTING_MOST, math.log10(0.8 / by_chance)))
 
@@ -272,45 +303,72 @@ def _shape(context: Context) -> Evidence:
     match incident.shape:
         case Shape.STEP:
             weight = 0.4 if incident.until is None else 0.0
-            return weighed("a step: the level changed and stayed", Route.RUNS, weight)
+            return weighed(
+                "shape-of-change", "a step: the level changed and stayed", Route.RUNS, weight
+            )
         case Shape.DRIFT:
-            said = "the level went down day by day; a change makes a step"
-            return weighed(said, Route.RUNS, -0.8)
+            text = "the level fell gradually; a change makes a step"
+            return weighed("shape-of-change", text, Route.RUNS, -0.8)
         case Shape.DIP:
-            return weighed("a dip: a change stays until it is taken back", Route.RUNS, -0.7)
+            return weighed(
+                "shape-of-change", "a dip; a change lasts until it is reverted", Route.RUNS, -0.7
+            )
         case Shape.UNSTEADY:
-            return weighed("the level held; a change moves it", Route.RUNS, -0.3)
+            return weighed(
+                "shape-of-change", "the level held; a change shifts it", Route.RUNS, -0.3
+            )
         case _:
-            return weighed(f"its shape ({incident.shape}) does not tell", Route.RUNS, 0.0)
+            return weighed(
+                "shape-of-change",
+                f"its shape ({incident.shape}) is not indicative",
+                Route.RUNS,
+                0.0,
+            )
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether every target lost alike, or those that were changed."""
-    what = "whether all targets changed alike"
-    found = breadth(context)
+    subject = "whether all targets changed equally"
+    extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
-    for one in settings:
-        if len(one.targets) < one.of:
-            changed |= set(one.targets)
-    if found.slow and changed:
-        fits = len(changed & set(found.slow)) / len(changed | set(found.slow))
-        said = f"slow are {named(found.slow)}, changed were {named(changed)}"
+    for change in settings:
+        if len(change.targets) < change.of:
+            changed |= set(change.targets)
+    if extent.slow and changed:
+        fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
+        text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
         weight = 0.8 if fits >= 0.5 else -0.6
-        return weighed(said, Route.TARGETS, weight, value=fits, unit="1", targets=found.slow)
-    if not found.surveyed:
-        return not_available(what, Route.TARGETS, found.reason)
-    if found.slow:
-        said = f"{named(found.slow)} were slow and the others were not; a change is of all"
-        return weighed(said, Route.TARGETS, -0.8, targets=found.slow)
-    level = "" if found.level is None else f" ({format_percent(found.level, 0)} of before)"
-    if found.level is not None and settings:
+        return weighed(
+            "slow-among-changed",
+            text,
+            Route.TARGETS,
+            weight,
+            value=fits,
+            unit="1",
+            targets=extent.slow,
+        )
+    if not extent.surveyed:
+        return not_available("targets-alike", subject, Route.TARGETS, extent.reason)
+    if extent.slow:
+        text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
+        return weighed("some-targets-slow", text, Route.TARGETS, -0.8, targets=extent.slow)
+    level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
+    if extent.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
-        of_clients = all(one.kind == "client" for one in settings)
-        if of_clients and found.alike and on_servers(context):
-            said = f"the targets themselves lost{level}; what was changed is on the clients"
-            return weighed(said, Route.TARGETS, -0.4, value=found.level, unit="1")
-    return weighed(f"no target was slow by itself{level}", Route.TARGETS, 0.3, value=found.level,
-                   unit="1")  # fmt: skip
+        of_clients = all(change.kind == "client" for change in settings)
+        if of_clients and extent.alike and on_servers(context):
+            text = f"the targets themselves lost speed{level}; the change is on the clients"
+            return weighed(
+                "changed-on-clients", text, Route.TARGETS, -0.4, value=extent.level, unit="1"
+            )
+    return weighed(
+        "targets-alike",
+        f"no single target was slow{level}",
+        Route.TARGETS,
+        0.3,
+        value=extent.level,
+        unit="1",
+    )
 
 
 def _taken_back(
@@ -319,36 +377,54 @@ def _taken_back(
     """Return whether the level came back with the change or without it."""
     until = context.incident.until
     if until is None:
-        return weighed("it goes on", Route.TIME, 0.0)
+        return weighed("incident-open", "the incident is open", Route.TIME, 0.0)
     close = timedelta(hours=6)
     reversal = next(
         (
-            one
-            for one in changes
-            if one not in near
-            and abs(one.at - until) <= close
-            and any(one.name == first.name and one.after == first.before for first in near)
+            change
+            for change in changes
+            if change not in near
+            and abs(change.at - until) <= close
+            and any(change.name == first.name and change.after == first.before for first in near)
         ),
         None,
     )
     if reversal is not None:
-        said = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
-        return weighed(said, Route.TIME, 0.8, at=reversal.at, source=f"setting {reversal.name}")
+        text = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
+        return weighed(
+            "setting-reverted",
+            text,
+            Route.TIME,
+            0.8,
+            at=reversal.at,
+            source=f"setting {reversal.name}",
+        )
     logged = [
-        one
-        for one in context.events
-        if one.kind in KINDS and abs(one.at - until) <= close and one.at > context.incident.at
+        event
+        for event in context.events
+        if event.kind in KINDS and abs(event.at - until) <= close and event.at > context.incident.at
     ]
     if logged:
-        said = f"it ended about when the log book tells of {logged[0].detail[:120] or 'a change'}"
-        return weighed(said, Route.TIME, 0.5, at=logged[0].at, source=f"event {logged[0].id}")
-    return weighed("the level came back and nothing was changed back", Route.TIME, -0.8, at=until)
+        text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
+        return weighed(
+            "reversal-logged",
+            text,
+            Route.TIME,
+            0.5,
+            at=logged[0].at,
+            source=f"event {logged[0].id}",
+        )
+    return weighed(
+        "recovered-unchanged", "the level recovered without a reversal", Route.TIME, -0.8, at=until
+    )
 
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as the one that such a change is known to have."""
     incident = context.incident
-    words = " ".join([*(one.name for one in settings), event.detail if event is not None else ""])
+    words = " ".join(
+        [*(change.name for change in settings), event.detail if event is not None else ""]
+    )
     for pattern, name, known in KNOWN_EFFECTS:
         if pattern.search(words) is None or incident.effect is None:
             continue
@@ -356,15 +432,21 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
         low = interval.low if interval is not None else incident.effect - _EFFECT_WITHIN
         high = interval.high if interval is not None else incident.effect + _EFFECT_WITHIN
         fits = low - _EFFECT_WITHIN <= known <= high + _EFFECT_WITHIN
-        said = (
-            f"the level is at {format_percent(incident.effect)} of before; {name} took another "
-            f"system's writes to {format_percent(known)}"
+        text = (
+            f"the level is {format_percent(incident.effect)} of its former value; {name} reduced "
+            f"another system's writes to {format_percent(known)}"
         )
         return weighed(
-            said, Route.EXPECTED, 0.2 if fits else 0.0, value=incident.effect, reference=known,
-            unit="1", source="first seed, VI",
-        )  # fmt: skip
-    return weighed("no change whose effect elsewhere is known", Route.EXPECTED, 0.0)
+            "known-effect",
+            text,
+            Route.EXPECTED,
+            0.2 if fits else 0.0,
+            value=incident.effect,
+            reference=known,
+            unit="1",
+            source="first seed, VI",
+        )
+    return weighed("known-effect", "no change with a known effect elsewhere", Route.EXPECTED, 0.0)
 
 
 CAUSE: Final = Cause(
@@ -373,9 +455,8 @@ CAUSE: Final = Cause(
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
     measurement=(
-        "On one client or one target of a kind that is not in service, measure with the old value "
-        "and with the new one in turn, a dozen runs each; what protects data or the system stays "
-        "on, and its cost is known then."
+        "On one client or target out of service, alternate the old and the new value, a dozen "
+        "runs each. Protection of data and system stays on; the test shows its cost."
     ),
     brings_about=("writeback-throttling", "allocator-loops", "few-targets-open"),
 )

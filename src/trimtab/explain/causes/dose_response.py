@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.explain.causes.trims import end_of, trims
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import OSTS, Observations
+from trimtab.message import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +66,7 @@ class _Target:
 
 def doses(
     context: Context, seen: Observations, shown: Mapping[str, Sequence[datetime]]
-) -> dict[str, Dose] | str:
+) -> dict[str, Dose] | Message:
     """Return the dose of each target, or why none is known.
 
     Parameters
@@ -74,14 +75,16 @@ def doses(
         Trims of each target that telemetry shows, as of `trims.last_seen`.
     """
     targets = _targets(context, seen, shown)
-    if isinstance(targets, str):
+    if isinstance(targets, Message):
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
     now = bad[-1] if bad else context.now
     then = good[len(good) // 2] if good else None
-    found = {name: _dose(target, now, then) for name, target in targets.items()}
-    known = {name: dose for name, dose in found.items() if dose is not None}
-    return known or "neither log book, timer nor discards would show when it was trimmed"
+    by_target = {name: _dose(target, now, then) for name, target in targets.items()}
+    known = {name: dose for name, dose in by_target.items() if dose is not None}
+    return known or Message(
+        "trims-unknown", "log book, timer and discards show no trim and could not show one"
+    )
 
 
 def _dose(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
@@ -116,7 +119,7 @@ def _since(target: _Target, start: datetime, end: datetime) -> float:
 
 def _targets(
     context: Context, seen: Observations, shown: Mapping[str, Sequence[datetime]]
-) -> dict[str, _Target] | str:
+) -> dict[str, _Target] | Message:
     import polars as pl
 
     sizes = _latest(seen.values("capacity_bytes", kinds=OSTS))
@@ -132,13 +135,13 @@ def _targets(
     first = dict(totals.group_by("target").agg(pl.col("at").min()).iter_rows())
     discarded = _latest(seen.values("bytes_discarded_total", kinds=OSTS))
     events = trims(context)
-    of_all = [end_of(one) for one in events if not one.targets]
-    of_some = [one for one in events if one.targets]
-    found = {}
+    of_all = [end_of(event) for event in events if not event.targets]
+    of_some = [event for event in events if event.targets]
+    by_target = {}
     for target, size in sizes.items():
         if size > 0 and target in per_s:
-            event = [*of_all, *(end_of(one) for one in of_some if target in one.targets)]
-            found[target] = _Target(
+            event = [*of_all, *(end_of(event) for event in of_some if target in event.targets)]
+            by_target[target] = _Target(
                 per_s=per_s[target] / size,
                 written=written.get(target, 0.0) / size,
                 discarded=discarded[target] / size if target in discarded else None,
@@ -146,7 +149,7 @@ def _targets(
                 trims=tuple(sorted((*event, *shown.get(target, ())))),
                 logged=bool(events),
             )
-    return found or "the targets' sizes are not known"
+    return by_target or Message("sizes-unknown", "the targets' sizes are unknown")
 
 
 def _latest(frame: pl.DataFrame) -> dict[str, float]:

@@ -14,6 +14,7 @@ from trimtab.explain.causes.shared import UNSEEN, flags, fresh, logged, named, t
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, expected, not_available, presence
 from trimtab.explain.telemetry import Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 
@@ -26,7 +27,7 @@ _DOUBLED: Final = 1.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a failover."""
+    """Return the evidence for and against a failover."""
     import polars as pl
 
     seen = observe(context)
@@ -36,17 +37,27 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if away.filter(pl.col("bad")).is_empty():
         why = seen.why_not("failover_active")
         return (
-            not_available("targets served away from home", Route.TIME, why, source=_SOURCE),
-            not_available("servers with twice the targets", Route.EXPECTED, why, source=_SOURCE),
-            not_available("whether their targets are the slow ones", Route.TARGETS, why),
+            not_available(
+                "away-from-home", "targets served away from home", Route.TIME, why, source=_SOURCE
+            ),
+            not_available(
+                "server-doubled",
+                "servers with twice the targets",
+                Route.EXPECTED,
+                why,
+                source=_SOURCE,
+            ),
+            not_available("slow-on-doubled", "slow targets on doubled servers", Route.TARGETS, why),
             log,
         )
     names = targets_of(away)
     who = f" ({named(names)})" if names else ""
-    what = f"targets served away from home{who}"
+    subject = f"targets served away from home{who}"
     return (
-        presence(away, absent=-1.5).evidence(what, unit="1", targets=names, source=_SOURCE),
-        timing(context, away, what),
+        presence(away, absent=-1.5).evidence(
+            "away-from-home", subject, unit="1", targets=names, source=_SOURCE
+        ),
+        timing(context, away, subject),
         _doubled(serving),
         _slow_ones(context, serving, away),
         log,
@@ -57,16 +68,16 @@ def _serving(seen: Observations) -> pl.DataFrame:
     """Return which server serves each target at each time, as text in ``value``."""
     import polars as pl
 
-    told = seen.texts("server").filter(pl.col("label").is_null())
-    return told.select("at", "target", "value", "bad").sort("at", "target")
+    servers = seen.texts("server").filter(pl.col("label").is_null())
+    return servers.select("at", "target", "value", "bad").sort("at", "target")
 
 
 def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.DataFrame:
     """Return 1 where a target is not served by its home; the usual server where none is named."""
     import polars as pl
 
-    told = seen.values("failover_active").select("at", "target", "value", "bad")
-    flag = flags(told, pl.col("value") > 0.5)
+    flagged = seen.values("failover_active").select("at", "target", "value", "bad")
+    flag = flags(flagged, pl.col("value") > 0.5)
     usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
     home = {target: servers[0] for target, servers in usual.iter_rows() if servers}
     home |= dict(context.home)
@@ -96,22 +107,26 @@ def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
 def _doubled(serving: pl.DataFrame) -> Evidence:
     import polars as pl
 
-    what = "targets of the server that has most, as a multiple of the median server's"
+    subject = "targets of the busiest server, as a multiple of the median"
     bad = _per_server(serving).filter(pl.col("bad"))
     most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
     value = None if most is None else most.get_column("relative").median()
-    found = expected(
+    contrast = expected(
         None if value is None else float(value),  # pyright: ignore[reportArgumentType]
-        _DOUBLED, over=0.5, under=-0.4, scale=0.2, reason="who serves the targets is not told",
-    )  # fmt: skip
-    return found.evidence(what, source="server")
+        _DOUBLED,
+        over=0.5,
+        under=-0.4,
+        scale=0.2,
+        reason=Message("servers-unknown", "the servers of the targets are unknown"),
+    )
+    return contrast.evidence("server-doubled", subject, source="server")
 
 
 def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> Evidence:
     """Return whether the slow targets are those of the doubled servers."""
     import polars as pl
 
-    what = "whether its server carries another's targets"
+    subject = "slow targets on doubled servers"
     moved = away.filter(pl.col("value") > 0.5).select("at", "target")
     crowded = serving.join(moved, on=["at", "target"], how="semi").select("at", "value").unique()
     if serving.is_empty():
@@ -121,8 +136,10 @@ def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> E
             crowded.with_columns(crowded=pl.lit(True)), on=["at", "value"], how="left"
         )
         of_target = flags(marked, pl.col("crowded").fill_null(False))
-    found = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
-    return found.evidence(what, source="server", targets=targets_of(of_target))
+    contrast = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
+    return contrast.evidence(
+        "slow-on-doubled", subject, source="server", targets=targets_of(of_target)
+    )
 
 
 CAUSE: Final = Cause(
@@ -131,7 +148,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Measure the targets of the doubled server beside those of another one, fail back in a "
+        "Measure the targets of the doubled server beside those of another server, fail back in a "
         "quiet hour, and measure again."
     ),
 )

@@ -16,6 +16,7 @@ from trimtab.explain.causes.shared import SLACK, flags, logged, named, targets_o
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import expected, in_time, not_available, weighed
 from trimtab.explain.telemetry import MDTS, OSTS, Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s, format_percent
@@ -35,26 +36,32 @@ _POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against too few open targets."""
+    """Return the evidence for and against too few open targets."""
     seen = observe(context)
     closed = _closed(seen)
     share = _share(closed)
     if share is None:
         why = seen.why_not("create_enabled", kinds=OSTS)
         return (
-            not_available(f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
-            not_available(f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE),
+            not_available("closed-now", f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "closed-in-time", f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE
+            ),
             _logged(context),
-            not_available("why they are closed", Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "why-closed", "why targets are closed", Route.EXPECTED, why, source=_SOURCE
+            ),
             _enough(context, None),
         )
     names = targets_of(closed)
     mean = in_time(closed, over="mean", by=_SOME, present_from=_SOME, absent=-0.7)
-    there = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
+    many_closed = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
     return (
         _now(share, names, closed),
-        mean.evidence(f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names),
-        timing(context, there, f"{len(names)} {_WHAT}"),
+        mean.evidence(
+            "closed-in-time", f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names
+        ),
+        timing(context, many_closed, f"{len(names)} {_WHAT}"),
         _for_one_mdt(seen),
         _logged(context),
         _why_closed(context, seen, names),
@@ -117,18 +124,28 @@ def _over(limit: float) -> pl.Expr:
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
     n = closed.get_column("target").n_unique()
     if not names:
-        return weighed(f"all {n} targets took new files", Route.EXPECTED, -1.5, value=0.0,
-                       reference=_MANY, unit="1", source=_SOURCE)  # fmt: skip
-    what = f"{len(names)} of {n} targets took no new files ({named(names)}); in the median hour"
-    found = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
-    return found.evidence(what, unit="1", source=_SOURCE, targets=names)
+        return weighed(
+            "closed-now",
+            f"all {n} targets accept new files",
+            Route.EXPECTED,
+            -1.5,
+            value=0.0,
+            reference=_MANY,
+            unit="1",
+            source=_SOURCE,
+        )
+    subject = (
+        f"{len(names)} of {n} targets accepted no new files ({named(names)}); in the median hour"
+    )
+    contrast = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
+    return contrast.evidence("closed-now", subject, unit="1", source=_SOURCE, targets=names)
 
 
 def _for_one_mdt(seen: Observations) -> Evidence:
     """Return whether one MDT alone makes its files on few OSTs."""
     import polars as pl
 
-    what = "OSTs that a single MDT does not use"
+    subject = "OSTs unused by a single MDT"
     rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
     osts = seen.values("create_enabled", kinds=OSTS).get_column("target").n_unique()
     closed = rows.filter(pl.col("value") == 0)
@@ -144,20 +161,29 @@ def _for_one_mdt(seen: Observations) -> Evidence:
         for which in (True, False)
     )  # fmt: skip
     if not bad:
-        said = f"{what}: none is told of"
-        return weighed(said, Route.EXPECTED, 0.0, source="create_enabled")
+        text = f"{subject}: no data"
+        return weighed("closed-for-one-mdt", text, Route.EXPECTED, 0.0, source="create_enabled")
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
     more = bad[worst] - good.get(worst, 0.0)
-    said = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file, before "
-    said += format_percent(good.get(worst, 0.0), 0)
+    text = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file; earlier "
+    text += format_percent(good.get(worst, 0.0), 0)
     weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
     always = more < _SOME and bad[worst] >= _MANY
-    return weighed(said, Route.TIME, weight, value=bad[worst], reference=good.get(worst, 0.0),
-                   unit="1", source="create_enabled", throughout=always)  # fmt: skip
+    return weighed(
+        "closed-for-one-mdt",
+        text,
+        Route.TIME,
+        weight,
+        value=bad[worst],
+        reference=good.get(worst, 0.0),
+        unit="1",
+        source="create_enabled",
+        throughout=always,
+    )
 
 
 def _logged(context: Context) -> Evidence:
-    told = logged(context, (EventKind.TARGET_CLOSED,), "targets being closed", weight=0.6)
+    evidence = logged(context, (EventKind.TARGET_CLOSED,), "targets being closed", weight=0.6)
     by = [
         event
         for event in context.events
@@ -165,10 +191,17 @@ def _logged(context: Context) -> Evidence:
         and event.source in _POLICY
         and context.incident.at - timedelta(days=14) <= event.at <= context.incident.at + SLACK
     ]
-    if told.weight <= 0 or not by:
-        return told
-    return weighed(f"{told.what} (by a policy: the cure, not a failure)", told.route, told.weight,
-                   targets=told.targets, at=told.at, source=told.source)  # fmt: skip
+    if evidence.weight <= 0 or not by:
+        return evidence
+    return weighed(
+        "closing-logged",
+        f"{evidence.what} (by a policy: a mitigation, not a failure)",
+        evidence.route,
+        evidence.weight,
+        targets=evidence.targets,
+        at=evidence.at,
+        source=evidence.source,
+    )
 
 
 def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) -> Evidence:
@@ -179,49 +212,80 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     """
     import polars as pl
 
-    what = "why they are closed"
+    subject = "why targets are closed"
     if not names:
-        return weighed(f"{what}: none is", Route.EXPECTED, 0.0)
+        return weighed("why-closed", "no target is closed", Route.EXPECTED, 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
     by_target = bad.group_by("target").agg(pl.col("value").max())
     if by_target.is_empty():
-        return not_available(what, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS))
+        return not_available(
+            "why-closed", subject, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS)
+        )
     full = by_target.filter(pl.col("value") > context.limits.reopen).get_column("target").to_list()
-    said = (
-        f"{len(full)} of the {len(names)} closed targets are over "
-        f"{format_percent(context.limits.reopen, 0)} full"
+    code, text = (
+        "why-closed",
+        (
+            f"{len(full)} of the {len(names)} closed targets are over "
+            f"{format_percent(context.limits.reopen, 0)} full"
+        ),
     )
     if len(full) * 2 >= len(names):
-        said += ": closed for their fullness, so it is the mitigation that is felt"
-    return weighed(said, Route.EXPECTED, 0.0, value=float(len(full)), reference=float(len(names)),
-                   targets=sorted(full), source="used_bytes")  # fmt: skip
+        code = "closed-by-mitigation"
+        text += ": closed for their fullness; the mitigation itself is the cause"
+    return weighed(
+        code,
+        text,
+        Route.EXPECTED,
+        0.0,
+        value=float(len(full)),
+        reference=float(len(names)),
+        targets=sorted(full),
+        source="used_bytes",
+    )
 
 
 def _enough(context: Context, open_share: float | None) -> Evidence:
     """Return whether the open targets could carry the probe at its usual level at all."""
     import polars as pl
 
-    what = "what the open targets can carry"
+    subject = "capacity of the open targets"
     metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
     surveys = context.surveys
     if open_share is None or not usual or not {"metric", "value", "target"} <= set(surveys.columns):
-        return not_available(what, Route.EXPECTED, "open targets, level or surveys are not known")
+        return not_available(
+            "open-enough",
+            subject,
+            Route.EXPECTED,
+            Message("level-unknown", "open targets, level or surveys are unknown"),
+        )
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
-        return not_available(what, Route.EXPECTED, f"no survey has {metric} of single targets")
-    one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
+        return not_available(
+            "open-enough",
+            subject,
+            Route.EXPECTED,
+            Message("no-survey", f"no survey has {metric} of single targets"),
+        )
+    rate_of_one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
     n = rates.get_column("target").n_unique()
     level = sorted(usual)[len(usual) // 2]
-    carried = one * n * open_share
-    said = (
+    carried = rate_of_one * n * open_share
+    text = (
         f"{open_share * n:.0f} open targets carry {format_bytes_per_s(carried)} at most; the "
         f"probe usually reaches {format_bytes_per_s(level)}"
     )
     # Others write, too: with less than twice its own rate the probe does not get it all.
     weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
-    return weighed(said, Route.EXPECTED, weight if open_share < 1 else 0.0, value=carried,
-                   reference=level, unit="B/s")  # fmt: skip
+    return weighed(
+        "open-enough",
+        text,
+        Route.EXPECTED,
+        weight if open_share < 1 else 0.0,
+        value=carried,
+        reference=level,
+        unit="B/s",
+    )
 
 
 CAUSE: Final = Cause(
@@ -230,8 +294,8 @@ CAUSE: Final = Cause(
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
     measurement=(
-        "Open the least full of the closed targets, as many as keep the others in reserve, and "
-        "see whether the next runs of the probe are well."
+        "Open the least full of the closed targets, keep the others in reserve, and see whether "
+        "the next runs of the probe recover."
     ),
     mitigation=True,
 )

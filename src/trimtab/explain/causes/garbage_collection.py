@@ -39,7 +39,7 @@ trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, readi
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against garbage collection during writes."""
+    """Return the evidence for and against garbage collection during writes."""
     seen = observe(context)
     return (
         *_amplified(context, seen),
@@ -56,14 +56,19 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
     import polars as pl
 
-    what = "bytes that the drives wrote for each that they were given"
+    subject = "write amplification of the drives"
     figures = seen.values(_AMPLIFICATION)
     bad = figures.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_AMPLIFICATION)
         return (
-            not_available(what, Route.TIME, why, source=_AMPLIFICATION),
-            not_available(f"{what}, slow and fast targets", Route.TARGETS, why),
+            not_available("amplification-in-time", subject, Route.TIME, why, source=_AMPLIFICATION),
+            not_available(
+                "amplification-between-targets",
+                f"{subject}, slow and fast targets",
+                Route.TARGETS,
+                why,
+            ),
         )
     per_target = bad.group_by("target").agg(pl.col("value").median())
     middle = float(per_target.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
@@ -72,11 +77,16 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     time = in_time(figures, over="mean", ratio=_MORE, absent=0.0 if lifelong else -0.5)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
     return (
-        time.evidence(what, unit="B/B", source=_AMPLIFICATION),
+        time.evidence("amplification-in-time", subject, unit="B/B", source=_AMPLIFICATION),
         between_targets(
             figures, breadth(context), ratio=_MORE, absent=0.0 if lifelong else -0.7
-        ).evidence(what, unit="B/B", source=_AMPLIFICATION),
-        limit.evidence(f"{what}, the median target", unit="B/B", source=_AMPLIFICATION),
+        ).evidence("amplification-between-targets", subject, unit="B/B", source=_AMPLIFICATION),
+        limit.evidence(
+            "amplification-over-limit",
+            f"{subject}, the median target",
+            unit="B/B",
+            source=_AMPLIFICATION,
+        ),
     )
 
 
@@ -94,46 +104,77 @@ def _full(seen: Observations) -> Evidence:
     """Return whether the targets are so full that drives run out of room to collect."""
     import polars as pl
 
-    what = "fullness of the median target"
+    subject = "fullness of the median target"
     bad = seen.fullness().filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=OSTS)
-        return not_available(what, Route.EXPECTED, why, source="used_bytes")
+        return not_available(
+            "fullness-for-collection", subject, Route.EXPECTED, why, source="used_bytes"
+        )
     per_target = bad.group_by("target").agg(pl.col("value").max())
     high = float(per_target.get_column("value").quantile(0.75) or 0.0)
-    found = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
-    return found.evidence("fullness of the fuller quarter of targets", unit="1",
-                          source="used_bytes, available_bytes")  # fmt: skip
+    contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
+    return contrast.evidence(
+        "fullness-for-collection",
+        "fullness of the fuller quarter of targets",
+        unit="1",
+        source="used_bytes, available_bytes",
+    )
 
 
 def _no_cpu(seen: Observations) -> Evidence:
     """Return whether the servers' processors stayed as they were: drives need none of them."""
-    found = cpu_up(seen, absent=0.0)
-    if found.reason is not None:
-        return found.evidence("server CPU", why_not=seen.why_not("server_cpu_fraction"))
-    rose = found.weight > 0
-    said = f"server CPU, which garbage collection does not need: {found.in_words('1')}"
-    weight = -min(0.6, found.weight) if rose else 0.2
-    return weighed(said, Route.EXPECTED, weight, value=found.value, reference=found.reference,
-                   unit="1", at=found.at, source="server_cpu_fraction")  # fmt: skip
+    contrast = cpu_up(seen, absent=0.0)
+    if contrast.reason is not None:
+        return contrast.evidence(
+            "server-cpu", "server CPU", why_not=seen.why_not("server_cpu_fraction")
+        )
+    rose = contrast.weight > 0
+    text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
+    weight = -min(0.6, contrast.weight) if rose else 0.2
+    return weighed(
+        "server-cpu",
+        text,
+        Route.EXPECTED,
+        weight,
+        value=contrast.value,
+        reference=contrast.reference,
+        unit="1",
+        at=contrast.at,
+        source="server_cpu_fraction",
+    )
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
     """Return whether the block allocator explains it as well: profile first, then its counters."""
     share = cpu_share_of_allocator(context)
     if share is not None and share >= 0.1:
-        said = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
-        return weighed(said, Route.EXPECTED, -0.5, value=share, reference=0.1, unit="1",
-                       source="CPU profile")  # fmt: skip
-    what = "useless loops of the block allocator a request"
+        text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
+        return weighed(
+            "allocator-cpu-share",
+            text,
+            Route.EXPECTED,
+            -0.5,
+            value=share,
+            reference=0.1,
+            unit="1",
+            source="CPU profile",
+        )
+    subject = "useless loops of the block allocator per request"
     loops = useless_per_request(seen)
-    found = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
-    if found.reason is not None:
+    contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
+    if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
-        return found.evidence(what, why_not=why)
-    return weighed(f"{what}: {found.in_words()}", Route.EXPECTED, -0.5 * min(1.0, found.weight)
-                   if found.weight > 0 else 0.1, value=found.value, reference=found.reference,
-                   source="allocator_useless_loops_total")  # fmt: skip
+        return contrast.evidence("loops-in-time", subject, why_not=why)
+    return weighed(
+        "loops-in-time",
+        f"{subject}: {contrast.in_words()}",
+        Route.EXPECTED,
+        -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1,
+        value=contrast.value,
+        reference=contrast.reference,
+        source="allocator_useless_loops_total",
+    )
 
 
 CAUSE: Final = Cause(
@@ -142,8 +183,8 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Trim one slow target and measure it at once beside one that is left alone: writes that "
-        "come back without less server CPU were held up by the drives."
+        "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "
+        "and server CPU does not fall, the drives were the limit."
     ),
     brings_about=("writeback-throttling",),
 )

@@ -18,8 +18,9 @@ from trimtab.explain.causes.broken import runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import value_of
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
@@ -60,7 +61,7 @@ _SLOW: Final = 0.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against runs that were not started."""
+    """Return the evidence for and against runs that were not started."""
     bad, good = runs_of_probe(context)
     return (
         _silent(bad, good),
@@ -73,18 +74,18 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether runs of the bad hours measured nothing, more than those of good ones."""
-    what = "runs that were not started or failed"
+    subject = "runs failed or did not start"
     if not bad:
-        return not_available(what, Route.TIME, "there is no run in the bad hours")
+        return not_available("runs-not-started", subject, Route.TIME, NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
-    said = f"{len(none)} of {len(bad)} {what} in the bad hours"
-    said += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
+    text = f"{len(none)} of {len(bad)} {subject} in the bad hours"
+    text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
     sure = len(bad) / (len(bad) + 1)
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
     return weighed(
-        said, Route.TIME, weight, value=share, reference=reference, unit="1",
+        "runs-not-started", text, Route.TIME, weight, value=share, reference=reference, unit="1",
         at=none[0].at if none else None, source=f"run {none[0].id}" if none else None,
     )  # fmt: skip
 
@@ -96,33 +97,47 @@ def _is_silent(run: RunFact) -> bool:
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether they say that names were not resolved, or a launcher failed."""
-    what = "words of a launcher or of name resolution"
+    subject = "launcher or name resolution errors"
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
-    told = [run for run in ended if run.problem]
+    explained = [run for run in ended if run.problem]
     if not bad:
-        return not_available(what, Route.RUNS, "there is no run in the bad hours")
+        return not_available("launch-words", subject, Route.RUNS, NO_BAD_RUNS)
     if not ended:
-        return weighed(f"no {what}: every run ended well", Route.RUNS, -0.8)
-    if not told:
-        return not_available(what, Route.RUNS, "the runs that did not end well do not say why")
-    names = [run for run in told if NAMES.search(run.problem or "")]
-    launcher = [run for run in told if run not in names and _of_launcher(run)]
+        return weighed("runs-ended-well", f"no {subject}: every run finished", Route.RUNS, -0.8)
+    if not explained:
+        return not_available(
+            "launch-words",
+            subject,
+            Route.RUNS,
+            Message("no-problem-text", "the failed runs give no reason"),
+        )
+    names = [run for run in explained if NAMES.search(run.problem or "")]
+    launcher = [run for run in explained if run not in names and _of_launcher(run)]
     some, strength = (names, _WORDS_NAMES) if names else (launcher, _WORDS_LAUNCHER)
-    kind = "name resolution" if names else "a launcher"
+    code, kind = (
+        ("names-unresolved", "name resolution") if names else ("launcher-failed", "a launcher")
+    )
     if not some:
-        some = [run for run in told if _never_began(run)]
-        strength, kind = _NOT_BEGUN, "having not been begun"
+        some = [run for run in explained if _never_began(run)]
+        strength, code, kind = _NOT_BEGUN, "run-never-began", "a run that never began"
     if not some:
-        common = Counter(run.problem for run in told).most_common(1)[0][0]
-        said = f"no {what} in {len(told)} runs that did not end well; they say: {common}"[:240]
-        return weighed(said, Route.RUNS, -0.8 * len(told) / (len(told) + 1), value=0.0, unit="1")
+        common = Counter(run.problem for run in explained).most_common(1)[0][0]
+        text = f"no {subject} in {len(explained)} failed runs; most common: {common}"[:240]
+        return weighed(
+            "other-words",
+            text,
+            Route.RUNS,
+            -0.8 * len(explained) / (len(explained) + 1),
+            value=0.0,
+            unit="1",
+        )
     # Of all bad runs: two that were not launched do not explain ten that were slow.
     share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
-    said = f"{len(some)} of {len(bad)} runs tell of {kind}: {some[0].problem}"[:240]
+    text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
     return weighed(
-        said, Route.RUNS, strength * sure * max(0.0, share - usually), value=share,
+        code, text, Route.RUNS, strength * sure * max(0.0, share - usually), value=share,
         reference=usually, unit="1", at=some[0].at, source=f"run {some[0].id}",
     )  # fmt: skip
 
@@ -133,10 +148,10 @@ def _of_launcher(run: RunFact) -> bool:
     A run that did not end in its time may name its launcher as well: it was running, and is the
     file system's.
     """
-    said = run.problem or ""
-    if FILE_SYSTEM.search(said) is not None:
+    text = run.problem or ""
+    if FILE_SYSTEM.search(text) is not None:
         return False
-    return run.status in _NOT_MEASURED and LAUNCHER.search(said) is not None
+    return run.status in _NOT_MEASURED and LAUNCHER.search(text) is not None
 
 
 def _never_began(run: RunFact) -> bool:
@@ -150,34 +165,36 @@ def _speaks(run: RunFact) -> bool:
 
 def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
-    what = "speed of the bad runs that did measure"
+    subject = "speed of the bad runs that did measure"
     if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+        return not_available("runs-measured", subject, Route.EXPECTED, NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
     if hung:
         # They were started, and waited for the file system.
-        said = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
-        return weighed(said, Route.EXPECTED, -1.5 * len(hung) / len(bad))
+        text = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
+        return weighed("runs-measured", text, Route.EXPECTED, -1.5 * len(hung) / len(bad))
     ended = (RunStatus.OK, RunStatus.PARTIAL)
     values = _values(context, [run for run in bad if run.status in ended])
     usual = _values(context, good)
     if not values:
         silent = all(run.status in _NOT_MEASURED for run in bad)
-        said = "no run of the bad hours measured anything"
-        return weighed(said, Route.EXPECTED, 0.3 if silent else 0.0)
+        text = "no run of the bad hours measured anything"
+        return weighed("runs-measured", text, Route.EXPECTED, 0.3 if silent else 0.0)
     if not usual:
-        reason = "there is no run in good hours to hold them against"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message("no-good-runs", "no run in good hours to compare with")
+        return not_available("runs-measured", subject, Route.EXPECTED, reason)
     slow = _slow(context, values, median(usual))
     share = slow / len(bad)
-    said = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
+    text = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
     weight = -1.5 * share if slow else 0.3
-    return weighed(said, Route.EXPECTED, weight, value=share, reference=0.0, unit="1")
+    return weighed(
+        "runs-measured", text, Route.EXPECTED, weight, value=share, reference=0.0, unit="1"
+    )
 
 
 def _values(context: Context, runs: Sequence[RunFact]) -> list[float]:
-    found = (value_of(context, run) for run in runs)
-    return [value for value in found if value is not None and value > 0]
+    values = (value_of(context, run) for run in runs)
+    return [value for value in values if value is not None and value > 0]
 
 
 def _slow(context: Context, values: Sequence[float], usual: float) -> int:
@@ -189,50 +206,70 @@ def _slow(context: Context, values: Sequence[float], usual: float) -> int:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book tells of runs that were not launched."""
-    found = sorted(
+    """Return whether the log book has failed launches."""
+    failures = sorted(
         (
-            one
-            for one in context.events
-            if one.kind is EventKind.LAUNCH_FAILURE or NAMES.search(one.detail)
+            event
+            for event in context.events
+            if event.kind is EventKind.LAUNCH_FAILURE or NAMES.search(event.detail)
         ),
-        key=lambda one: one.at,
+        key=lambda event: event.at,
     )
     within = [
-        one
-        for one in found
+        event
+        for event in failures
         if any(
-            one.at <= window.to + _NEAR and (one.until or one.at) >= window.from_ - _NEAR
+            event.at <= window.to + _NEAR and (event.until or event.at) >= window.from_ - _NEAR
             for window in context.bad
         )
     ]
     if not within:
-        said = "the log book tells of no failed launch in the bad hours"
-        return weighed(said, Route.LOG, 0.0)
-    # Where they are frequent one of them in the bad hours tells less.
-    usual = len(found) - len(within)
+        text = "the log book has no failed launch in the bad hours"
+        return weighed("launch-failure-not-logged", text, Route.LOG, 0.0)
+    # Where they are frequent one of them in the bad hours weighs less.
+    usual = len(failures) - len(within)
     first = within[0]
-    said = f"the log book tells of failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return weighed(said, Route.LOG, _EVENT / (1 + usual), at=first.at, source=f"event {first.id}")
+    text = f"the log book has failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    return weighed(
+        "launch-failure-logged",
+        text,
+        Route.LOG,
+        _EVENT / (1 + usual),
+        at=first.at,
+        source=f"event {first.id}",
+    )
 
 
 def _others_served(context: Context) -> Evidence:
     """Return whether the file system went on serving others meanwhile."""
     seen = observe(context)
-    what = "whether the file system served others meanwhile"
+    subject = "whether the file system served others meanwhile"
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     if rates.is_empty():
-        return not_available(what, Route.TIME, seen.why_not("client_bytes_written_total"))
+        return not_available(
+            "others-served", subject, Route.TIME, seen.why_not("client_bytes_written_total")
+        )
     contrast = in_time(rates, worse="lower", ratio=2.0, absent=0.0, over="sum")
     if contrast.reason is not None or contrast.value is None:
-        return not_available(what, Route.TIME, contrast.reason or "no rate is known")
+        return not_available(
+            "others-served",
+            subject,
+            Route.TIME,
+            contrast.reason or Message("no-rate", "no rate is known"),
+        )
     # The probe itself is missing from it, so only much less says something, and not much.
     share = contrast.value / contrast.reference if contrast.reference else 1.0
-    said = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
+    text = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
     return weighed(
-        said, Route.TIME, 0.0, value=contrast.value, reference=contrast.reference, unit="B/s",
+        "others-served",
+        text,
+        Route.TIME,
+        0.0,
+        value=contrast.value,
+        reference=contrast.reference,
+        unit="B/s",
         source="client_bytes_written_total",
-    )  # fmt: skip
+    )
 
 
 CAUSE: Final = Cause(

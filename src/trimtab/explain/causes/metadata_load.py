@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.explain.causes.beside import beside
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import Ratio, ratios
-from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.causes.shared import UNSEEN, with_circumstance
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import in_time, not_available, weighed
 from trimtab.explain.telemetry import MDTS, SERVERS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import format_percent
@@ -39,45 +39,47 @@ _FELL: Final = 0.9
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against load on the metadata servers."""
+    """Return the evidence for and against load on the metadata servers."""
     seen = (_operations(context), _cpu(context), _rates(context))
-    return beside(seen, _metric(context))
+    return with_circumstance(seen, _metric(context))
 
 
 def _operations(context: Context) -> Evidence:
-    """Return whether more metadata operations were asked for, in all or of one MDT."""
+    """Return whether metadata operations rose, in total or on one MDT."""
     seen = observe(context)
-    what = "metadata operations a second"
+    subject = "metadata operations per second"
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         why = seen.why_not(_OPERATIONS, kinds=MDTS)
-        return not_available(what, Route.TIME, why, source=_OPERATIONS)
+        return not_available("metadata-operations", subject, Route.TIME, why, source=_OPERATIONS)
     # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
     return max(
-        in_time(rates, ratio=_MORE, absent=-1.2, over="sum")
-        .evidence(f"{what}, all MDTs", unit="1/s", source=_OPERATIONS),
-        in_time(rates, ratio=_MORE, absent=-1.2, over="max")
-        .evidence(f"{what}, the busiest MDT", unit="1/s", source=_OPERATIONS),
-        key=lambda one: (one.reason is None, one.weight),
-    )  # fmt: skip
+        in_time(rates, ratio=_MORE, absent=-1.2, over="sum").evidence(
+            "metadata-operations", f"{subject}, all MDTs", unit="1/s", source=_OPERATIONS
+        ),
+        in_time(rates, ratio=_MORE, absent=-1.2, over="max").evidence(
+            "metadata-operations", f"{subject}, the busiest MDT", unit="1/s", source=_OPERATIONS
+        ),
+        key=lambda ratio: (ratio.reason is None, ratio.weight),
+    )
 
 
 def _cpu(context: Context) -> Evidence:
     """Return whether the processors of the metadata servers were busier."""
     seen = observe(context)
-    what = "CPU of the busiest metadata server"
-    found = seen.values(_CPU, kinds=MDTS)
-    if found.is_empty():
-        found = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
-    if found.is_empty():
+    subject = "CPU of the busiest metadata server"
+    cpu = seen.values(_CPU, kinds=MDTS)
+    if cpu.is_empty():
+        cpu = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
+    if cpu.is_empty():
         why = seen.why_not(_CPU, kinds=(*MDTS, *SERVERS))
-        return not_available(what, Route.EXPECTED, why, source=_CPU)
-    contrast = in_time(found, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
+        return not_available("mds-cpu", subject, Route.EXPECTED, why, source=_CPU)
+    contrast = in_time(cpu, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
     if contrast.reason is not None:
-        return not_available(what, Route.EXPECTED, contrast.reason, source=_CPU)
+        return not_available("mds-cpu", subject, Route.EXPECTED, contrast.reason, source=_CPU)
     # Another counter of another machine: it counts beside the number of operations.
     return weighed(
-        f"{what}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
+        "mds-cpu", f"{subject}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
         value=contrast.value, reference=contrast.reference, unit="1", source=_CPU,
     )  # fmt: skip
 
@@ -91,14 +93,14 @@ def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
 
 def _rates(context: Context) -> Evidence:
     """Return whether metadata rates fell more than bandwidths did."""
-    what = "creation and other metadata rates against bandwidth"
+    subject = "metadata rates compared with bandwidth"
     metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
-        reason = "no probe of metadata ran in good hours and in bad ones"
-        return not_available(what, Route.RUNS, reason)
-    said = f"metadata rates came to {format_percent(metadata, 0)} of their usual level"
+        reason = Message("no-metadata-probe", "no metadata probe ran in both good and bad hours")
+        return not_available("metadata-rates", subject, Route.RUNS, reason)
+    text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"
     if bandwidth is not None:
-        said += f", bandwidth to {format_percent(bandwidth, 0)}"
+        text += f", bandwidth at {format_percent(bandwidth, 0)}"
     held = 1.0 if bandwidth is None else bandwidth
     if metadata <= _FELL and metadata <= held - _APART:
         weight = 0.9
@@ -106,22 +108,30 @@ def _rates(context: Context) -> Evidence:
         weight = -1.0
     else:
         weight = -0.2
-    return weighed(said, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1")
+    return weighed(
+        "metadata-rates", text, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1"
+    )
 
 
-def _typical(found: dict[tuple[str, str], Ratio]) -> float | None:
-    return median(one.value for one in found.values()) if found else None
+def _typical(ratios_found: dict[tuple[str, str], Ratio]) -> float | None:
+    return median(ratio.value for ratio in ratios_found.values()) if ratios_found else None
 
 
 def _metric(context: Context) -> Evidence:
     """Return whether the incident shows in metadata or in bandwidth."""
     key = context.incident.key
     if key is None:
-        return weighed("the incident is of no one metric", Route.EXPECTED, 0.0)
+        return weighed(
+            "metric-of-incident", "the incident belongs to no single metric", Route.EXPECTED, 0.0
+        )
     if key.metric in _RATES or key.metric == "metadata_time":
         weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
-        return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, weight)
-    return weighed(f"the incident shows in {key.metric}", Route.EXPECTED, -0.2)
+        return weighed(
+            "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, weight
+        )
+    return weighed(
+        "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, -0.2
+    )
 
 
 def _any(names: Iterable[str], words: Iterable[str]) -> bool:
@@ -132,10 +142,10 @@ def _any(names: Iterable[str], words: Iterable[str]) -> bool:
 CAUSE: Final = Cause(
     id="metadata-load",
     title="load on the metadata servers",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
-        "Find who asks (lctl get_param mdt.*.job_stats on each MDS), and run mdtest in a directory "
-        "of the busiest MDT beside one of a quiet one."
+        "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "
+        "of the busiest MDT and of a quiet one."
     ),
 )

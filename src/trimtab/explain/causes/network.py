@@ -20,6 +20,7 @@ from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_ser
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import expected, in_time, not_available, presence, weighed
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
@@ -52,7 +53,7 @@ _TOLD: Final = 0.9
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against the network."""
+    """Return the evidence for and against the network."""
     return (
         _selftest(context),
         _selftest_of_line_rate(context),
@@ -65,21 +66,32 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _selftest(context: Context) -> Evidence:
     """Return whether LNet selftest was slower in the bad hours."""
-    what = "LNet selftest, of its usual figures"
+    subject = "LNet selftest relative to its usual rates"
     frame = _relative(context)
     if frame.is_empty():
-        return not_available(what, Route.TIME, "LNet selftest was not run in these hours")
+        return not_available(
+            "selftest-in-time",
+            subject,
+            Route.TIME,
+            Message("no-selftest", "LNet selftest did not run in these hours"),
+        )
     # Whatever direction: a link may be slow in one alone.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
-        said = f"{what}: {contrast.in_words('1')}"
+        text = f"{subject}: {contrast.in_words('1')}"
         return weighed(
-            said, Route.TIME, contrast.weight + min(0.9, 0.3 * lost), value=contrast.value,
-            reference=contrast.reference, unit="1", source=SELFTEST,
-        )  # fmt: skip
-    return contrast.evidence(what, unit="1", source=SELFTEST)
+            "selftest-in-time",
+            text,
+            Route.TIME,
+            contrast.weight + min(0.9, 0.3 * lost),
+            value=contrast.value,
+            reference=contrast.reference,
+            unit="1",
+            source=SELFTEST,
+        )
+    return contrast.evidence("selftest-in-time", subject, unit="1", source=SELFTEST)
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -103,23 +115,25 @@ def _relative(context: Context) -> pl.DataFrame:
         if not is_bad:
             usual.setdefault(series, []).append(value)
     levels = {series: median(values) for series, values in usual.items()}
-    found = [
+    rows_relative = [
         (at, value / levels[series], is_bad)
         for at, series, value, is_bad in rows
         if levels.get(series, 0.0) > 0
     ]
     schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean}
-    frame = pl.DataFrame(found, schema=schema, orient="row")
+    frame = pl.DataFrame(rows_relative, schema=schema, orient="row")
     return frame.filter(pl.col("value").is_finite()).sort("at")
 
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
     """Return what LNet selftest reached of the line rate, in the bad hours."""
-    what = "LNet selftest of the line rate"
+    subject = "LNet selftest relative to the line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = "the site file does not give the line rate of a server"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the line rate of a server"
+        )
+        return not_available("selftest-of-line-rate", subject, Route.EXPECTED, reason)
     values = [
         value
         for run in _tests(context)
@@ -129,56 +143,79 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     ]
     share = median(values) / figure.value if values else None
     if share is not None and share > _SEVERAL:
-        reason = "it ran over several servers at once, and how many is not known"
-        return not_available(what, Route.EXPECTED, reason, source=SELFTEST)
+        reason = Message("servers-unknown", "it ran over an unknown number of servers")
+        return not_available(
+            "selftest-of-line-rate", subject, Route.EXPECTED, reason, source=SELFTEST
+        )
     if share is not None and share > _LINE_RATE:
         # Clients may limit it: reaching the line rate says more than missing it.
-        said = f"{what}: {format_percent(share, 0)}"
-        return weighed(said, Route.EXPECTED, -0.8, value=share, reference=_LINE_RATE, unit="1",
-                       source=SELFTEST)  # fmt: skip
+        text = f"{subject}: {format_percent(share, 0)}"
+        return weighed(
+            "selftest-of-line-rate",
+            text,
+            Route.EXPECTED,
+            -0.8,
+            value=share,
+            reference=_LINE_RATE,
+            unit="1",
+            source=SELFTEST,
+        )
     contrast = expected(
         share, _LINE_RATE, worse="lower", over=0.5, scale=0.1,
-        reason="LNet selftest was not run in the bad hours",
+        reason=Message("no-selftest", "LNet selftest did not run in the bad hours"),
     )  # fmt: skip
-    return contrast.evidence(what, unit="1", source=SELFTEST)
+    return contrast.evidence("selftest-of-line-rate", subject, unit="1", source=SELFTEST)
 
 
 def _clients_against_servers(context: Context) -> Evidence:
     """Return whether clients are slow where a survey on the servers is not."""
-    what = "clients against a survey on the servers"
-    found = breadth(context)
-    if not found.surveyed:
-        return not_available(what, Route.TARGETS, found.reason)
+    subject = "clients compared with a survey on the servers"
+    extent = breadth(context)
+    if not extent.surveyed:
+        return not_available("clients-against-servers", subject, Route.TARGETS, extent.reason)
     if not on_servers(context):
         kinds = ", ".join(kinds_of_surveys(context))
-        reason = f"the survey of the bad hours went through the network ({kinds})"
-        return not_available(what, Route.TARGETS, reason)
+        reason = Message(
+            "survey-through-network",
+            f"the survey of the bad hours went through the network ({kinds})",
+        )
+        return not_available("clients-against-servers", subject, Route.TARGETS, reason)
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
-        said = "the incident shows in a survey on the servers, beneath the network"
-        return weighed(said, Route.TARGETS, _SERVERS_TOO)
-    if found.slow:
-        said = f"{what}: there {named(found.slow)} are slow as well"
-        return weighed(said, Route.TARGETS, _SERVERS_TOO, targets=found.slow)
-    if found.level is None:
-        return not_available(what, Route.TARGETS, "there is no survey of good hours to compare")
-    said = f"{what}: its targets reach {format_percent(found.level, 0)} of their usual rate"
+        text = "the incident shows in a survey on the servers, below the network"
+        return weighed("survey-on-servers", text, Route.TARGETS, _SERVERS_TOO)
+    if extent.slow:
+        text = f"{subject}: {named(extent.slow)} also slow there"
+        return weighed("servers-slow-too", text, Route.TARGETS, _SERVERS_TOO, targets=extent.slow)
+    if extent.level is None:
+        return not_available(
+            "clients-against-servers",
+            subject,
+            Route.TARGETS,
+            Message("no-good-survey", "no survey of good hours to compare with"),
+        )
+    text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
     return weighed(
-        said, Route.TARGETS, _SERVERS_TOO if found.alike else _CLIENTS_ALONE, value=found.level,
-        reference=1.0, unit="1",
-    )  # fmt: skip
+        "clients-against-servers",
+        text,
+        Route.TARGETS,
+        _SERVERS_TOO if extent.alike else _CLIENTS_ALONE,
+        value=extent.level,
+        reference=1.0,
+        unit="1",
+    )
 
 
 def _connections(context: Context) -> Evidence:
     """Return whether connections to the targets of several servers broke."""
     import polars as pl
 
-    what = "connections that broke, on several servers"
+    subject = "broken connections on several servers"
     seen = observe(context)
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
         why = seen.why_not("import_state")
-        return not_available(what, Route.TIME, why, source="import_state")
+        return not_available("connections-broken", subject, Route.TIME, why, source="import_state")
     well = [*CONNECTED, INACTIVE]
     home = context.home
     servers = pl.coalesce(
@@ -198,7 +235,10 @@ def _connections(context: Context) -> Evidence:
     frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
     at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
     return presence(frame, absent=-0.3).evidence(
-        f"{what} (at most {at_once} at a time): share of hours", unit="1", source="import_state"
+        "connections-broken",
+        f"{subject} (at most {at_once} at a time): share of hours",
+        unit="1",
+        source="import_state",
     )
 
 
@@ -206,56 +246,68 @@ def _saturated(context: Context) -> Evidence:
     """Return whether a server's network carried all that it can."""
     import polars as pl
 
-    what = "what a server's network carried, of its line rate"
+    subject = "load of a server's network relative to its line rate"
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = "the site file does not give the line rate of a server"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message(
+            "hardware-unknown", "the site file does not give the line rate of a server"
+        )
+        return not_available("network-saturated", subject, Route.EXPECTED, reason)
     seen = observe(context)
     rates = seen.rates("network_bytes_total", kinds=SERVERS)
     bad = rates.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("network_bytes_total", kinds=SERVERS)
-        return not_available(what, Route.EXPECTED, why, source="network_bytes_total")
+        return not_available(
+            "network-saturated", subject, Route.EXPECTED, why, source="network_bytes_total"
+        )
     # Sent and received together, and the line rate is each way: over it is over half of both.
     middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
     share = float(middle or 0.0) / figure.value  # pyright: ignore[reportArgumentType]
-    said = f"{what}: {format_percent(share, 0)} on the busiest"
+    text = f"{subject}: {format_percent(share, 0)} on the busiest"
     # Below it says nothing: a slow network carries less, too.
     weight = 0.5 if share >= _SATURATED else 0.0
     return weighed(
-        said, Route.EXPECTED, weight, value=share, reference=_SATURATED, unit="1",
+        "network-saturated",
+        text,
+        Route.EXPECTED,
+        weight,
+        value=share,
+        reference=_SATURATED,
+        unit="1",
         source="network_bytes_total",
-    )  # fmt: skip
+    )
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book tells of work on the network, or of trouble with it."""
+    """Return whether the log book has work on the network, or network trouble."""
     begun = context.incident.at
-    found = sorted(
+    entries = sorted(
         (
-            one
-            for one in context.events
-            if _WORDS.search(one.detail)
-            and (begun - _BEFORE <= one.at or (one.until is not None and one.until >= begun))
-            and (one.at <= begun + _BEFORE / 4 or context.is_bad(one.at))
+            event
+            for event in context.events
+            if _WORDS.search(event.detail)
+            and (begun - _BEFORE <= event.at or (event.until is not None and event.until >= begun))
+            and (event.at <= begun + _BEFORE / 4 or context.is_bad(event.at))
         ),
-        key=lambda one: one.at,
+        key=lambda event: event.at,
     )
-    if not found:
-        return weighed("the log book tells nothing of the network", Route.LOG, 0.0)
-    first = found[0]
-    said = f"the log book tells of the network at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return weighed(said, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}")
+    if not entries:
+        return weighed("network-not-logged", "the log book has no network event", Route.LOG, 0.0)
+    first = entries[0]
+    text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    return weighed(
+        "network-logged", text, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}"
+    )
 
 
 CAUSE: Final = Cause(
     id="network",
     title="the network between clients and servers",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
-        "measures the network), and hold it against the same at a good time or the line rate."
+        "measures the network), and compare with a good time or with the line rate."
     ),
 )

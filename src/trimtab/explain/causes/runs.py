@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import not_available, weighed
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_percent
@@ -26,7 +27,7 @@ _TAIL_UP: Final = 1.5
 """Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
 requests (``facts/seeds.md`` 7); a p99 sees part of that."""
 _BEYOND_MEDIAN: Final = 1.3
-"""By how much more than the median: where all requests are slower the tail tells nothing."""
+"""By how much more than the median: where all requests are slower the tail is not evidence."""
 
 
 _OF_INCIDENT: WeakKeyDictionary[Context, dict[bool, tuple[RunFact, ...]]] = WeakKeyDictionary()
@@ -48,23 +49,23 @@ def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
 
     All runs where the incident belongs to no series.
     """
-    kept = _OF_INCIDENT.setdefault(context, {})
-    if bad not in kept:
-        kept[bad] = _of_incident(context, bad=bad)
-    return kept[bad]
+    cached = _OF_INCIDENT.setdefault(context, {})
+    if bad not in cached:
+        cached[bad] = _of_incident(context, bad=bad)
+    return cached[bad]
 
 
 def _of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
     key = context.incident.key
     within = context.is_bad if bad else context.is_good
-    found = (
+    runs = (
         run
         for run in context.runs
         if within(run.at)
         and (key is None or run.probe == key.probe)
         and (key is None or not key.comparability or run.series in {"", key.comparability})
     )
-    return tuple(sorted(found, key=lambda run: run.at))
+    return tuple(sorted(runs, key=lambda run: run.at))
 
 
 def value_of(context: Context, run: RunFact) -> float | None:
@@ -110,27 +111,31 @@ def writes_and_reads(context: Context) -> Evidence:
     Full targets, garbage collection, throttling and the allocator were seen in writes alone
     (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
     """
-    what = "whether writes fell more than reads"
+    subject = "writes compared with reads"
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
-        reason = f"there are not {TOGETHER} finished runs with {lacking} on either side"
-        return not_available(what, Route.RUNS, reason)
-    lost = [max(0.0, -math.log(one)) for one in (writes, reads)]
-    said = (
-        f"writes came to {format_percent(writes, 0)} and reads to {format_percent(reads, 0)} "
+        reason = Message(
+            "too-few-runs", f"fewer than {TOGETHER} finished runs with {lacking} on a side"
+        )
+        return not_available("writes-and-reads", subject, Route.RUNS, reason)
+    lost = [max(0.0, -math.log(level)) for level in (writes, reads)]
+    text = (
+        f"writes at {format_percent(writes, 0)} and reads at {format_percent(reads, 0)} "
         "of their usual level"
     )
     weight = 0.0
     if max(lost) >= _MOVED:
         selective = (lost[0] - lost[1]) / max(lost)
         weight = 0.35 if selective >= 0.5 else -0.9 if selective <= -0.25 else -0.35
-    return weighed(said, Route.RUNS, weight, value=writes, reference=reads, unit="1")
+    return weighed(
+        "writes-and-reads", text, Route.RUNS, weight, value=writes, reference=reads, unit="1"
+    )
 
 
 def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the usual ones did not."""
-    what = "whether the slowest writes became slower than the rest"
+    subject = "tail latency of writes"
     sides = [
         [run.tails for run, is_bad in _sides(context) if is_bad == which] for which in (True, False)
     ]
@@ -139,17 +144,17 @@ def latency_tail(context: Context) -> Evidence:
         if tail is not None:
             break
     else:
-        reason = "the runs tell no latency of their slowest writes on both sides"
-        return not_available(what, Route.RUNS, reason)
+        reason = Message("no-latency-tail", "no tail latency of writes on both sides")
+        return not_available("latency-tail", subject, Route.RUNS, reason)
     middle = _tail_ratio(sides, "p50")
     body = "" if middle is None else f", the median {middle:.1f} times"
-    said = f"the {name} of the write latency is {tail:.1f} times what it was{body}"
+    text = f"the {name} write latency is {tail:.1f} times its former value{body}"
     apart = tail / (1.0 if middle is None else max(middle, 1.0))
     if tail >= _TAIL_UP and apart >= _BEYOND_MEDIAN:
         weight = min(0.9, 0.4 + 0.5 * math.log10(apart))
     else:
         weight = -0.4 if tail < 1.1 else 0.0
-    return weighed(said, Route.RUNS, weight, value=tail, reference=middle, unit="1")
+    return weighed("latency-tail", text, Route.RUNS, weight, value=tail, reference=middle, unit="1")
 
 
 def unfinished_share(runs: Sequence[RunFact]) -> float | None:
@@ -167,21 +172,27 @@ def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
     Another probe may be bound elsewhere, and have lost nothing.
     """
     key = context.incident.key
-    found = [ratios(context, metrics) for metrics in (WRITES, READS)]
+    sides = [ratios(context, metrics) for metrics in (WRITES, READS)]
     if key is not None:
-        own = [
-            {which: one for which, one in side.items() if which[0].partition(" ")[0] == key.probe}
-            for side in found
+        of_probe = [
+            {
+                which: ratio
+                for which, ratio in side.items()
+                if which[0].partition(" ")[0] == key.probe
+            }
+            for side in sides
         ]
-        if all(own):
-            found = own
-    return _typical(found[0]), _typical(found[1])
+        if all(of_probe):
+            sides = of_probe
+    return _typical(sides[0]), _typical(sides[1])
 
 
-def _typical(found: Mapping[tuple[str, str], Ratio]) -> float | None:
+def _typical(ratios_found: Mapping[tuple[str, str], Ratio]) -> float | None:
     """Return the median ratio, that of bandwidths where there are any."""
-    bandwidths = [one.value for (_, metric), one in found.items() if metric.endswith("bandwidth")]
-    values = bandwidths or [one.value for one in found.values()]
+    bandwidths = [
+        ratio.value for (_, metric), ratio in ratios_found.items() if metric.endswith("bandwidth")
+    ]
+    values = bandwidths or [ratio.value for ratio in ratios_found.values()]
     return median(values) if values else None
 
 
@@ -190,8 +201,8 @@ def _tail_ratio(sides: list[list[Mapping[str, float]]], name: str) -> float | No
     for tails in sides:
         values = [
             value
-            for one in tails
-            if (value := one.get(f"write_latency:{name}")) is not None
+            for tail in tails
+            if (value := tail.get(f"write_latency:{name}")) is not None
             and math.isfinite(value)
             and value > 0
         ]

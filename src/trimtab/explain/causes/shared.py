@@ -10,7 +10,8 @@ or they had been cured before: half an event each, equal for want of better.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from trimtab.explain.context import Context
 from trimtab.explain.contrasts import weighed
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
-from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.incident import Evidence, Found, Route, Shape
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -50,18 +51,31 @@ def named(targets: Iterable[str]) -> str:
 
 def heavier(*evidence: Evidence) -> Evidence:
     """Return the weightiest of pieces that say the same in two ways; one that is there, if any."""
-    return max(evidence, key=lambda one: (one.reason is None, abs(one.weight)))
+    return max(evidence, key=lambda piece: (piece.reason is None, abs(piece.weight)))
 
 
-def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
+def with_circumstance(evidence: Sequence[Evidence], circumstance: Evidence) -> tuple[Evidence, ...]:
+    """Return the evidence with a circumstance: the shape of an incident, the metric it is in.
+
+    A circumstance weighs nothing where all other evidence is missing.
+
+    An incident always has a shape and mostly a metric. Where nothing else could be seen the cause
+    was not assessed, and a circumstance must not make it look as if it had been.
+    """
+    if all(piece.found in (Found.NOT_AVAILABLE, Found.NEUTRAL) for piece in evidence):
+        circumstance = replace(circumstance, found=Found.NEUTRAL, weight=0.0)
+    return (*evidence, circumstance)
+
+
+def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     """Return whether a condition began with the incident and lasted as long.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``bad``; the condition is there where any value of a time is over 0.5.
-    what
-        The condition: "a server with two targets' load".
+    condition
+        In words: "a server with two targets' load".
 
     Notes
     -----
@@ -71,71 +85,84 @@ def timing(context: Context, frame: pl.DataFrame, what: str) -> Evidence:
     import polars as pl
 
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
-        said = f"{what}: the incident began by degrees, so when it began tells nothing"
-        return weighed(said, Route.TIME, 0.0)
+        text = f"{condition}: the incident began gradually, so the onset decides nothing"
+        return weighed("onset-gradual", text, Route.TIME, 0.0)
     seen = frame.group_by("at", "bad").agg(pl.col("value").max()).sort("at")
     bad = [(at, value > 0.5) for at, value, is_bad in seen.select("at", "value", "bad").rows()
            if is_bad and value is not None]  # fmt: skip
-    there = [at for at, present in bad if present]
-    if not there:
-        return weighed(f"{what}: not seen in the bad hours", Route.TIME, 0.0)
+    present_at = [at for at, present in bad if present]
+    if not present_at:
+        return weighed(
+            "condition-unseen", f"{condition}: not seen in the bad hours", Route.TIME, 0.0
+        )
     faint = context.incident.effect is not None and context.incident.effect > _FAINT
     level = context.incident.shape is Shape.STEP and faint
     slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5, _PLACED if level else SLACK)
-    late = there[0] - context.incident.at
-    absent_before = any(at < there[0] for at, _ in bad)
-    went_on = bad[-1][0] - there[-1]
+    late = present_at[0] - context.incident.at
+    absent_before = any(at < present_at[0] for at, _ in bad)
+    went_on = bad[-1][0] - present_at[-1]
     if late > slack and absent_before:
-        said = f"{what}: it began {format_duration(late.total_seconds())} after the first bad run"
-        return weighed(said, Route.TIME, -0.8, at=there[0])
+        text = f"{condition}: began {format_duration(late.total_seconds())} after the first bad run"
+        return weighed("onset-late", text, Route.TIME, -0.8, at=present_at[0])
     if went_on > slack:
         early = format_duration(went_on.total_seconds())
-        said = f"{what}: it was over {early} before the last bad hour"
-        return weighed(said, Route.TIME, -0.5, at=there[-1])
+        text = f"{condition}: over {early} before the last bad hour"
+        return weighed("ended-early", text, Route.TIME, -0.5, at=present_at[-1])
     good = seen.filter(~pl.col("bad"))
     began = not good.is_empty() and not good.filter(pl.col("value") > 0.5).height
-    said = f"{what}: it " + ("began with the first bad runs" if began else "was there before")
-    return weighed(said, Route.TIME, 0.3 if began else 0.0, at=there[0])
+    text = f"{condition}: " + ("began with the first bad runs" if began else "present earlier")
+    return weighed("onset", text, Route.TIME, 0.3 if began else 0.0, at=present_at[0])
 
 
 def logged(
-    context: Context, kinds: Iterable[EventKind], what: str, *, weight: float, late: float = -0.4
+    context: Context, kinds: Iterable[EventKind], noun: str, *, weight: float, late: float = -0.4
 ) -> Evidence:
-    """Return what the log book tells of some kinds of events at the beginning of the incident.
+    """Return whether the log book has events of some kinds at the onset of the incident.
 
     Parameters
     ----------
-    what
+    noun
         What was looked for: "a failover".
     weight
         Where one happened in the day before the first bad run, or with it, and was not over.
     late
         Where the first came after the first bad runs only.
     """
-    wanted = frozenset(kinds)
+    requested = frozenset(kinds)
     events = sorted(
-        (one for one in context.events if one.kind in wanted and one.at <= context.now),
-        key=lambda one: one.at,
+        (event for event in context.events if event.kind in requested and event.at <= context.now),
+        key=lambda event: event.at,
     )
     begun = context.incident.at
     before = [
-        one
-        for one in events
-        if begun - _BEFORE <= one.at <= begun + SLACK and (one.until is None or one.until >= begun)
+        event
+        for event in events
+        if begun - _BEFORE <= event.at <= begun + SLACK
+        and (event.until is None or event.until >= begun)
     ]
     if before:
-        return _told(before[-1], what, weight)
-    after = [one for one in events if one.at > begun + SLACK and context.is_bad(one.at)]
+        return _logged_event("event-logged", before[-1], noun, weight)
+    after = [event for event in events if event.at > begun + SLACK and context.is_bad(event.at)]
     if after:
-        return _told(after[0], f"{what} after the first bad runs", late)
-    return weighed(f"the log book tells of no {what.removeprefix('a ')}", Route.LOG, 0.0)
-
-
-def _told(event: Event, what: str, weight: float) -> Evidence:
-    detail = f": {event.detail}" if event.detail else ""
-    said = f"the log book tells of {what} at {event.at:%d %B %H:%M}{detail}"
+        return _logged_event(
+            "event-logged-late", after[0], f"{noun} after the first bad runs", late
+        )
     return weighed(
-        said, Route.LOG, weight, targets=event.targets, at=event.at, source=f"event {event.id}"
+        "event-not-logged", f"the log book has no {noun.removeprefix('a ')}", Route.LOG, 0.0
+    )
+
+
+def _logged_event(code: str, event: Event, noun: str, weight: float) -> Evidence:
+    detail = f": {event.detail}" if event.detail else ""
+    text = f"the log book has {noun} at {event.at:%d %B %H:%M}{detail}"
+    return weighed(
+        code,
+        text,
+        Route.LOG,
+        weight,
+        targets=event.targets,
+        at=event.at,
+        source=f"event {event.id}",
     )
 
 
@@ -205,8 +232,8 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
         name for name in frame.get_column("name").unique().drop_nulls() if name.endswith(ending)
     ]
     of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").is_in(names)
-    kept = frame.filter(of_osts & pl.col("value").is_not_null())
-    return marked(kept, context.bad, context.good).drop_nulls("bad")
+    rows = frame.filter(of_osts & pl.col("value").is_not_null())
+    return marked(rows, context.bad, context.good).drop_nulls("bad")
 
 
 def commonest(frame: pl.DataFrame) -> str | None:
@@ -221,8 +248,8 @@ def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
     """Return the targets whose value was over 0.5 at any time of the bad stretch."""
     import polars as pl
 
-    found = frame.filter(pl.col("bad") & (pl.col("value") > 0.5)).get_column("target")
-    return tuple(found.drop_nulls().unique().sort().to_list())
+    targets = frame.filter(pl.col("bad") & (pl.col("value") > 0.5)).get_column("target")
+    return tuple(targets.drop_nulls().unique().sort().to_list())
 
 
 def _step(times: list[datetime]) -> timedelta:

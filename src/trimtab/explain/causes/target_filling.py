@@ -17,6 +17,7 @@ from trimtab.explain.causes.shared import flags, named, timing
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import expected, in_time, not_available, weighed
 from trimtab.explain.telemetry import OSTS, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
@@ -66,19 +67,19 @@ class _Growth:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a target that fills by itself."""
+    """Return the evidence for and against a target that fills by itself."""
     seen = observe(context)
     full = _while_open(seen.fullness(), seen.values("create_enabled", kinds=OSTS))
     growth = _growth(full, context.incident.at)
-    if isinstance(growth, str):
+    if isinstance(growth, Message):
         why = (
             seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
         )
         return tuple(
-            not_available(what, route, why, source=_SOURCE)
-            for what, route in (
-                (_WHAT, Route.TARGETS), ("how full it became", Route.EXPECTED),
-                ("whether it is slow itself", Route.TARGETS), ("when it filled", Route.TIME),
+            not_available("filled-alone", subject, route, why, source=_SOURCE)
+            for subject, route in (
+                (_WHAT, Route.TARGETS), ("fullness reached", Route.EXPECTED),
+                ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
     return (
@@ -97,11 +98,11 @@ def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
     shares = open_.group_by("at").agg(share=pl.col("value").mean())
     first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
     known = full.join(shares, on="at", how="left")
-    kept = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
-    return known.filter(kept).drop("share")
+    relevant = ~pl.col("bad") | first | (pl.col("share").fill_null(1.0) >= _OPEN)
+    return known.filter(relevant).drop("share")
 
 
-def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | str:
+def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
     """Return the growth from the last good day on of the targets that grew most."""
     import polars as pl
 
@@ -113,14 +114,14 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | str:
     end = full.filter(pl.col("bad")).group_by("target").agg(most=pl.col("value").max())
     both = start.join(end, on="target").with_columns(grown=pl.col("most") - pl.col("usual"))
     if both.height < 3:
-        return "fullness of fewer than 3 targets is known on both sides"
+        return Message("too-few-targets", "fullness of fewer than 3 targets is known on both sides")
     rows = both.sort("grown", "target", descending=[True, False]).rows(named=True)
     middle = median(row["grown"] for row in rows)
     top = rows[0]["grown"]
     fast = [row for row in rows if row["grown"] - middle > (top - middle) / 2]
     rest = [row["grown"] for row in rows if row not in fast] or [middle]
     others = median(rest)
-    spread = 1.4826 * median(abs(one - others) for one in rest)
+    spread = 1.4826 * median(abs(value - others) for value in rest)
     return _Growth(
         targets=tuple(sorted(row["target"] for row in fast)) or (rows[0]["target"],),
         of=len(rows),
@@ -133,43 +134,63 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | str:
 
 
 def _beyond_others(growth: _Growth) -> Evidence:
-    said = (
+    text = (
         f"{named(growth.targets)} grew by {_points(growth.grown)} of fullness since the day "
         f"before, the others by {_points(growth.others)}"
     )
     weight = 0.0
     if growth.beyond < _LITTLE:
-        said, weight = f"no target filled faster than the others: {said}", -1.2
+        text, weight = f"no target filled faster than the others: {text}", -1.2
     elif not growth.stands_out:
         weight = -0.8
     elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS:
         weight = min(1.5, 0.9 + 2.0 * (growth.beyond - _GROWN))
     return weighed(
-        said, Route.TARGETS, weight, value=growth.grown, reference=growth.others, unit="1",
-        targets=growth.targets, source=_SOURCE,
-    )  # fmt: skip
+        "filled-alone",
+        text,
+        Route.TARGETS,
+        weight,
+        value=growth.grown,
+        reference=growth.others,
+        unit="1",
+        targets=growth.targets,
+        source=_SOURCE,
+    )
 
 
 def _reached(context: Context, growth: _Growth) -> Evidence:
     limit = context.limits.fullness
-    found = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
-    what = f"the fullness that {named(growth.targets)} reached"
-    return found.evidence(what, unit="1", source=_SOURCE, targets=growth.targets)
+    contrast = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
+    subject = f"the fullness that {named(growth.targets)} reached"
+    return contrast.evidence(
+        "fullness-reached", subject, unit="1", source=_SOURCE, targets=growth.targets
+    )
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
-    what = f"whether {named(growth.targets)} is slow itself"
+    subject = f"whether {named(growth.targets)} is slow"
     around = breadth(context)
     if not growth.stands_out or not around.surveyed:
-        why = around.reason if growth.stands_out else "no target stands out by its growth"
-        return not_available(what, Route.TARGETS, why)
+        why = (
+            around.reason
+            if growth.stands_out
+            else Message("no-target-grew", "no target grew more than the others")
+        )
+        return not_available("full-and-slow", subject, Route.TARGETS, why)
     slow = set(growth.targets) & set(around.slow)
     if slow:
-        said = f"{named(slow)} is among the {len(around.slow)} targets that are slow themselves"
-        return weighed(said, Route.TARGETS, 0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
-                       targets=sorted(slow))  # fmt: skip
-    said = f"{named(growth.targets)} is not slow in the surveys: {around.reason}"
-    return weighed(said, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets)
+        text = f"{named(slow)} is among the {len(around.slow)} slow targets"
+        return weighed(
+            "full-and-slow",
+            text,
+            Route.TARGETS,
+            0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
+            targets=sorted(slow),
+        )
+    text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
+    return weighed(
+        "full-not-slow", text, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets
+    )
 
 
 def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
@@ -177,11 +198,15 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     import polars as pl
 
     if not growth.stands_out:
-        return weighed("no target became fuller by itself than it was", Route.TIME, 0.0)
+        return weighed("fuller-than-day-before", "no single target became fuller", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
-    found = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
-    return found.evidence(
-        f"fullness of {named(growth.targets)}", unit="1", source=_SOURCE, targets=growth.targets
+    contrast = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
+    return contrast.evidence(
+        "fuller-than-day-before",
+        f"fullness of {named(growth.targets)}",
+        unit="1",
+        source=_SOURCE,
+        targets=growth.targets,
     )
 
 
@@ -190,7 +215,7 @@ def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     import polars as pl
 
     if not growth.stands_out:
-        return weighed("no target filled by itself, at no time", Route.TIME, 0.0)
+        return weighed("filled-never", "no single target filled", Route.TIME, 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)
     begun = flags(of_them, pl.col("value") - usual > growth.beyond / 4)

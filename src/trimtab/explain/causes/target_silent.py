@@ -25,6 +25,7 @@ from trimtab.explain.causes.shared import (
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, presence, weighed
 from trimtab.explain.telemetry import OSTS, Observations, observe
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.telemetry import CONNECTED, INACTIVE
@@ -45,7 +46,7 @@ _MOST_UNFINISHED: Final = 0.8
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a target that fell silent."""
+    """Return the evidence for and against a target that fell silent."""
     seen = observe(context)
     return (
         _surveyed(context),
@@ -62,35 +63,56 @@ def _surveyed(context: Context) -> Evidence:
     """Return whether a survey found a target at next to nothing, or did not come back from it."""
     import polars as pl
 
-    what = "a target that serves next to nothing in a survey"
+    subject = "a target near zero in a survey"
     rows = surveyed(context)
     if rows is None:
-        return not_available(what, Route.TARGETS, "there are no surveys of single targets")
+        return not_available(
+            "survey-silent",
+            subject,
+            Route.TARGETS,
+            Message("no-survey", "no surveys of single targets"),
+        )
     middle = pl.col("value").median().over("run", "metric")
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
     bad, good = (rows.filter(pl.col("bad") == which) for which in (True, False))
     if bad.is_empty():
-        why = "no survey of single targets was made in the bad hours"
-        return not_available(what, Route.TARGETS, why)
+        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
+        return not_available("survey-silent", subject, Route.TARGETS, why)
     lowest, before = _lowest(bad), _lowest(good)
     lacking = sorted(set(before) - set(lowest)) if bad.get_column("run").n_unique() else []
     silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
     always = [name for name in silent if before.get(name, 1.0) < _NOTHING]
     if silent:
         share = format_percent(_NOTHING, 0)
-        said = f"{named(silent)} served under {share} of the median target in a survey"
+        text = f"{named(silent)} below {share} of the median target in a survey"
         is_new = len(silent) > len(always)
-        return weighed(said, Route.TARGETS, 1.5 if is_new else 0.0, value=min(lowest.values()),
-                       reference=1.0, unit="1", targets=silent, throughout=not is_new)  # fmt: skip
+        return weighed(
+            "survey-silent",
+            text,
+            Route.TARGETS,
+            1.5 if is_new else 0.0,
+            value=min(lowest.values()),
+            reference=1.0,
+            unit="1",
+            targets=silent,
+            throughout=not is_new,
+        )
     if lacking and len(lacking) <= len(before) / 4:
-        said = f"{named(lacking)} is missing from the surveys of the bad hours, the others are not"
-        return weighed(said, Route.TARGETS, 0.8, targets=lacking)
+        text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
+        return weighed("survey-missing", text, Route.TARGETS, 0.8, targets=lacking)
     least = min(lowest.values())
-    said = f"every surveyed target served {format_percent(least, 0)} of the median one or more"
-    return weighed(said, Route.TARGETS, -1.3 if least >= _WELL else -0.4, value=least,
-                   reference=_NOTHING, unit="1")  # fmt: skip
+    text = f"every surveyed target at {format_percent(least, 0)} of the median or more"
+    return weighed(
+        "survey-silent",
+        text,
+        Route.TARGETS,
+        -1.3 if least >= _WELL else -0.4,
+        value=least,
+        reference=_NOTHING,
+        unit="1",
+    )
 
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
@@ -106,7 +128,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """
     import polars as pl
 
-    what = "a target without traffic while the others are busy"
+    subject = "a target without traffic while others are busy"
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
     if not rates.filter(pl.col("bad")).height:
@@ -121,49 +143,57 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
     if not known.filter(pl.col("bad")).height:
         why = seen.why_not("client_bytes_written_total", kinds=OSTS)
-        return (not_available(what, Route.TARGETS, why, source=source),)
+        return (not_available("idle-while-busy", subject, Route.TARGETS, why, source=source),)
     idle = flags(known, pl.col("value") < _NO_TRAFFIC)
     names = targets_of(idle)
     few = len(names) <= max(1, usual.height / 4)
-    found = presence(idle, absent=-0.8) if few else None
-    if found is None:
-        said = f"{len(names)} of {usual.height} targets had hours without traffic: no single one"
-        return (weighed(said, Route.TARGETS, 0.0, targets=names, source=source),)
+    contrast = presence(idle, absent=-0.8) if few else None
+    if contrast is None:
+        text = (
+            f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
+        )
+        return (weighed("idle-many", text, Route.TARGETS, 0.0, targets=names, source=source),)
     who = f" ({named(names)})" if names else ""
     return (
-        found.evidence(f"{what}{who}", unit="1", targets=names, source=source),
-        timing(context, idle, f"{what}{who}"),
+        contrast.evidence(
+            "idle-while-busy", f"{subject}{who}", unit="1", targets=names, source=source
+        ),
+        timing(context, idle, f"{subject}{who}"),
     )
 
 
 def _connection(seen: Observations) -> Evidence:
-    """Return whether the connection to a target is lost. That it is whole tells little."""
+    """Return whether the connection to a target is lost. An intact connection says little."""
     import polars as pl
 
-    what = "a target whose connection is lost"
+    subject = "lost connection to a target"
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter(pl.col("bad")).is_empty():
         why = seen.why_not("import_state", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="import_state")
+        return not_available("connection-lost", subject, Route.TIME, why, source="import_state")
     well = [*CONNECTED, INACTIVE]
     lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
-    found = presence(lost, absent=-0.2)
+    contrast = presence(lost, absent=-0.2)
     who = f" ({named(names)})" if names else ""
-    return found.evidence(f"{what}{who}", unit="1", targets=names, source="import_state")
+    return contrast.evidence(
+        "connection-lost", f"{subject}{who}", unit="1", targets=names, source="import_state"
+    )
 
 
 def _told(seen: Observations) -> Evidence:
     """Return whether a target dropped out of the snapshots while the others stayed in them."""
     import polars as pl
 
-    what = "a target that no snapshot of the bad hours tells of"
+    subject = "a target missing from the snapshots of the bad hours"
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (
         set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
     )
     if not bad or not good:
-        return not_available(what, Route.TIME, seen.why_not("used_bytes", kinds=OSTS))
+        return not_available(
+            "snapshot-missing", subject, Route.TIME, seen.why_not("used_bytes", kinds=OSTS)
+        )
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
     counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("told"))
@@ -171,16 +201,16 @@ def _told(seen: Observations) -> Evidence:
     now = counts.filter(pl.col("bad")).get_column("told").max()
     fewer = now + len(gone) <= usual  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
-        said = f"{named(gone)} is in no snapshot of the bad hours any more"
-        return weighed(said, Route.TIME, 0.8, targets=gone, source="used_bytes")
-    return weighed(f"{what}: none", Route.TIME, 0.0, source="used_bytes")
+        text = f"{named(gone)} missing from the snapshots of the bad hours"
+        return weighed("snapshot-missing", text, Route.TIME, 0.8, targets=gone, source="used_bytes")
+    return weighed("snapshot-complete", f"{subject}: none", Route.TIME, 0.0, source="used_bytes")
 
 
 def _errors(seen: Observations) -> Evidence:
     """Return whether a target reported errors: then it failed, though not silently."""
     import polars as pl
 
-    what = "file system errors, or a target gone read-only"
+    subject = "file system errors or a read-only target"
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
@@ -188,40 +218,63 @@ def _errors(seen: Observations) -> Evidence:
     frame = fresh(either)
     if frame.filter(pl.col("bad")).is_empty():
         why = seen.why_not("errors_total", kinds=OSTS)
-        return not_available(what, Route.TIME, why, source="errors_total, read_only")
+        return not_available(
+            "errors-reported", subject, Route.TIME, why, source="errors_total, read_only"
+        )
     names = targets_of(frame)
-    found = presence(frame, absent=0.0)
-    half = found.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
-    who = f" ({named(names)})" if names else ": none, which a silent failure does not tell either"
-    return weighed(f"{what}{who}", Route.TIME, half, value=found.value, unit="1",
-                   reference=found.reference, targets=names, at=found.at,
-                   source="errors_total, read_only")  # fmt: skip
+    contrast = presence(frame, absent=0.0)
+    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
+    who = f" ({named(names)})" if names else ": none; a silent failure reports none"
+    return weighed(
+        "errors-reported",
+        f"{subject}{who}",
+        Route.TIME,
+        half,
+        value=contrast.value,
+        unit="1",
+        reference=contrast.reference,
+        targets=names,
+        at=contrast.at,
+        source="errors_total, read_only",
+    )
 
 
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
-    what = "runs that do not end in their time"
+    subject = "runs that time out"
     bad, good = (of_incident(context, bad=which) for which in (True, False))
     share = unfinished_share(bad)
     if share is None:
-        return not_available(what, Route.RUNS, "no run was started in the bad hours")
+        return not_available(
+            "runs-unfinished",
+            subject,
+            Route.RUNS,
+            Message("no-bad-runs", "no run started in the bad hours"),
+        )
     usual = unfinished_share(good) or 0.0
-    said = (
-        f"{format_percent(share, 0)} of the bad runs did not end, "
-        f"{format_percent(usual, 0)} of the good ones"
+    code, text = (
+        "runs-unfinished",
+        (
+            f"{format_percent(share, 0)} of the bad runs timed out, "
+            f"{format_percent(usual, 0)} of the good ones"
+        ),
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:
         # Little else keeps most runs from ending: what is merely slow slows them.
         weight = 0.6 if share < _MOST_UNFINISHED else 1.0
     elif effect is not None and effect < 0.25:
-        crawled = f"{said}; those that did crawled"
-        weight, said = 0.4, crawled if share else "all of the bad runs ended, and crawled"
+        code, weight = "runs-crawled", 0.4
+        text = (
+            f"{text}; the others ran far below normal speed"
+            if share
+            else "slow runs completed, far below normal speed"
+        )
     elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:
-        weight, said = -0.5, f"{said}; a probe that waits for a silent target loses more than that"
+        weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
     else:
         weight = 0.0
-    return weighed(said, Route.RUNS, weight, value=share, reference=usual, unit="1")
+    return weighed(code, text, Route.RUNS, weight, value=share, reference=usual, unit="1")
 
 
 CAUSE: Final = Cause(

@@ -36,7 +36,7 @@ _NONE_OVER: Final = -1.5
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against targets over the limit."""
+    """Return the evidence for and against targets over the limit."""
     import polars as pl
 
     seen, limit = observe(context), context.limits.fullness
@@ -45,9 +45,21 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         return (
-            not_available(_WHAT, Route.EXPECTED, why, source=_SOURCE),
-            not_available(f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE),
-            not_available(f"{_WHAT} among slow and fast", Route.TARGETS, why, source=_SOURCE),
+            not_available("over-limit-now", _WHAT, Route.EXPECTED, why, source=_SOURCE),
+            not_available(
+                "over-limit-share",
+                f"{_WHAT} in bad and good hours",
+                Route.TIME,
+                why,
+                source=_SOURCE,
+            ),
+            not_available(
+                "fullness-between-targets",
+                f"{_WHAT} among slow and fast",
+                Route.TARGETS,
+                why,
+                source=_SOURCE,
+            ),
             writes_and_reads(context),
         )
     over = flags(full, pl.col("value") > limit)
@@ -64,24 +76,28 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     n = bad.get_column("target").n_unique()
-    what = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
+    subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
     if worst:
-        what += f" ({named(worst)})"
+        subject += f" ({named(worst)})"
     over = 0.5 * _breadth(len(worst), n)
-    found = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return found.evidence(f"{what}; the fullest", unit="1", source=_SOURCE, targets=worst)
+    contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
+    return contrast.evidence(
+        "over-limit-now", f"{subject}; the fullest", unit="1", source=_SOURCE, targets=worst
+    )
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
-    found = between_targets(
+    contrast = between_targets(
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
     of_all = _breadth(len(worst), full.get_column("target").n_unique())
-    return _shrunk(found, of_all).evidence("fullness", unit="1", source=_SOURCE, targets=worst)
+    return _shrunk(contrast, of_all).evidence(
+        "fullness-between-targets", "fullness", unit="1", source=_SOURCE, targets=worst
+    )
 
 
-def _shrunk(found: Contrast, of_all: float) -> Contrast:
-    return replace(found, weight=found.weight * (of_all if found.weight > 0 else 1.0))
+def _shrunk(contrast: Contrast, of_all: float) -> Contrast:
+    return replace(contrast, weight=contrast.weight * (of_all if contrast.weight > 0 else 1.0))
 
 
 def _breadth(over: int, of: int) -> float:
@@ -102,14 +118,16 @@ def _in_time(
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
     parts = (
-        (more, "share of targets over the limit"),
-        (fuller, "the fullest target"),
+        (more, "over-limit-share", "share of targets over the limit"),
+        (fuller, "fullest-in-time", "the fullest target"),
     )
     of_all = _breadth(len(worst), n)
     return heavier(
         *(
-            _shrunk(found, of_all).evidence(what, unit="1", source=_SOURCE, targets=worst)
-            for found, what in parts
+            _shrunk(contrast, of_all).evidence(
+                code, subject, unit="1", source=_SOURCE, targets=worst
+            )
+            for contrast, code, subject in parts
         )
     )
 

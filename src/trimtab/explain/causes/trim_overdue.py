@@ -22,16 +22,11 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, named
-from trimtab.explain.causes.trims import (
-    end_of,
-    last_seen,
-    mount_trims,
-    recovery_evidence,
-    trims,
-)
+from trimtab.explain.causes.trims import end_of, last_seen, mount_trims, recovery_evidence, trims
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import observe
+from trimtab.message import Message
 from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
@@ -49,42 +44,53 @@ _SHARE_OVERDUE: Final = 0.1
 """Of the targets: a few that were left out are enough to slow a probe over all."""
 _INTERVALS: Final = 2
 """So many intervals between trims, or there is no usual one."""
-_DOSE: Final = "bytes written since the last trim, in sizes of the target"
+_DOSE: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against an overdue trim."""
+    """Return the evidence for and against an overdue trim."""
     seen = observe(context)
     shown = last_seen(seen)
-    found = doses(context, seen, shown)
+    dose_of = doses(context, seen, shown)
     common = (
         recovery_evidence(context, speaks_for=True),
         _schedule(context, shown),
         _continuous(context),
-        _shape(context, known=not isinstance(found, str)),
+        _shape(context, known=not isinstance(dose_of, Message)),
         writes_and_reads(context),
     )
-    if isinstance(found, str):
+    if isinstance(dose_of, Message):
         return (
-            not_available(_DOSE, Route.EXPECTED, found, source=_SOURCE),
-            not_available(f"{_DOSE}, bad hours against good", Route.TIME, found, source=_SOURCE),
-            not_available(f"{_DOSE}, slow targets against fast", Route.TARGETS, found),
+            not_available("trim-dose", _DOSE, Route.EXPECTED, dose_of, source=_SOURCE),
+            not_available(
+                "trim-dose-in-time",
+                f"{_DOSE}, bad hours against good",
+                Route.TIME,
+                dose_of,
+                source=_SOURCE,
+            ),
+            not_available(
+                "trim-dose-between-targets",
+                f"{_DOSE}, slow targets against fast",
+                Route.TARGETS,
+                dose_of,
+            ),
             *common,
         )
-    return (_dose(found), _grown(context, found), _slow_ones(context, found), *common)
+    return (_dose(dose_of), _grown(context, dose_of), _slow_ones(context, dose_of), *common)
 
 
-def _dose(found: dict[str, Dose]) -> Evidence:
+def _dose(dose_of: dict[str, Dose]) -> Evidence:
     """Return whether the dose is one that costs bandwidth."""
-    most = max(found.values(), key=lambda one: one.sizes)
-    middle = median(one.sizes for one in found.values())
-    untrimmed = sorted(target for target, one in found.items() if one.trimmed is None)
-    said = f"{middle:.2g} sizes of the median target were written since its last trim"
+    most = max(dose_of.values(), key=lambda dose: dose.sizes)
+    middle = median(dose.sizes for dose in dose_of.values())
+    untrimmed = sorted(target for target, dose in dose_of.items() if dose.trimmed is None)
+    text = f"{middle:.2g} target sizes written since the last trim, median target"
     if untrimmed:
-        said += f"; the record knows of no trim of {named(untrimmed)}: at least so much"
+        text += f"; no recorded trim of {named(untrimmed)}: a lower bound"
     dose = max(middle, most.sizes / 2)
-    if len(untrimmed) * 2 > len(found) and dose < UNDONE:
+    if len(untrimmed) * 2 > len(dose_of) and dose < UNDONE:
         weight = _NEVER if dose >= _LITTLE else 0.0
     elif dose < _NIGHTLY:
         weight = -1.3
@@ -92,59 +98,88 @@ def _dose(found: dict[str, Dose]) -> Evidence:
         weight = -0.5
     else:
         weight = min(1.0, 0.2 + 0.8 * math.log(dose / UNDONE) / math.log(_FULL_WRITES / UNDONE))
-    same = [one for one in found.values() if one.before is not None and one.before >= one.sizes / 2]
-    throughout = dose >= UNDONE and len(same) * 2 > len(found)
-    return weighed(said, Route.EXPECTED, weight, value=middle, reference=_FULL_WRITES,
+    same = [
+        dose
+        for dose in dose_of.values()
+        if dose.before is not None and dose.before >= dose.sizes / 2
+    ]
+    throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
+    return weighed("trim-dose", text, Route.EXPECTED, weight, value=middle, reference=_FULL_WRITES,
                    at=most.trimmed, source=_SOURCE, throughout=throughout)  # fmt: skip
 
 
-def _grown(context: Context, found: dict[str, Dose]) -> Evidence:
+def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     """Return whether the dose was much less in the good hours; or a trim came just before."""
-    what = f"{_DOSE}, bad hours against good"
+    subject = f"{_DOSE}, bad hours against good"
     begun = context.incident.at
     fresh = {
-        target: one.trimmed
-        for target, one in sorted(found.items())
-        if one.trimmed is not None and begun - timedelta(hours=24) <= one.trimmed <= begun + SLACK
+        target: dose.trimmed
+        for target, dose in sorted(dose_of.items())
+        if dose.trimmed is not None and begun - timedelta(hours=24) <= dose.trimmed <= begun + SLACK
     }
     # A trim just before it clears, unless none has come since and the dose has grown to matter.
-    if len(fresh) * 2 > len(found) and median(one.sizes for one in found.values()) < UNDONE:
+    if len(fresh) * 2 > len(dose_of) and median(dose.sizes for dose in dose_of.values()) < UNDONE:
         last = max(fresh.values())
         apart = format_duration(abs((begun - last).total_seconds()))
-        said = f"{len(fresh)} of {len(found)} targets were trimmed {apart} "
-        said += f"{'before' if last <= begun else 'after'} the first bad run"
-        return weighed(said, Route.TIME, -1.0, at=last, targets=tuple(fresh), source=_SOURCE)
-    pairs = [(one.sizes, one.before) for one in found.values() if one.before is not None]
+        text = f"{len(fresh)} of {len(dose_of)} targets trimmed {apart} "
+        text += f"{'before' if last <= begun else 'after'} the first bad run"
+        return weighed(
+            "trimmed-recently",
+            text,
+            Route.TIME,
+            -1.0,
+            at=last,
+            targets=tuple(fresh),
+            source=_SOURCE,
+        )
+    pairs = [(dose.sizes, dose.before) for dose in dose_of.values() if dose.before is not None]
     if not pairs:
-        reason = "the trims before the good hours are not known"
-        return not_available(what, Route.TIME, reason, source=_SOURCE)
+        reason = Message("trims-unknown", "trims before the good hours are unknown")
+        return not_available("trim-dose-in-time", subject, Route.TIME, reason, source=_SOURCE)
     now, before = (median(side) for side in zip(*pairs, strict=True))
-    said = f"{what}: {now:.2g}, {before:.2g} before"
+    text = f"{subject}: {now:.2g}, {before:.2g} before"
     grown = now - before
     weight = 0.0
     if grown >= UNDONE and now >= 1.5 * before:
         weight = 0.7 if now >= max(1.0, 3 * before) else 0.4
-    return weighed(said, Route.TIME, weight, value=now, reference=before, source=_SOURCE,
-                   throughout=weight == 0.0 and before >= UNDONE)  # fmt: skip
+    return weighed(
+        "trim-dose-in-time",
+        text,
+        Route.TIME,
+        weight,
+        value=now,
+        reference=before,
+        source=_SOURCE,
+        throughout=weight == 0.0 and before >= UNDONE,
+    )
 
 
-def _slow_ones(context: Context, found: dict[str, Dose]) -> Evidence:
+def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     """Return whether the slow targets are those that were not trimmed for longest."""
-    what = f"{_DOSE}, slow targets against fast"
+    subject = f"{_DOSE}, slow targets against fast"
     around = breadth(context)
     slow, fast = (
-        [found[one].sizes for one in names if one in found] for names in (around.slow, around.fast)
+        [dose_of[name].sizes for name in names if name in dose_of]
+        for names in (around.slow, around.fast)
     )
     if not slow or not fast:
-        return not_available(what, Route.TARGETS, around.reason)
+        return not_available("trim-dose-between-targets", subject, Route.TARGETS, around.reason)
     ours, theirs = median(slow), median(fast)
-    said = f"{what}: {ours:.2g}, {theirs:.2g}"
+    text = f"{subject}: {ours:.2g}, {theirs:.2g}"
     if ours >= UNDONE and ours >= 1.5 * theirs:
         weight = 0.9 * (1 - 1 / (1 + min(len(slow), len(fast))))
     else:
         weight = -0.5
-    return weighed(said, Route.TARGETS, weight, value=ours, reference=theirs,
-                   targets=around.slow, source=_SOURCE)  # fmt: skip
+    return weighed(
+        "trim-dose-between-targets",
+        text,
+        Route.TARGETS,
+        weight,
+        value=ours,
+        reference=theirs,
+        targets=around.slow,
+        source=_SOURCE,
+    )
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
@@ -152,30 +187,46 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
 
     Target by target: some may have been left out while the others were trimmed as ever.
     """
-    what = "trims that stayed away"
+    subject = "missed trims"
     events = trims(context)
-    names = sorted({*shown, *(one for event in events for one in event.targets), *context.home})
-    of_all = {end_of(one) for one in events if not one.targets}
-    of_some = [one for one in events if one.targets]
+    names = sorted(
+        {*shown, *(target for event in events for target in event.targets), *context.home}
+    )
+    of_all = {end_of(event) for event in events if not event.targets}
+    of_some = [event for event in events if event.targets]
     # Most targets are trimmed together.
     of_one = cache(lambda known: _wait(context, sorted(known)))
     known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
-    waits = [wait for one in known if (wait := of_one(one)) is not None]
+    waits = [wait for dose in known if (wait := of_one(dose)) is not None]
     if not waits:
-        return not_available(what, Route.LOG, "too few trims are known from before it")
+        return not_available(
+            "trims-missed",
+            subject,
+            Route.LOG,
+            Message("too-few-trims", "too few trims are known before it"),
+        )
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
     some = len(overdue) >= max(1, _SHARE_OVERDUE * len(waits))
     typical = sorted(overdue if some else waits, key=lambda wait: wait.times)
     wait = typical[len(typical) // 2]
-    said = (
-        f"a trim came every {format_duration(wait.usual_s)}, "
-        f"and then none for {format_duration(wait.waited_s)}"
+    text = (
+        f"trims every {format_duration(wait.usual_s)}, "
+        f"then none for {format_duration(wait.waited_s)}"
     )
     if some and len(overdue) < len(waits):
-        said += f", on {len(overdue)} of {len(waits)} targets"
+        text += f", on {len(overdue)} of {len(waits)} targets"
     weight = 0.8 if wait.times >= _STAYED_AWAY else 0.3 if wait.times >= 2 else -0.5
-    return weighed(said, Route.LOG, weight, value=wait.waited_s, reference=wait.usual_s, unit="s",
-                   at=wait.last, source="trims in the log book, last_trim_at")  # fmt: skip
+    return weighed(
+        "trims-missed",
+        text,
+        Route.LOG,
+        weight,
+        value=wait.waited_s,
+        reference=wait.usual_s,
+        unit="s",
+        at=wait.last,
+        source="trims in the log book, last_trim_at",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +246,9 @@ class _Wait:
 def _trims_of(
     target: str, events: Sequence[Event], shown: Mapping[str, Sequence[datetime]]
 ) -> set[datetime]:
-    return {end_of(one) for one in events if target in one.targets} | set(shown.get(target, ()))
+    return {end_of(event) for event in events if target in event.targets} | set(
+        shown.get(target, ())
+    )
 
 
 def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
@@ -210,25 +263,44 @@ def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
 
 def _continuous(context: Context) -> Evidence:
     """Return whether ldiskfs trims by itself as files are removed: then no trim is overdue."""
-    what = "a mount option that trims as files are removed"
+    subject = "mount option for online discard"
     options = mount_trims(context)
     if options is None:
-        return not_available(what, Route.EXPECTED, "no snapshot holds the mount options",
-                             source="mount/options")  # fmt: skip
+        return not_available(
+            "trims-by-mount-option",
+            subject,
+            Route.EXPECTED,
+            Message("name-missing", "no snapshot contains the mount options"),
+            source="mount/options",
+        )
     share, of = options
-    said = f"{what}: on {share} of {of} targets"
-    return weighed(said, Route.EXPECTED, -1.0 if share * 2 > of else 0.0, value=float(share),
-                   reference=float(of), source="mount/options")  # fmt: skip
+    text = f"{subject}: on {share} of {of} targets"
+    return weighed(
+        "trims-by-mount-option",
+        text,
+        Route.EXPECTED,
+        -1.0 if share * 2 > of else 0.0,
+        value=float(share),
+        reference=float(of),
+        source="mount/options",
+    )
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
-    """Return whether it went down by degrees, as the pool of erased blocks runs dry."""
+    """Return whether it fell gradually, as the pool of erased blocks runs dry."""
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
-        return weighed("erased blocks run out over days", Route.RUNS, 0.0)
+        return weighed(
+            "shape-of-decline", "the pool of erased blocks drains over days", Route.RUNS, 0.0
+        )
     weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
-    said = "it went down by degrees" if shape is Shape.DRIFT else f"the incident is a {shape}"
-    return weighed(f"{said}; erased blocks run out over days", Route.RUNS, weight)
+    text = "it fell gradually" if shape is Shape.DRIFT else f"the incident is a {shape}"
+    return weighed(
+        "shape-of-decline",
+        f"{text}; the pool of erased blocks drains over days",
+        Route.RUNS,
+        weight,
+    )
 
 
 CAUSE: Final = Cause(
@@ -237,8 +309,8 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Trim one target in a quiet hour and measure it beside its neighbours before and after: "
-        "if trims were overdue, its writes come back in full."
+        "Trim one target in a quiet hour and measure it beside its neighbours before and after. "
+        "If trims were overdue, its writes recover in full."
     ),
     brings_about=("garbage-collection",),
 )

@@ -1,6 +1,6 @@
 """When each target was trimmed last, and what trims did to the level.
 
-Whether speed comes back after a trim tells the drives' route to "slow from 75 % full" from the
+Recovery after a trim separates the drives' route to "slow from 75 % full" from the
 block allocator's (``facts/flash.md`` f, reading 3), so several causes ask.
 """
 
@@ -19,18 +19,19 @@ from trimtab.explain.causes.shared import settings, surveyed
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import not_available, weighed
 from trimtab.explain.telemetry import Observations
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
 _NEAR: Final = timedelta(hours=24)
-"""Runs so near a trim are held against one another. Trim gives the room back at once."""
+"""Runs so near a trim are compared. Trim frees the space at once."""
 _NEAREST: Final = timedelta(hours=3)
 """Within which a few runs of an hourly probe lie on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
 """An incident whose last bad run lies so near the end of a trim ended with it."""
 _RUNS: Final = 2
-"""So many on either side, or nothing is said."""
+"""Fewest runs on either side."""
 RECOVERED: Final = 0.5
 NOT_RECOVERED: Final = 0.2
 """Shares of what was lost that came back: over the one it helped, under the other it did not."""
@@ -57,7 +58,7 @@ class Recovery:
     Attributes
     ----------
     shares
-        For each trim that could be told, the share of what had been lost that came back with it.
+        For each trim that could be judged, the share of the loss that it recovered.
     last
         The last of those trims.
     chance
@@ -76,8 +77,8 @@ class Recovery:
 
 def trims(context: Context) -> tuple[Event, ...]:
     """Return the trims of the log book, the earliest first."""
-    found = (event for event in context.events if event.kind is EventKind.TRIM)
-    return tuple(sorted(found, key=lambda event: event.at))
+    events = (event for event in context.events if event.kind is EventKind.TRIM)
+    return tuple(sorted(events, key=lambda event: event.at))
 
 
 def end_of(event: Event) -> datetime:
@@ -93,13 +94,13 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """
     import polars as pl
 
-    found: dict[str, list[datetime]] = {}
+    trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
     for text, targets in shown.sort("value").iter_rows():
         if (at := _moment(text)) is None:
             continue
         for target in targets:
-            found.setdefault(target, []).append(at)
+            trims_of.setdefault(target, []).append(at)
     capacity = seen.values("capacity_bytes").group_by("target").agg(size=pl.col("value").last())
     discards = seen.values("bytes_discarded_total").sort("target", "at")
     same = pl.col("target") == pl.col("target").shift()
@@ -109,8 +110,8 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     )
     trimmed = grew.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
     for target, start, end in trimmed.select("target", "before", "at").iter_rows():
-        found.setdefault(target, []).append(start + (end - start) / 2)
-    return found
+        trims_of.setdefault(target, []).append(start + (end - start) / 2)
+    return trims_of
 
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
@@ -124,8 +125,8 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
     return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
 
 
-def recovery(context: Context) -> Recovery | str:
-    """Return what the trims within the incident did, or why that cannot be told."""
+def recovery(context: Context) -> Recovery | Message:
+    """Return what the trims within the incident recovered, or why that is unknown."""
     within = [
         event
         for event in trims(context)
@@ -133,9 +134,9 @@ def recovery(context: Context) -> Recovery | str:
         and end_of(event) <= context.now
     ]
     if not within:
-        return "nothing was trimmed since it began"
-    reaches = {targets: _reach(context, targets) for targets in {one.targets for one in within}}
-    told = [
+        return Message("no-trim", "no trim since it began")
+    reaches = {targets: _reach(context, targets) for targets in {event.targets for event in within}}
+    measured = [
         (share, event)
         for event in within
         if (
@@ -145,14 +146,14 @@ def recovery(context: Context) -> Recovery | str:
         )
         is not None
     ]
-    if not told:
-        return "too few runs or surveys stand near the trims to tell what they did"
-    last = told[-1][1]
-    return Recovery(tuple(share for share, _ in told), last, _chance(context, last))
+    if not measured:
+        return Message("too-few-runs", "too few runs or surveys near the trims")
+    last = measured[-1][1]
+    return Recovery(tuple(share for share, _ in measured), last, _chance(context, last))
 
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
-    """Return how far around their trims runs are held against each other: not up to the next."""
+    """Return how far around their trims runs are compared: not up to the next."""
     times = [event.at for event in trims(context) if event.targets == targets]
     gaps_s = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     third = timedelta(seconds=median(gaps_s) / 3) if gaps_s else _NEAR
@@ -176,36 +177,47 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     speaks_for
         True for what a trim cures, false for what it leaves as it was.
     """
-    found = recovery(context)
-    what = "whether a trim brought the level back"
+    recovered = recovery(context)
+    subject = "recovery after a trim"
     # That a trim helped is before held against after. That it did not shows no beginning.
     route = Route.TIME if speaks_for else Route.LOG
-    if isinstance(found, str):
-        return not_available(what, route, found)
-    of = "the trim" if len(found.shares) == 1 else f"{len(found.shares)} trims, the last"
-    back = "nothing" if found.share < _NOTHING else format_percent(found.share, 0)
-    said = f"{back} of what was lost came back with {of} of {found.last.at:%d %B %H:%M}"
+    if isinstance(recovered, Message):
+        return not_available("trim-recovery", subject, route, recovered)
+    of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"
+    back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
+    text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
     return weighed(
-        said, route, _weight(found, speaks_for=speaks_for), value=found.share,
-        reference=RECOVERED, unit="1", at=found.last.at, source=f"event {found.last.id}",
-    )  # fmt: skip
+        "trim-recovery",
+        text,
+        route,
+        _weight(recovered, speaks_for=speaks_for),
+        value=recovered.share,
+        reference=RECOVERED,
+        unit="1",
+        at=recovered.last.at,
+        source=f"event {recovered.last.id}",
+    )
 
 
-def _weight(found: Recovery, *, speaks_for: bool) -> float:
-    if found.share >= RECOVERED:
+def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
+    if recovered.share >= RECOVERED:
         # Where trims come every few hours one of them stands near the end of anything.
-        helped = sum(share >= RECOVERED for share in found.shares)
-        most = _WEIGHT if found.chance <= 0 else min(_WEIGHT, -helped * math.log10(found.chance))
+        helped = sum(share >= RECOVERED for share in recovered.shares)
+        most = (
+            _WEIGHT
+            if recovered.chance <= 0
+            else min(_WEIGHT, -helped * math.log10(recovered.chance))
+        )
         return most if speaks_for else -most
-    if found.share > NOT_RECOVERED:
+    if recovered.share > NOT_RECOVERED:
         return 0.0
     # The allocator is not the only thing that a trim does not cure: for it that says little.
-    certain = min(1.0, 0.6 + 0.2 * len(found.shares))
+    certain = min(1.0, 0.6 + 0.2 * len(recovered.shares))
     return -_WEIGHT * certain if speaks_for else 0.3 * certain
 
 
 def _share(context: Context, trim: Event, near: timedelta) -> float | None:
-    """Return how much of what was lost came back with a trim; ``None`` if that cannot be told."""
+    """Return how much of what was lost came back with a trim; ``None`` if unknown."""
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]
@@ -248,7 +260,7 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
     after = relative.filter(pl.col("at") > end_of(trim)).get_column("value")
     if before.is_empty() or after.is_empty():
         return None
-    low, now = (float(one) for one in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
+    low, now = (float(level) for level in (before.median(), after.median()))  # pyright: ignore[reportArgumentType]
     return max(-1.0, min(1.5, (now - low) / (1 - low))) if low < _LAGGED else None
 
 

@@ -1,4 +1,4 @@
-"""`workload-mismatch`: the probe did something else than it is asked for. Not a slow file system.
+"""`workload-mismatch`: the probe ran another workload than requested. Not a slow file system.
 
 Edison's `dbscan_read` moved 0.02 GiB in place of 1,536 from 23 August to 7 September 2017: a probe
 that was broken (``facts/statistics.md``, "Validity"; the errata of the tokio-abc data).
@@ -16,8 +16,9 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
 from trimtab.explain.findings.cached_read import MARK
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes, format_percent
@@ -33,7 +34,7 @@ _SHARE: Final = 0.25
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against a probe that did not do what it is asked for."""
+    """Return the evidence for and against a probe that ran another workload."""
     bad, good = runs_of_probe(context)
     usual = _usual_bytes(good)
     return (
@@ -49,21 +50,26 @@ def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
     """Return whether runs are known to have done something else."""
-    what = "runs of another workload than asked for"
-    told = [run for run in bad if run.status in _TELLS]
-    if not told:
-        return not_available(what, Route.RUNS, "no run of the bad hours tells what it did")
-    wrong = [run for run in told if _is_other(run, usual_bytes, metric)]
+    subject = "runs of another workload than requested"
+    reporting = [run for run in bad if run.status in _TELLS]
+    if not reporting:
+        return not_available(
+            "workload-invalid",
+            subject,
+            Route.RUNS,
+            Message("no-bad-runs", "no run of the bad hours reports its workload"),
+        )
+    wrong = [run for run in reporting if _is_other(run, usual_bytes, metric)]
     usual = [run for run in good if run.status in _TELLS]
     before = [run for run in usual if _is_other(run, usual_bytes, metric)]
-    share = len(wrong) / len(told)
+    share = len(wrong) / len(reporting)
     reference = len(before) / len(usual) if usual else None
-    said = f"{len(wrong)} of {len(told)} {what} in the bad hours"
-    said += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
+    text = f"{len(wrong)} of {len(reporting)} {subject} in the bad hours"
+    text += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
     if wrong:
         reasons = Counter(filter(None, map(_reason, wrong)))
-        said += f": {reasons.most_common(1)[0][0][:160]}" if reasons else ""
-    sure = len(told) / (len(told) + 1)
+        text += f": {reasons.most_common(1)[0][0][:160]}" if reasons else ""
+    sure = len(reporting) / (len(reporting) + 1)
     throughout = reference is not None and min(share, reference) >= 0.9
     if throughout:
         weight = 0.0
@@ -73,7 +79,7 @@ def _invalid(
         weight = _OTHER * sure * min(1.0, max(0.0, share - (reference or 0.0)) / 0.5)
     first = wrong[0] if wrong else None
     return weighed(
-        said, Route.RUNS, weight, value=share, reference=reference, unit="1",
+        "workload-invalid", text, Route.RUNS, weight, value=share, reference=reference, unit="1",
         at=None if first is None else first.at,
         source=None if first is None else f"run {first.id}", throughout=throughout,
     )  # fmt: skip
@@ -81,12 +87,14 @@ def _invalid(
 
 def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     """Return whether the runs themselves forbid that they are judged at all."""
-    what = "runs that may not be judged"
+    subject = "runs that may not be judged"
     if not bad:
-        return not_available(what, Route.EXPECTED, "there is no run in the bad hours")
+        return not_available("runs-not-judged", subject, Route.EXPECTED, NO_BAD_RUNS)
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
-    said = f"{format_percent(share, 0)} of the bad runs did another workload: they tell no speed"
-    return weighed(said, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1")
+    text = f"{format_percent(share, 0)} of the bad runs had another workload and measure no speed"
+    return weighed(
+        "runs-not-judged", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
+    )
 
 
 def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bool:
@@ -114,32 +122,36 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     """Return whether a run moved as much as it used to."""
-    what = "bytes that a run moved"
+    subject = "bytes moved per run"
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
-        reason = "the runs do not say how much they moved, or too few do"
-        return not_available(what, Route.EXPECTED, reason)
+        reason = Message("too-few-runs", "too few runs report how much they moved")
+        return not_available("bytes-moved", subject, Route.EXPECTED, reason)
     value, reference = median(sides[0]), median(sides[1])
     moved = (format_bytes(value), format_bytes(reference))
-    said = f"{what}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
+    text = f"{subject}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
     weight = 0.0
     if reference <= 0:
-        return weighed(said, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B")
+        return weighed(
+            "bytes-moved", text, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
+        )
     if usual is None:
-        said += "; what it moves is not fixed"
+        text += "; the amount is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
         weight = 1.5
-        said += f" ({format_percent(value / reference, 1)})"
+        text += f" ({format_percent(value / reference, 1)})"
     else:
         weight = -1.0
-    return weighed(said, Route.EXPECTED, weight, value=value, reference=reference, unit="B")
+    return weighed(
+        "bytes-moved", text, Route.EXPECTED, weight, value=value, reference=reference, unit="B"
+    )
 
 
 def _moved(run: RunFact) -> float | None:
     # What ended early moved less because it ended early.
     if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD):
         return None
-    parts = [one for one in (run.bytes_written, run.bytes_read) if one is not None]
+    parts = [size for size in (run.bytes_written, run.bytes_read) if size is not None]
     moved = sum(parts)
     return moved if parts and math.isfinite(moved) else None
 
@@ -151,22 +163,25 @@ def _is_fixed(values: Sequence[float], middle: float) -> bool:
 
 
 def _counts(
-    bad: Sequence[RunFact],
-    good: Sequence[RunFact],
-    noun: str,
-    of: Callable[[RunFact], int | None],
+    bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
     """Return whether runs had as many nodes, or tasks, as they used to."""
     sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
     if not sides[0] or not sides[1]:
-        return not_available(f"{noun} of a run", Route.EXPECTED, f"the runs tell no {noun}")
+        return not_available(
+            f"{noun}-of-run",
+            f"{noun} of a run",
+            Route.EXPECTED,
+            Message("count-unknown", f"the runs do not report {noun}"),
+        )
     usual = Counter(sides[1]).most_common(1)[0][0]
     other = sum(n != usual for n in sides[0]) / len(sides[0])
     before = sum(n != usual for n in sides[1]) / len(sides[1])
-    said = f"{format_percent(other, 0)} of the bad runs had other than the usual {usual} {noun}"
+    text = f"{format_percent(other, 0)} of the bad runs differed from the usual {usual} {noun}"
     apart = other - before >= _SHARE
     return weighed(
-        said,
+        f"{noun}-of-run",
+        text,
         Route.EXPECTED,
         1.2 * other if apart else -0.3,
         value=other,
@@ -177,11 +192,11 @@ def _counts(
 
 CAUSE: Final = Cause(
     id="workload-mismatch",
-    title="a probe that did something else than asked",
-    prior=UNSEEN,  # the seeds tell of none: equal to the others that they do not name
+    title="a probe that ran another workload than requested",
+    prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
     measurement=(
-        "Run the probe by hand and hold bytes, tasks, nodes and time against what its site file "
-        "asks for."
+        "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
+        "site file."
     ),
 )

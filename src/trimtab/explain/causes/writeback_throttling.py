@@ -17,6 +17,7 @@ from trimtab.explain.causes.shared import UNSEEN, flags, fresh, named, settings,
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import between_targets, not_available, presence, weighed
 from trimtab.explain.telemetry import Observations, observe
+from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_duration, format_percent
 
@@ -31,7 +32,7 @@ OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return what speaks for and against writeback throttling."""
+    """Return the evidence for and against writeback throttling."""
     import polars as pl
 
     seen = observe(context)
@@ -40,18 +41,30 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if latency.filter(pl.col("bad")).is_empty():
         why = seen.why_not("wbt_latency_s")
         return (
-            not_available(_WHAT, Route.TIME, why, source=_SOURCE),
-            not_available(f"{_WHAT} among slow and fast", Route.TARGETS, why, source=_SOURCE),
+            not_available("throttled-in-time", _WHAT, Route.TIME, why, source=_SOURCE),
+            not_available(
+                "throttled-between-targets",
+                f"{_WHAT} among slow and fast",
+                Route.TARGETS,
+                why,
+                source=_SOURCE,
+            ),
             *common,
         )
     on = fresh(flags(latency, pl.col("value") > 0))
     names = targets_of(on)
     who = f"{_WHAT} ({named(names)})" if names else _WHAT
     return (
-        presence(on, absent=-1.8).evidence(who, unit="1", targets=names, source=_SOURCE),
+        presence(on, absent=-1.8).evidence(
+            "throttled-in-time", who, unit="1", targets=names, source=_SOURCE
+        ),
         timing(context, on, who),
         between_targets(on, breadth(context), by=0.5, present_from=0.5, absent=-0.6).evidence(
-            f"{_WHAT} among slow and fast", unit="1", source=_SOURCE, targets=names
+            "throttled-between-targets",
+            f"{_WHAT} among slow and fast",
+            unit="1",
+            source=_SOURCE,
+            targets=names,
         ),
         _on_flash(context, latency),
         *common,
@@ -62,9 +75,9 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
     """Return the throttling latency of each target; of queues' settings where none was read."""
     import polars as pl
 
-    found = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
-    if found.filter(pl.col("bad")).height:
-        return found
+    latency = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
+    if latency.filter(pl.col("bad")).height:
+        return latency
     # Settings of many drives are folded, "2000 (11), 0 (nvme3n1)": the first is the commonest.
     queues = settings(context, "queue/wbt_lat_usec").with_columns(
         value=pl.col("value").str.extract(r"^(\d+)").cast(pl.Float64, strict=False) / 1e6
@@ -76,30 +89,58 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether it is flash that is throttled: on disks it does what it is made for."""
     import polars as pl
 
-    what = "whether what is throttled is flash"
+    subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
-        return weighed(f"{what}: nothing is throttled", Route.EXPECTED, 0.0, source=_SOURCE)
+        return weighed(
+            "throttled-flash",
+            f"{subject}: nothing is throttled",
+            Route.EXPECTED,
+            0.0,
+            source=_SOURCE,
+        )
     longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
-    said = f"the longest latency allowed is {format_duration(longest)}, where 0 is right for flash"
+    text = f"longest latency target {format_duration(longest)}; flash needs 0"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
-        return weighed(f"{said}; these are disks", Route.EXPECTED, -0.6, value=longest, unit="s",
-                       source="queue/rotational")  # fmt: skip
-    return weighed(said, Route.EXPECTED, 0.35, value=longest, reference=0.0, unit="s",
-                   source=_SOURCE)  # fmt: skip
+        return weighed(
+            "throttled-flash",
+            f"{text}; the devices are disks",
+            Route.EXPECTED,
+            -0.6,
+            value=longest,
+            unit="s",
+            source="queue/rotational",
+        )
+    return weighed(
+        "throttled-flash",
+        text,
+        Route.EXPECTED,
+        0.35,
+        value=longest,
+        reference=0.0,
+        unit="s",
+        source=_SOURCE,
+    )
 
 
 def _as_large(context: Context) -> Evidence:
     """Return whether the loss is one that throttling can make."""
     effect = context.incident.effect
-    what = "whether the loss is as large as throttling makes it"
+    subject = "size of the loss compared with known throttling"
     if effect is None:
-        return not_available(what, Route.EXPECTED, "how much was lost is not known")
+        return not_available(
+            "loss-as-throttling",
+            subject,
+            Route.EXPECTED,
+            Message("effect-unknown", "the size of the loss is unknown"),
+        )
     lost = 1 - effect
-    said = f"{format_percent(lost, 0)} were lost; turning it off brought 10 % where that was tried"
+    text = f"{format_percent(lost, 0)} lost; disabling it gained 10 % at another site"
     weight = -0.5 if lost > _LOSS else 0.1 if 0.04 <= lost <= 0.2 else 0.0
-    return weighed(said, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1")
+    return weighed(
+        "loss-as-throttling", text, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
+    )
 
 
 CAUSE: Final = Cause(
@@ -108,7 +149,7 @@ CAUSE: Final = Cause(
     prior=UNSEEN,
     assess=assess,
     measurement=(
-        "Set wbt_lat_usec to 0 beneath one target and measure it beside its neighbours before "
-        "and after, while reads run as well."
+        "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "
+        "before and after, with concurrent reads."
     ),
 )

@@ -53,7 +53,11 @@ TABLE: dict[str, Callable[[Observed], Iterator[Finding]]] = {
 
 def find_all(observed: Iterable[Observed]) -> tuple[Finding, ...]:
     """Return all findings on all targets, worst first, surest first among equals."""
-    found = [finding for one in observed for find in TABLE.values() for finding in find(one)]
+    findings = [
+        finding for target in observed for find in TABLE.values() for finding in find(target)
+    ]
     return tuple(
-        sorted(found, key=lambda finding: (finding.severity.rank, -finding.confidence, finding.id))
+        sorted(
+            findings, key=lambda finding: (finding.severity.rank, -finding.confidence, finding.id)
+        )
     )

@@ -49,18 +49,18 @@ def find(observed: Observed) -> Iterator[Finding]:
         id="allocator-useless-loops",
         severity=Severity.WARNING,
         title=(
-            f"the block allocator looped {counts.total:,.0f} times for nothing in "
+            f"the block allocator made {counts.total:,.0f} full scans without a result in "
             f"{counts.requests:,.0f} requests {when} ({named})"
         ),
         target=observed.target,
         seen=Seen(rate, "1", "useless loops per allocation request"),
         source=None if reading is None else reading.source,
         why=(
-            "Each useless loop walks every block group and finds none that fits, on the CPU that "
+            "Each useless loop scans every block group without a result, on the CPU that "
             "the write waits for; its cost grows with the size of the target. NERSC "
             "found these loops on its slow OSTs and not on the fast ones, and they began at "
-            "about 75 % full (000, 001); one more site was brought to a halt by them (003). How "
-            "many are too many is not measured yet: in a simulation there were none up to 75 % "
+            "about 75 % full (000, 001); one more site came to a halt over them (003). The "
+            "harmful rate has not been measured: in a simulation there were none up to 75 % "
             "full and 2 to 8 in 100 requests at 80 to 85 %; the limit here is 1 in 100."
         ),
         fix=Fix(_advice(observed)),

@@ -1,4 +1,4 @@
-"""`array-degraded`: an array runs without one of its drives."""
+"""`array-degraded`: an array is missing a drive."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def find(observed: Observed) -> Iterator[Finding]:
         yield Finding(
             id="array-degraded",
             severity=Severity.CRITICAL,
-            title=f"{array or 'an array of this target'} runs without one of its drives",
+            title=f"{array or 'an array of this target'} is missing a drive",
             target=observed.target,
             seen=Seen(True, None, f"degraded state of {array or observed.target}"),
             source=reading.source,
             why=(
-                "The next failure may lose data. Until the rebuild is done each read of a missing "
-                "piece is computed from all the others, and the rebuild itself takes bandwidth: "
-                "a slow target that is degraded is slow for that reason first."
+                "The next failure may lose data. Until the rebuild ends, each read of a missing "
+                "piece is computed from all the others, and the rebuild takes bandwidth. "
+                "Suspect this first when the target is slow."
             ),
             fix=Fix(
-                "See which drive is missing and whether a rebuild runs; if none does, replace the "
+                "Find the missing drive and check for a running rebuild. If none runs, replace the "
                 "drive.",
                 ("mdadm", "--detail", f"/dev/{array}") if array else (),
             ),

@@ -33,7 +33,7 @@ def find(observed: Observed) -> Iterator[Finding]:
     yield Finding(
         id="cached-read",
         severity=Severity.INFO,
-        title=f"{len(cached)} read repetitions were answered from a cache and are not believed",
+        title=f"{len(cached)} read repetitions were served from a cache and are not credible",
         target=observed.target,
         seen=Seen(fastest, "B/s", "fastest of these reads"),
         source="the probe's own output and the device's counters",
@@ -45,11 +45,11 @@ def find(observed: Observed) -> Iterator[Finding]:
 
 def _fix(observed: Observed) -> Fix:
     further = (
-        "Measure more data than all memory on the way holds (--space, --block-size), or let "
-        "another node read what this one wrote."
+        "Measure more data than all memory on the path holds (--space, --block-size), or read on "
+        "another node than the one that wrote."
     )
     if observed.direct:
-        return Fix(f"The probe used direct I/O: the cache lies beneath this node's. {further}")
+        return Fix(f"The probe used direct I/O: the cache is below this node. {further}")
     return Fix(
         f"Measure with direct I/O (the default). {further}",
         ("trimtab", "check", observed.path.path, "--direct"),

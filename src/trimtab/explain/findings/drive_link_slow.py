@@ -39,16 +39,16 @@ def _finding(
         seen=Seen(now, "B/s", f"PCIe link of {drive.name}, speed x width"),
         source=f"/sys/class/block/{first}/device: current_link_speed and current_link_width",
         why=(
-            "Drive and port agreed on fewer lanes or a lower speed than both have: a bad contact, "
-            "cable or riser, or a setting of the firmware. In an array the slowest link holds up "
+            "Drive and port negotiated fewer lanes or a lower speed than both support: a bad "
+            "contact, cable or riser, or a firmware setting. In an array the slowest link limits "
             "every full stripe. A drive that saves power may lower its speed while idle."
         ),
         fix=Fix(
-            "Look again under load; if it stays, reseat the drive or its cable in a maintenance "
-            "window and see the firmware's settings for the slot. lspci shows both ends (LnkCap "
+            "Check again under load. If it remains, reseat the drive or its cable in a maintenance "
+            "window and check the firmware settings of the slot. lspci shows both ends (LnkCap "
             "and LnkSta).",
             ("lspci", "-vv"),
         ),
         confidence=0.7,
-        evidence=(Seen(best, "B/s", "what drive and port both can carry"),),
+        evidence=(Seen(best, "B/s", "what drive and port both support"),),
     )

@@ -26,13 +26,13 @@ def find(observed: Observed) -> Iterator[Finding]:
             source=source,
             why=(
                 "Percentage used is the vendor's own estimate of life consumed (NVMe base "
-                "specification, SMART log); past 100 % the drive is outside what it was "
-                "qualified for. Drives of one group wear alike, so the next ones follow soon. "
+                "specification, SMART log); past 100 % the drive is outside its "
+                "qualification. Drives of one group wear at the same rate, so others follow soon. "
                 "For scale: a busy scratch system had used 1 % after six months (source 003)."
             ),
             fix=Fix(
-                f"Plan the replacement of {drive} and of its group; look at its write "
-                "amplification and at what writes so much.",
+                f"Plan the replacement of {drive} and of its group. Check its write "
+                "amplification and what writes so much.",
                 ("nvme", "smart-log", f"/dev/{drive}"),
             ),
             confidence=0.95,

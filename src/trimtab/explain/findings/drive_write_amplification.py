@@ -23,13 +23,13 @@ def find(observed: Observed) -> Iterator[Finding]:
         yield Finding(
             id="drive-write-amplification",
             severity=Severity.INFO,
-            title=f"{drive} has written {amplification:.1f} times what it was given",
+            title=f"{drive} has written {amplification:.1f} times the bytes it received",
             target=observed.target,
             seen=Seen(amplification, "B/B", f"physical over host bytes written of {drive}"),
             source=source,
             why=(
-                "Every byte that the drive moves in garbage collection is write bandwidth that "
-                "hosts do not get. The figure is over the drive's whole life. In a simulation of "
+                "Every byte that the drive moves in garbage collection is write bandwidth lost to "
+                "the hosts. The figure covers the drive's whole life. In a simulation of "
                 "file churn a drive that was trimmed and kept under 85 % full stayed near 2; no "
                 "drive has confirmed that limit yet, and other workloads differ."
             ),
@@ -40,7 +40,7 @@ def find(observed: Observed) -> Iterator[Finding]:
 
 def _fix(observed: Observed) -> Fix:
     then = (
-        "keep the file system under its fullness limit, and look again after a few drive writes: "
+        "keep the file system under its fullness limit, and check again after a few drive writes: "
         "the lifetime figure falls slowly."
     )
     if not observed.can_be_trimmed:

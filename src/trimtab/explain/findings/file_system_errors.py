@@ -23,8 +23,8 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=None if reading is None else reading.source,
         why=(
             "ext4 and ldiskfs count every inconsistency they meet, and the count survives "
-            "reboots. A target that went read-only over one is still called healthy by every "
-            "other sign, mount options included (seen on a running Lustre 2.17)."
+            "reboots. A target that an error made read-only looks healthy by every other sign, "
+            "mount options included (seen on a running Lustre 2.17)."
         ),
         fix=Fix(
             "Read the kernel log for the first error, stop writing, and run a full check of the "

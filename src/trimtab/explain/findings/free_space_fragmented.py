@@ -22,22 +22,20 @@ def find(observed: Observed) -> Iterator[Finding]:
     yield Finding(
         id="free-space-fragmented",
         severity=Severity.WARNING if fraction >= WARN_FRACTION else Severity.INFO,
-        title=(
-            f"{format_percent(fraction, 0)} of the free space or more has no 1 MiB in one piece"
-        ),
+        title=(f"{format_percent(fraction, 0)} of the free space or more has no contiguous 1 MiB"),
         target=observed.target,
         seen=Seen(fraction, "1", "free space in block groups without a free extent of 1 MiB"),
         source=None if reading is None else reading.source,
         why=(
-            "ext4 lists its block groups by their largest free piece; this share of the free "
+            "ext4 lists its block groups by their largest free extent; this share of the free "
             "space fits in none of the groups that have 1 MiB left, so it is a lower bound. A "
             "1 MiB write that lands there is split: more requests, longer searches in the "
             "allocator and, in a parity group, read-modify-write."
         ),
         fix=Fix(
-            "Free space in large pieces: purge old files rather than small ones, and keep the "
+            "Free large extents: purge old files rather than small ones, and keep the "
             "file system under its fullness limit. e2freefrag DEVICE shows the distribution; it "
-            "reads the whole allocation bitmap, so give it a quiet hour on a large target."
+            "reads the whole allocation bitmap, so run it in a quiet hour on a large target."
         ),
         confidence=0.7,
         evidence=_mean(observed),

@@ -13,7 +13,7 @@ CRITICAL_FULLNESS = 0.95
 
 _WHY_FLASH = (
     "From about 75 % on, garbage collection inside the drives takes a growing share of write "
-    "bandwidth (source 001), and the block allocator looks at many groups before it finds room "
+    "bandwidth (source 001), and the block allocator searches many groups before it finds room "
     "(sources 000, 001: useless loops from about 75 %). NERSC keeps its file system there."
 )
 _WHY_ALLOCATOR = (
@@ -45,7 +45,7 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=None if reading is None else reading.source,
         why=_WHY_FLASH if observed.is_flash else _WHY_ALLOCATOR,
         fix=Fix(
-            f"Free {format_bytes(to_free)} to be at the limit: purge, or move data away."
+            f"Free {format_bytes(to_free)} to reach the limit: purge or move data."
             + (" Then trim, so that the drives know." if trims else ""),
             ("fstrim", "-v", observed.path.mount_point) if trims else (),
         ),

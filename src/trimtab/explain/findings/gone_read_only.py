@@ -17,18 +17,18 @@ def find(observed: Observed) -> Iterator[Finding]:
     yield Finding(
         id="gone-read-only",
         severity=Severity.CRITICAL,
-        title=f"the file system takes no writes any more ({seen.what})",
+        title=f"the file system no longer accepts writes ({seen.what})",
         target=observed.target,
         seen=seen,
         source=seen.source,
         why=(
-            "After an error in its structures or its journal a file system stops writing, so that "
-            "the damage does not spread; every write fails from then on. The mount may go on "
-            "saying rw, and an answer to df looks as always."
+            "After an error in its structures or its journal a file system stops writing to "
+            "contain the damage; every write fails from then on. The mount may still show rw, "
+            "and df looks normal."
         ),
         fix=Fix(
-            "Read the kernel log for the first error and see to the device beneath. Then unmount, "
-            "run a full check, and mount again; what was not flushed before is lost.",
+            "Find the first error in the kernel log and repair the underlying device. Then "
+            "unmount, run a full check, and mount again. Unflushed data is lost.",
             ("dmesg", "--level=err,crit,alert,emerg"),
         ),
         confidence=confidence,

@@ -9,7 +9,7 @@ from trimtab.explain.observed import Observed
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.model.trim import TrimPractice
 
-_UNSEEN = "see whether fstrim.timer runs"
+_UNSEEN = "check whether fstrim.timer runs"
 
 
 def find(observed: Observed) -> Iterator[Finding]:
@@ -28,22 +28,22 @@ def find(observed: Observed) -> Iterator[Finding]:
         id="never-trimmed",
         severity=Severity.WARNING if schedule_known else Severity.INFO,
         title=(
-            "nothing trims this file system, and no trim is on record"
+            "no trim schedule for this file system, and no trim on record"
             if schedule_known
-            else "no trim of this file system is on record, and no schedule is seen from here"
+            else "no trim of this file system on record, and no schedule visible from here"
         ),
         target=observed.target,
         seen=seen,
         source=seen.source,
         why=(
-            "The drive cannot know that a file was deleted until it is told. ETH Zurich found its "
-            "drives writing at a quarter of their speed for want of a first trim (003); "
-            "NERSC raised its trims from monthly to nightly, at minimal cost to jobs "
+            "A drive learns of deleted files only from a trim. ETH Zurich found its drives "
+            "writing at a quarter of their speed without a first trim (003); "
+            "NERSC went from monthly to nightly trims, at minimal cost to jobs "
             "(000, 002)."
         ),
         fix=Fix(
-            "Trim once now, in a quiet hour, then every night; for a local file system the "
-            "distribution's timer does it weekly: systemctl enable --now fstrim.timer."
+            "Trim once now, in a quiet hour, then every night. For a local file system the "
+            "distribution's timer trims weekly: systemctl enable --now fstrim.timer."
             + ("" if schedule_known else f" First: {trim.reasons.get('timer_active', _UNSEEN)}."),
             ("fstrim", "-v", observed.path.mount_point),
         ),
@@ -68,8 +68,8 @@ def _signs(trim: TrimPractice, device: str) -> list[Seen]:
         ("timer_active", trim.timer_active, None, "fstrim.timer active"),
     )
     return [
-        Seen(value, unit, what, trim.sources.get(part))
-        for part, value, unit, what in signs
+        Seen(value, unit, subject, trim.sources.get(part))
+        for part, value, unit, subject in signs
         if value is not None
     ]
 

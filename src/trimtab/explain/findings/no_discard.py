@@ -1,4 +1,4 @@
-"""`no-discard`: the file system cannot tell the flash beneath it what is free."""
+"""`no-discard`: the flash never learns which blocks are free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 
 
 def find(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when the device that the file system stands on is flash without discard."""
+    """Yield a finding when the device of the file system is flash without discard."""
     top = observed.path.devices[0] if observed.path.devices else None
     if top is None or not observed.is_flash or not takes_no_discard(top) or observed.read_only:
         return
@@ -19,7 +19,7 @@ def find(observed: Observed) -> Iterator[Finding]:
     yield Finding(
         id="no-discard",
         severity=Severity.WARNING,
-        title=f"{top.name} takes no discard: deleted data stays live inside the flash",
+        title=f"{top.name} does not support discard: deleted data stays live inside the flash",
         target=observed.target,
         seen=Seen(top.discard_max_bytes, "B", f"largest discard that {top.name} takes"),
         source=f"/sys/class/block/{top.name}/queue/discard_max_bytes",
@@ -49,16 +49,16 @@ def _advice(device: BlockDevice) -> str:
                 f"{device.name} is a device-mapper layer that does not pass discards down "
                 f"(dmsetup table /dev/{device.name} names it). dm-crypt holds them back on "
                 "purpose: which blocks are free would be visible on the drive. That is the "
-                "site's own trade; what it costs here is flash that never learns what is free. "
-                "More free space and more spare area in the drives make up for part of it."
+                "site's own trade-off; it costs flash that never learns which blocks are free. "
+                "More free space and more spare area in the drives compensate in part."
             )
         case "md":
             return (
                 f"{device.name} is an md array that passes no discards. RAID 4, 5 and 6 hold "
                 "them back on purpose: a drive that does not return zeroes after a discard would "
-                "break the parity. That is a trade of safety; what it costs here is flash that "
-                "never learns what is free. More free space and more spare area in the drives "
-                "make up for part of it."
+                "break the parity. That trade-off is for safety; it costs flash that "
+                "never learns which blocks are free. More free space and more spare area in the "
+                "drives compensate in part."
             )
         case "loop":
             return (
@@ -67,7 +67,7 @@ def _advice(device: BlockDevice) -> str:
             )
         case _:
             return (
-                f"See whether {device.name} supports discard at all (queue/discard_max_hw_bytes); "
-                "a value that was set to 0 comes back only when the device is probed again. "
+                f"Check whether {device.name} supports discard (queue/discard_max_hw_bytes); "
+                "a value set to 0 is restored only when the device is probed again. "
                 "Without discard, keep more space free."
             )

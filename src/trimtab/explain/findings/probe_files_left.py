@@ -22,8 +22,8 @@ def find(observed: Observed) -> Iterator[Finding]:
         source=left[0],
         why=(
             "A probe that is killed outright (SIGKILL, power loss) cannot remove its files; they "
-            "take space until somebody does."
+            "take space until someone removes them."
         ),
-        fix=Fix("Remove them; no probe uses them any more.", ("rm", "-r", "--", *left)),
+        fix=Fix("Remove them; no probe uses them.", ("rm", "-r", "--", *left)),
         confidence=0.9,
     )

@@ -13,7 +13,7 @@ _SCRIPT = 'for setting; do echo 0 > "$setting" || exit 1; done'
 
 
 def find(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding with every flash device beneath whose throttling is on."""
+    """Yield one finding with every flash device of the target whose throttling is on."""
     throttled = [device for device in observed.flash_devices if device.writeback_throttling_s]
     if not throttled:
         return
@@ -31,9 +31,9 @@ def find(observed: Observed) -> Iterator[Finding]:
             "Throttling cuts the number of writes in flight when the best read of a 100 ms window "
             "takes longer than this (kernel, block/blk-wbt.c). "
             + (
-                "Several flash devices stand beneath this target: each collects garbage at its "
-                "own time, and the slowest holds up the stripe. NERSC gained 10 % of "
-                "write bandwidth by turning it off there (000)."
+                "This target has several flash devices: each collects garbage at its "
+                "own time, and the slowest limits the stripe. NERSC gained 10 % of "
+                "write bandwidth by disabling it there (000)."
                 if many
                 else "On a single flash device the default costs little; it matters when reads "
                 "and buffered writes compete. Direct writes are exempt."
@@ -69,5 +69,5 @@ def _setting(device: BlockDevice) -> str:
 def _title(throttled: list[BlockDevice]) -> str:
     latency = format_duration(throttled[0].writeback_throttling_s or 0.0)
     if len(throttled) == 1:
-        return f"writeback throttling is on at {throttled[0].name} ({latency})"
-    return f"writeback throttling is on at {len(throttled)} flash devices ({latency})"
+        return f"writeback throttling is on for {throttled[0].name} ({latency})"
+    return f"writeback throttling is on for {len(throttled)} flash devices ({latency})"

@@ -1,20 +1,11 @@
-"""How a job should lay out its files and tell its MPI-IO: each hint with its reason and source.
+"""File layout and MPI-IO hints for a job, each with its reason and source.
 
 `advise` is pure: it knows the sizes of the job and of the file system and nothing else. Whether a
-hint is measured, documented or a rule of thumb stands beside it.
+hint is measured, documented or a rule of thumb is its `Basis`.
 """
 
 from trimtab.explain.hints.advice import advise
 from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
 from trimtab.explain.hints.text import paste_text, setstripe_argv
 
-__all__ = [
-    "Basis",
-    "Hint",
-    "JobRequest",
-    "Kind",
-    "Mpi",
-    "advise",
-    "paste_text",
-    "setstripe_argv",
-]
+__all__ = ["Basis", "Hint", "JobRequest", "Kind", "Mpi", "advise", "paste_text", "setstripe_argv"]

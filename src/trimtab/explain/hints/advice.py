@@ -15,6 +15,7 @@ from trimtab.explain.hints.sources import (
     OMPI_NO_LUSTRE,
     ROMIO_GUIDE,
 )
+from trimtab.message import Message
 from trimtab.units import format_bytes
 
 _COLLECTIVE_BUFFER_BYTES: Final = 16 * MIB
@@ -40,15 +41,15 @@ def advise(request: JobRequest) -> tuple[Hint, ...]:
 
 def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
     why = (
-        "each task has its file to itself: there is nothing to collect, and gathering data on "
-        "aggregators only moves it once more"
+        "each task has a file of its own: collecting data on aggregators would only move it "
+        "once more"
     )
     hints = [
         Hint(
             Kind.MPI_IO,
             f"romio_cb_{access}",
             "disable",
-            why,
+            Message("own-file-per-task", why),
             Basis.RULE_OF_THUMB,
             CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE,
         )
@@ -68,8 +69,11 @@ def _collective(request: JobRequest, layout: Layout) -> list[Hint]:
             Kind.MPI_IO,
             "romio_cb_write",
             "enable",
-            "writes smaller than a stripe are put together on aggregators first: for WRF that took "
-            "a tenth of the time of every task writing by itself. It takes collective calls",
+            Message(
+                "small-writes-collected",
+                "aggregators combine writes smaller than a stripe: for WRF that took a tenth of "
+                "the time of independent writes. It requires collective calls",
+            ),
             Basis.MEASURED,
             E2000,
         )
@@ -78,8 +82,11 @@ def _collective(request: JobRequest, layout: Layout) -> list[Hint]:
             Kind.MPI_IO,
             "romio_cb_write",
             "automatic",
-            f"writes of {format_bytes(transfer)} fill stripes by themselves; the library collects "
-            "them where they interleave",
+            Message(
+                "writes-fill-stripes",
+                f"writes of {format_bytes(transfer)} fill stripes by themselves; the library "
+                "collects them where they interleave",
+            ),
             Basis.RULE_OF_THUMB,
             source,
         )
@@ -90,10 +97,17 @@ def _sieving() -> list[Hint]:
     why = {
         "write": "sieving reads, changes and writes back what lies between a task's pieces, under "
         "a lock, in a file that others write too",
-        "read": "sieving reads more than was asked for; WRF ran with it off",
+        "read": "sieving reads more than requested; WRF ran with it off",
     }
     return [
-        Hint(Kind.MPI_IO, f"romio_ds_{access}", "disable", why[access], Basis.RULE_OF_THUMB, E2000)
+        Hint(
+            Kind.MPI_IO,
+            f"romio_ds_{access}",
+            "disable",
+            Message("sieving-off", why[access]),
+            Basis.RULE_OF_THUMB,
+            E2000,
+        )
         for access in ("write", "read")
     ]
 
@@ -111,20 +125,24 @@ def _aggregators_per_ost(request: JobRequest, layout: Layout) -> int:
 def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     each = _aggregators_per_ost(request, layout)
     hints = _collective(request, layout)
-    why, basis = (
-        f"More than one for each OST made WRF faster; {AGGREGATORS_PER_OST} were used",
+    code, why, basis = (
+        "several-aggregators",
+        f"More than one per OST made WRF faster; {AGGREGATORS_PER_OST} were used",
         Basis.MEASURED,
     )
     if is_small(request):
         why = f"A file of {format_bytes(request.file_size_bytes or 0)} is too small for more"
-        basis = Basis.RULE_OF_THUMB
+        code, basis = "file-too-small", Basis.RULE_OF_THUMB
     hints.append(
         Hint(
             Kind.MPI_IO,
             "cray_cb_nodes_multiplier",
             str(each),
-            f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} nodes, "
-            f"{each} for each OST. {why}",
+            Message(
+                code,
+                f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} "
+                f"nodes, {each} for each OST. {why}",
+            ),
             basis,
             f"{E2000}; {CRAY_MAN}",
         )
@@ -135,9 +153,12 @@ def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
                 Kind.MPI_IO,
                 "cray_cb_write_lock_mode",
                 "2",
-                f"lockahead: {each} aggregators of one OST ask for their parts beforehand and do "
-                "not take the lock from one another. Opening a file takes longer for it: 4 to 5 % "
-                "of the write time of WRF's 103 files. Clients and servers have to support it",
+                Message(
+                    "lockahead",
+                    f"lockahead: {each} aggregators of one OST lock their parts in advance and do "
+                    "not take locks from one another. Opening a file takes longer: 4 to 5 % "
+                    "of the write time of WRF's 103 files. Clients and servers must support it",
+                ),
                 Basis.MEASURED,
                 f"{E2000}; {CRAY_MAN}",
             )
@@ -155,11 +176,14 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_nodes",
             str(aggregators),
-            "an aggregator for each stripe: it has the lock of its stripe to itself"
-            + (
-                ""
-                if aggregators == layout.stripes
-                else f" (there are only {request.tasks} tasks for {layout.stripes} stripes)"
+            Message(
+                "aggregator-per-stripe",
+                "one aggregator per stripe: no other holds the lock of its stripe"
+                + (
+                    ""
+                    if aggregators == layout.stripes
+                    else f" (there are only {request.tasks} tasks for {layout.stripes} stripes)"
+                ),
             ),
             Basis.MEASURED if layout.overstriped else Basis.RULE_OF_THUMB,
             E2000 if layout.overstriped else ROMIO_GUIDE,
@@ -168,7 +192,9 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_config_list",
             f"*:{-(-aggregators // request.nodes)}",
-            "spreads the aggregators over the nodes, whose networks they share",
+            Message(
+                "aggregators-spread", "spreads the aggregators over the nodes and their networks"
+            ),
             Basis.DOCUMENTED,
             ROMIO_GUIDE,
         ),
@@ -176,8 +202,11 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MPI_IO,
             "cb_buffer_size",
             str(buffer),
-            "what an aggregator gathers before it writes: a multiple of the stripe, so that its "
-            "writes begin and end where stripes do",
+            Message(
+                "buffer-of-stripes",
+                "bytes an aggregator collects before it writes: a multiple of the stripe, so that "
+                "writes align with stripes",
+            ),
             Basis.RULE_OF_THUMB,
             ROMIO_GUIDE,
         ),
@@ -191,7 +220,14 @@ def _striping_hints(request: JobRequest, layout: Layout, source: str) -> list[Hi
         return []  # lfs setstripe alone can say "several on an OST" and "all that there are"
     why = "the same as lfs setstripe, for a file that the job creates itself; ignored for others"
     return [
-        Hint(Kind.MPI_IO, name, str(value), why, Basis.DOCUMENTED, source)
+        Hint(
+            Kind.MPI_IO,
+            name,
+            str(value),
+            Message("same-as-setstripe", why),
+            Basis.DOCUMENTED,
+            source,
+        )
         for name, value in (
             ("striping_factor", layout.stripes),
             ("striping_unit", layout.stripe_bytes),
@@ -207,8 +243,11 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "io_ompio_num_aggregators",
             str(aggregators),
-            "with --mca io ompio instead: it takes none of ROMIO's hints; its default on Lustre "
-            "has each aggregator write to one OST",
+            Message(
+                "ompio-instead",
+                "with --mca io ompio instead, which ignores ROMIO's hints; by default on Lustre "
+                "each aggregator writes to one OST",
+            ),
             Basis.DOCUMENTED,
             OMPI_DOCS,
         ),
@@ -216,7 +255,7 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "io_ompio_bytes_per_agg",
             str(max(_OMPIO_BUFFER_BYTES, layout.stripe_bytes)),
-            "OMPIO's collective buffer: 32 MiB unless a stripe is larger",
+            Message("ompio-buffer", "OMPIO's collective buffer: 32 MiB unless a stripe is larger"),
             Basis.DOCUMENTED,
             OMPI_DOCS,
         ),
@@ -224,8 +263,11 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "fs_lustre_stripe_size",
             str(layout.stripe_bytes),
-            "bytes of a stripe with OMPIO. Its documentation has this and the next the wrong way "
-            "round; the code reads bytes here",
+            Message(
+                "ompio-stripe-size",
+                "bytes of a stripe with OMPIO. Its documentation swaps this and the next "
+                "parameter; the code reads bytes here",
+            ),
             Basis.DOCUMENTED,
             OMPI_CODE,
         ),
@@ -233,7 +275,7 @@ def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
             Kind.MCA,
             "fs_lustre_stripe_width",
             str(layout.osts),
-            "number of stripes with OMPIO",
+            Message("ompio-stripe-count", "number of stripes with OMPIO"),
             Basis.DOCUMENTED,
             OMPI_CODE,
         ),
@@ -247,8 +289,11 @@ def _choice_of_openmpi() -> tuple[Hint, ...]:
             Kind.MCA,
             "io",
             "^ompio",
-            "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it hints "
-            "of ROMIO's are read by nobody",
+            Message(
+                "romio-chosen",
+                "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it "
+                "ROMIO's hints have no effect",
+            ),
             Basis.DOCUMENTED,
             OMPI_LUSTRE,
         ),
@@ -256,8 +301,11 @@ def _choice_of_openmpi() -> tuple[Hint, ...]:
             Kind.CHECK,
             "ompi_info --param io all --level 9",
             "shows romio",
-            "Open MPI's ROMIO is often built without its Lustre driver: then striping hints do "
-            "nothing and say nothing, and only lfs setstripe works. lfs getstripe FILE shows it",
+            Message(
+                "romio-driver-missing",
+                "Open MPI's ROMIO is often built without its Lustre driver: striping hints are "
+                "then silently ignored, and only lfs setstripe works. lfs getstripe FILE shows it",
+            ),
             Basis.DOCUMENTED,
             OMPI_NO_LUSTRE,
         ),
@@ -270,8 +318,11 @@ def _check_hint(mpi: Mpi) -> Hint:
             Kind.CHECK,
             "MPICH_MPIIO_HINTS_DISPLAY",
             "1",
-            "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
-            "stripes",
+            Message(
+                "hints-displayed",
+                "prints the active hints of each file when it is opened; lfs getstripe FILE shows "
+                "the stripes",
+            ),
             Basis.DOCUMENTED,
             CRAY_MAN,
         )
@@ -279,8 +330,11 @@ def _check_hint(mpi: Mpi) -> Hint:
         Kind.CHECK,
         "ROMIO_PRINT_HINTS",
         "1",
-        "prints the hints in force for each file at its opening; lfs getstripe FILE shows the "
-        "stripes",
+        Message(
+            "hints-displayed",
+            "prints the active hints of each file when it is opened; lfs getstripe FILE shows "
+            "the stripes",
+        ),
         Basis.DOCUMENTED,
         ROMIO_GUIDE,
     )

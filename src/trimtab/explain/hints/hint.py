@@ -1,10 +1,12 @@
-"""What is asked of the advice, and what a hint is."""
+"""The request for advice, and a hint."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from trimtab.message import Message
 
 STRIPES_MAXIMUM: Final = 2000
 """Of one file: LOV_MAX_STRIPE_COUNT of Lustre."""
@@ -31,7 +33,7 @@ class Kind(StrEnum):
     MCA = "mca"
     """A parameter of Open MPI."""
     CHECK = "check"
-    """What shows whether the others took hold."""
+    """Shows whether the other hints took effect."""
 
 
 class Basis(StrEnum):
@@ -95,12 +97,12 @@ class Hint:
     reason
         Why this value for this job.
     basis, source
-        What that rests on, and where it stands.
+        The kind of support, and its source.
     """
 
     kind: Kind
     name: str
     value: str
-    reason: str
+    reason: Message
     basis: Basis
     source: str

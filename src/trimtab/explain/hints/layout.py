@@ -7,6 +7,7 @@ from typing import Final
 
 from trimtab.explain.hints.hint import STRIPES_MAXIMUM, Basis, Hint, JobRequest, Kind, Mpi
 from trimtab.explain.hints.sources import E2000, LUSTRE_LAYOUT, LUSTRE_MANUAL, LUSTRE_PRACTICE
+from trimtab.message import Message
 from trimtab.units import format_bytes
 
 MIB: Final = 1024**2
@@ -59,43 +60,54 @@ def is_small(request: JobRequest) -> bool:
     return size is not None and size <= _MEDIUM_FILE_BYTES
 
 
-def _osts_of_shared_file(request: JobRequest) -> tuple[int, str, Basis]:
+def _osts_of_shared_file(request: JobRequest) -> tuple[int, Message, Basis]:
     """Return over how many OSTs a shared file goes, and why."""
     size, most = request.file_size_bytes, min(request.osts, STRIPES_MAXIMUM)
     if size is not None and size <= _SMALL_FILE_BYTES:
-        return 1, f"a file of {format_bytes(size)} fits into one stripe", Basis.RULE_OF_THUMB
+        why = Message("fits-one-stripe", f"a file of {format_bytes(size)} fits into one stripe")
+        return 1, why, Basis.RULE_OF_THUMB
     if size is not None and size <= _MEDIUM_FILE_BYTES:
         count = min(most, _MEDIUM_STRIPES, request.nodes)
         return (
             count,
-            f"a file of {format_bytes(size)} gains little from more OSTs, and each costs an object "
-            "and a lock",
+            Message(
+                "medium-file",
+                f"a file of {format_bytes(size)} gains little from more OSTs, and each costs an "
+                "object and a lock",
+            ),
             Basis.RULE_OF_THUMB,
         )
     if request.nodes < most:
         return (
             request.nodes,
-            f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy",
+            Message(
+                "nodes-limit-osts",
+                f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy",
+            ),
             Basis.RULE_OF_THUMB,
         )
-    which = "all of them"
+    code, extent = "all-osts", "all of them"
     if most < request.osts:
-        which = f"{most:,} of {request.osts:,}, the most stripes that one file can have"
+        code = "most-stripes-of-a-file"
+        extent = f"{most:,} of {request.osts:,}, the most stripes that one file can have"
     return (
         most,
-        f"a large file that all nodes write gets the rate of the OSTs that it lies on: {which}",
+        Message(code, f"a large file that all nodes write gets the rate of its OSTs: {extent}"),
         Basis.RULE_OF_THUMB,
     )
 
 
-def _count_hint(request: JobRequest, osts: int, why: str, basis: Basis) -> Hint:
+def _count_hint(request: JobRequest, osts: int, why: Message, basis: Basis) -> Hint:
     if osts == request.osts and osts > 1:
         return Hint(
             Kind.LAYOUT,
             "stripe_count",
             "-1",
-            f"{why}. -1, not {osts}: a number that is written out (here, or as striping_factor) "
-            "needs every one of them, while -1 goes on as long as three in four take new objects",
+            Message(
+                why.code,
+                f"{why}. -1, not {osts}: an explicit number (here, or as striping_factor) needs "
+                "every one of them, while -1 works while three in four accept new objects",
+            ),
             basis,
             f"{LUSTRE_PRACTICE}; {LUSTRE_LAYOUT}",
         )
@@ -107,9 +119,12 @@ def _overstripe_hint(request: JobRequest, osts: int, stripes: int) -> Hint:
         Kind.LAYOUT,
         "overstripe_count",
         str(stripes),
-        f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
-        "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as with "
-        "lockahead; at large scale it is not to be had. Lustre 2.13 or later",
+        Message(
+            "overstriped",
+            f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
+            "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as "
+            "with lockahead; not available at large scale. Lustre 2.13 or later",
+        ),
         Basis.MEASURED,
         E2000,
     )
@@ -121,18 +136,26 @@ def _stripes_of_own_file(request: JobRequest) -> Layout:
     large = request.file_size_bytes is None or request.file_size_bytes > _MEDIUM_FILE_BYTES
     if idle >= 2 and large:
         count = min(idle, _STRIPES_OF_OWN_FILE_MAXIMUM)
+        code = "idle-osts"
         why = f"{request.tasks} files of one stripe would leave most of {request.osts} OSTs idle"
     else:
-        count = 1
+        count, code = 1, "files-spread"
         why = f"{request.tasks:,} files of their own spread over {request.osts} OSTs by themselves"
         most = -(-request.tasks // request.osts)
         if request.tasks > request.osts and request.tasks % request.osts:
-            even = most * request.osts
+            code, even = "files-spread-unevenly", most * request.osts
             why += (
                 f"; unevenly, {most} on some and {most - 1} on others, and the job ends with the "
                 f"fullest: {even:,} tasks would use all of them to the end"
             )
-    hint = Hint(Kind.LAYOUT, "stripe_count", str(count), why, Basis.RULE_OF_THUMB, LUSTRE_PRACTICE)
+    hint = Hint(
+        Kind.LAYOUT,
+        "stripe_count",
+        str(count),
+        Message(code, why),
+        Basis.RULE_OF_THUMB,
+        LUSTRE_PRACTICE,
+    )
     return Layout(count, count, 0, (hint,))
 
 
@@ -143,13 +166,19 @@ def _stripe_bytes(request: JobRequest) -> Layout:
         size *= 2
     source = LUSTRE_MANUAL
     if transfer is None:
-        why = "1 MiB, the smallest that fills a bulk request; tell --transfer-size for better"
+        code = "smallest-stripe"
+        why = "1 MiB, the smallest that fills a bulk request; give --transfer-size for a better one"
     elif transfer <= size == _STRIPE_BYTES_MINIMUM:
+        code = "writes-fit-stripe"
         why = f"writes of {format_bytes(transfer)} fit; WRF was measured with stripes of 1 MiB"
         source = E2000
     elif transfer <= size:
+        code = "one-ost-per-write"
         why = f"a write of {format_bytes(transfer)} touches one OST if it is aligned"
     else:
+        code = "largest-stripe"
         why = f"larger stripes gain nothing: a write of {format_bytes(transfer)} uses several OSTs"
-    hint = Hint(Kind.LAYOUT, "stripe_size", str(size), why, Basis.RULE_OF_THUMB, source)
+    hint = Hint(
+        Kind.LAYOUT, "stripe_size", str(size), Message(code, why), Basis.RULE_OF_THUMB, source
+    )
     return Layout(0, 0, size, (hint,))

@@ -1,4 +1,4 @@
-"""Where the hints stand."""
+"""Sources of the hints."""
 
 from __future__ import annotations
 

@@ -58,15 +58,18 @@ def find_incidents(
         are not believed are incidents of their own.
     """
     limits = limits or SiteLimits()
-    judged = [(one, frame) for one in judgements if (frame := frames.get(one.key)) is not None]
-    judged = [(one, frame) for one, frame in judged if not frame.is_empty()]
+    judged = [
+        (judgement, frame)
+        for judgement in judgements
+        if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
+    ]
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
-    found = tuple(spells)
+    first_spells = tuple(spells)
     for judgement, frame in judged:
         # Another series' trouble does not tell why this one spreads.
-        taken = [_hours(one, now) for one in found if one.key in (judgement.key, None)]
+        taken = [_hours(spell, now) for spell in first_spells if spell.key in (judgement.key, None)]
         spells += unsteady(judgement, dips(judgement, frame), taken, limits.window_s)
     spells += integrity(bad_checksums, now)
     return merged(spells, frames, site=site, now=now)

@@ -138,7 +138,7 @@ def _bad(runs: _Runs) -> list[int]:
     for length in LENGTHS:
         if len(z) < 2 * length:
             break
-        # What is known to be bad tells nothing of its neighbours.
+        # Runs known to be bad must not affect their neighbours.
         clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
         total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length
@@ -157,13 +157,15 @@ def _spell(
     last = members[-1]
     goes_on = last == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
-    finished = [one for one in runs.residuals[list(members)].tolist() if math.isfinite(one)]
+    finished = [
+        residual for residual in runs.residuals[list(members)].tolist() if math.isfinite(residual)
+    ]
     typical = float(np.median(finished)) if finished else None
     more = judgement.key.more_is_better
     effect = None if typical is None else math.exp(typical if more else -typical)
-    said = [] if effect is None else [percent_off(effect, more_is_better=more)]
+    text = [] if effect is None else [percent_off(effect, more_is_better=more)]
     if unfinished:
-        said.append(f"{unfinished} of {len(members)} runs did not finish")
+        text.append(f"{unfinished} of {len(members)} runs did not finish")
     depth = SINGLE * 2 if unfinished else 0.0
     if finished:
         depth = max(depth, -min(finished) / runs.scale)
@@ -177,7 +179,7 @@ def _spell(
         detected_at=times[members[0]] if depth >= SINGLE else times[last],
         certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
         depth=depth,
-        what=", ".join(said),
+        what=", ".join(text),
         effect=effect,
         runs=len(members),
         unfinished=unfinished,

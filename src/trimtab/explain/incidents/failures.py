@@ -1,4 +1,4 @@
-"""Runs that tell nothing of the file system: not started, failed, of another workload, cached.
+"""Runs that measure nothing of the file system: not started, failed, of another workload, cached.
 
 They are incidents all the same: while they last nobody watches, and a site that does not hear of
 it takes a broken probe for a slow file system (facts/statistics.md, Edison 2017).
@@ -21,9 +21,9 @@ from trimtab.units import plural
 _BROKEN: Final = {
     RunStatus.FAILED: "failed",
     RunStatus.NOT_STARTED: "did not start",
-    RunStatus.INVALID_WORKLOAD: "did not do what the probe asks for",
+    RunStatus.INVALID_WORKLOAD: "ran another workload than requested",
 }
-_DOUBTED: Final = "gave figures that are not believed"
+_DOUBTED: Final = "gave figures that are not credible"
 _DOUBTED_LEAST: Final = 4
 """Runs together. One doubted run is left out of the verdict, and that is all there is to do."""
 _DEPTH: Final = 30.0
@@ -36,7 +36,7 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
     sorts: dict[tuple[str, str], list[RunFact]] = {}
     last: dict[str, datetime] = {}
     spacing: dict[str, list[datetime]] = {}
-    for run in sorted(runs, key=lambda one: one.at):
+    for run in sorted(runs, key=lambda run: run.at):
         last[run.probe] = run.at
         spacing.setdefault(run.probe, []).append(run.at)
         why = _why(run)

@@ -35,23 +35,23 @@ class BadChecksums:
     count: int
 
 
-def integrity(found: Iterable[BadChecksums], now: datetime) -> list[Spell]:
+def integrity(counts: Iterable[BadChecksums], now: datetime) -> list[Spell]:
     """Return the stretches in which transfers had bad checksums."""
     groups: list[list[BadChecksums]] = []
-    for one in sorted(found, key=lambda bad: (bad.at, bad.where)):
-        if one.count <= 0:
+    for machine in sorted(counts, key=lambda bad: (bad.at, bad.where)):
+        if machine.count <= 0:
             continue
-        if groups and one.at - groups[-1][-1].at <= _TOGETHER:
-            groups[-1].append(one)
+        if groups and machine.at - groups[-1][-1].at <= _TOGETHER:
+            groups[-1].append(machine)
         else:
-            groups.append([one])
+            groups.append([machine])
     return [_spell(group, now) for group in groups]
 
 
 def _spell(group: list[BadChecksums], now: datetime) -> Spell:
-    where = sorted({one.where for one in group})
+    where = sorted({machine.where for machine in group})
     last = group[-1].at
-    count = sum(one.count for one in group)
+    count = sum(machine.count for machine in group)
     return Spell(
         shape=Shape.INTEGRITY,
         key=None,
@@ -63,5 +63,5 @@ def _spell(group: list[BadChecksums], now: datetime) -> Spell:
         certainty=ChangeStatus.CONFIRMED,
         depth=1000.0,
         what=f"{plural(count, 'transfer')} with a bad checksum, on {', '.join(where)}",
-        targets=tuple(one for one in where if one.startswith(("OST", "MDT"))),
+        targets=tuple(machine for machine in where if machine.startswith(("OST", "MDT"))),
     )

@@ -113,7 +113,7 @@ def unsteady(
     """
     window = timedelta(seconds=window_s)
     hours = [Window(dip.at, dip.last) for dip in dips]
-    found: list[Spell] = []
+    spells: list[Spell] = []
     left = list(dips)
     for stretch in _missed(judgement.rolling, taken, window):
         begins, ends = stretch[0].at - window, stretch[-1].at
@@ -122,10 +122,10 @@ def unsteady(
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
             continue
-        found.append(_unsteady(judgement, stretch, within, window))
+        spells.append(_unsteady(judgement, stretch, within, window))
         # A run that did not finish is worth a look of its own.
         left = [dip for dip in left if dip not in within or dip.unfinished]
-    return [*left, *found]
+    return [*left, *spells]
 
 
 def _missed(
@@ -136,7 +136,7 @@ def _missed(
     for point in rolling:
         if point.status is not VerdictStatus.MISSED or not point.cov:
             continue
-        if any(one.from_ <= point.at and one.to >= point.at - window for one in taken):
+        if any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken):
             continue
         if stretches and point.at - stretches[-1][-1].at <= window / 2:
             stretches[-1].append(point)
@@ -152,7 +152,7 @@ def _unsteady(
     last = stretch[-1].at
     goes_on = last == judgement.rolling[-1].at
     begins = max(stretch[0].at - window, judgement.rolling[0].at)
-    said = f", {len(dips)} dips" if len(dips) > 1 else ", one dip" if dips else ""
+    text = f", {len(dips)} dips" if len(dips) > 1 else ", one dip" if dips else ""
     return Spell(
         shape=Shape.UNSTEADY,
         key=judgement.key,
@@ -163,7 +163,7 @@ def _unsteady(
         detected_at=stretch[0].at,
         certainty=ChangeStatus.CONFIRMED,
         depth=worst / 0.01,
-        what=f"COV up to {worst * 100:.1f} %{said}",
+        what=f"COV up to {worst * 100:.1f} %{text}",
         runs=sum(begins <= point.at <= last for point in judgement.rolling),
         unfinished=sum(dip.unfinished for dip in dips),
     )
@@ -218,11 +218,11 @@ def _recovery(
     if before is None:
         return None
     middle = after + _BACK * (before - after)
-    for one in later:
-        if one.after is None:
+    for window in later:
+        if window.after is None:
             continue
-        if one.after >= middle if more_is_better else one.after <= middle:
-            return one
+        if window.after >= middle if more_is_better else window.after <= middle:
+            return window
     return None
 
 

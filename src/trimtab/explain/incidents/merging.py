@@ -37,40 +37,40 @@ def merged(
 ) -> tuple[Incident, ...]:
     """Return one incident for each group of spells that belong together, the latest first."""
     groups: list[list[Spell]] = []
-    for spell in sorted(spells, key=lambda one: (one.at, one.name, one.shape)):
-        joined = [group for group in groups if any(_together(one, spell) for one in group)]
+    for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
+        joined = [group for group in groups if any(_together(member, spell) for member in group)]
         groups = [group for group in groups if group not in joined]
-        groups.append([*(one for group in joined for one in group), spell])
-    found = [_incident(group, frames, site=site, now=now) for group in groups]
-    return tuple(sorted(found, key=lambda one: (one.at, one.id), reverse=True))
+        groups.append([*(spell for group in joined for spell in group), spell])
+    incidents = [_incident(group, frames, site=site, now=now) for group in groups]
+    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
 
 
-def _together(one: Spell, other: Spell) -> bool:
+def _together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells are of one trouble."""
-    if Shape.INTEGRITY in (one.shape, other.shape):
+    if Shape.INTEGRITY in (spell.shape, other.shape):
         return False
-    if {one.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and one.key == other.key:
+    if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
-        return abs(one.at - other.at) <= _SHORT
-    for wide, low in ((one, other), (other, one)):
+        return abs(spell.at - other.at) <= _SHORT
+    for wide, low in ((spell, other), (other, spell)):
         if wide.shape is Shape.UNSTEADY and low.shape in _LOW and _length(wide) <= _FEW_DAYS:
             # What makes one series unsteady for some days is what dips in another, or lowers it.
             over = low.until is not None or low.shape is Shape.DIP
             within = wide.at <= low.at and low.last <= wide.last
             return low.key != wide.key and over and within
-    if Shape.UNSTEADY in (one.shape, other.shape) or Shape.DRIFT in (one.shape, other.shape):
-        return one.shape is other.shape and _overlap(one, other, _NEAR)
-    surveyed = _of_surveys(one) != _of_surveys(other)
+    if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
+        return spell.shape is other.shape and _overlap(spell, other, _NEAR)
+    surveyed = _of_surveys(spell) != _of_surveys(other)
     tolerance = _SURVEYED if surveyed else _ONSET
-    if _is_short(one) and _is_short(other):
-        return _overlap(one, other, _SURVEYED if surveyed else _NEAR)
-    if _is_short(one) or _is_short(other):
+    if _is_short(spell) and _is_short(other):
+        return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
+    if _is_short(spell) or _is_short(other):
         # A dip long after a level changed is another trouble; at its beginning it is the same.
-        long, short = (other, one) if _is_short(one) else (one, other)
+        long, short = (other, spell) if _is_short(spell) else (spell, other)
         begins = long.at - tolerance <= short.at <= long.at + tolerance
-        unsure = long.certainty is ChangeStatus.SUSPECT and one.key == other.key
-        return _overlap(one, other, _NEAR) and (begins or unsure)
-    return abs(one.at - other.at) <= tolerance
+        unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
+        return _overlap(spell, other, _NEAR) and (begins or unsure)
+    return abs(spell.at - other.at) <= tolerance
 
 
 def _of_surveys(spell: Spell) -> bool:
@@ -85,23 +85,23 @@ def _length(spell: Spell) -> timedelta:
     return spell.last - spell.at
 
 
-def _overlap(one: Spell, other: Spell, slack: timedelta) -> bool:
-    return one.at <= other.last + slack and other.at <= one.last + slack
+def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
+    return spell.at <= other.last + slack and other.at <= spell.last + slack
 
 
 def _incident(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> Incident:
-    shown = [one for one in group if one.key is not None]
+    shown = [spell for spell in group if spell.key is not None]
     lead = max(shown or group, key=_leading)
     # A faint trace in another series neither begins nor ends it.
-    strong = [one for one in group if one.depth >= _STRONG * lead.depth or one.key is None]
-    at, last = min(one.at for one in strong), max(one.last for one in strong)
-    ended = all(one.until is not None for one in strong)
-    until = max(one.until or last for one in strong) if ended else None
+    strong = [spell for spell in group if spell.depth >= _STRONG * lead.depth or spell.key is None]
+    at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    ended = all(spell.until is not None for spell in strong)
+    until = max(spell.until or last for spell in strong) if ended else None
     shape = _shape(strong, lead, at, last)
-    confirmed = any(one.certainty is ChangeStatus.CONFIRMED for one in group)
-    targets = tuple(sorted({target for one in group for target in one.targets}))
+    confirmed = any(spell.certainty is ChangeStatus.CONFIRMED for spell in group)
+    targets = tuple(sorted({target for spell in group for target in spell.targets}))
     return Incident(
         id=_id(site, lead, shape, at),
         site=site,
@@ -111,13 +111,13 @@ def _incident(
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
-        detected_at=min(one.detected_at for one in group),
+        detected_at=min(spell.detected_at for spell in group),
         effect=lead.effect,
         effect_interval=lead.effect_interval,
         runs=lead.runs,
-        unfinished=max(one.unfinished for one in group),
+        unfinished=max(spell.unfinished for spell in group),
         summary=_summary(group, lead, at, until),
-        moved_with=tuple(sorted({one.name for one in group} - {lead.name})),
+        moved_with=tuple(sorted({spell.name for spell in group} - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         targets=targets,
     )
@@ -132,11 +132,16 @@ def _leading(spell: Spell) -> tuple[bool, float, str]:
 def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
     """Return the shape of the whole: dips that join to days are a change of level."""
     if lead.shape is Shape.DIP and any(
-        one.shape is Shape.STEP and (one.key in (lead.key, None) or one.depth >= lead.depth / 2)
-        for one in group
+        spell.shape is Shape.STEP
+        and (spell.key in (lead.key, None) or spell.depth >= lead.depth / 2)
+        for spell in group
     ):
         return Shape.STEP
-    if lead.shape is Shape.DIP and last - at >= _SHORT and any(one.until is None for one in group):
+    if (
+        lead.shape is Shape.DIP
+        and last - at >= _SHORT
+        and any(spell.until is None for spell in group)
+    ):
         return Shape.STEP
     return lead.shape
 
@@ -165,22 +170,19 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
         ended = f"{until:%Y-%m-%d %H:%M}"
         when = f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
     parts = [f"{lead.name} {lead.what}"]
-    for one in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
-        said = f"{one.name} {one.what}"
-        if one.name != lead.name and said not in parts:
-            parts.append(said)
+    for member in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
+        text = f"{member.name} {member.what}"
+        if member.name != lead.name and text not in parts:
+            parts.append(text)
     more = len(parts) - 3
     return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
 
 
 def _unmoved(
-    group: Sequence[Spell],
-    frames: Mapping[SeriesKey, pl.DataFrame],
-    at: datetime,
-    last: datetime,
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
 ) -> tuple[str, ...]:
     """Return the series that were as usual all the while."""
-    moved = {one.name for one in group}
+    moved = {spell.name for spell in group}
     still = {
         name_of(key)
         for key, frame in frames.items()

@@ -27,7 +27,7 @@ SLOW_ALL: Final = 0.85
 _BEFORE: Final = 14
 _TARGETS_LEAST: Final = 3
 _HISTORY: Final = 5
-"""Surveys of which a target's usual share is made; fewer: it is held against the others alone."""
+"""Surveys of which a target's usual share is made; fewer: it is compared with the others alone."""
 _SHORT: Final = timedelta(days=2)
 
 
@@ -53,7 +53,7 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
 def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     """Return the stretches in which the median target was slow: all alike, or most.
 
-    Parameters are those of `slow_targets`. The median target of each survey is held against that
+    Parameters are those of `slow_targets`. The median target of each survey is compared with that
     of the `_BEFORE` surveys before it that were well.
     """
     import polars as pl
@@ -78,7 +78,7 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
                 usual.append(value)
     times: list[datetime] = levels.get_column("at").unique().sort().to_list()
     place = {at: index for index, at in enumerate(times)}
-    kept = {
+    confirmed = {
         at: shares
         for at, shares in slow.items()
         if min(shares.values()) < CRAWLS
@@ -91,14 +91,14 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
             name=f"median target of {SURVEYS}",
             what=_all_slow(group),
         )
-        for group in _groups(kept, times)
+        for group in _groups(confirmed, times)
     ]
 
 
 def _all_slow(group: list[tuple[datetime, dict[str, float]]]) -> str:
     metric, share = min(
         ((metric, share) for _, shares in group for metric, share in shares.items()),
-        key=lambda one: one[1],
+        key=lambda survey: survey[1],
     )
     return f"{metric} down to {share * 100:.0f} % of the usual"
 
@@ -107,7 +107,7 @@ def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
     """Return each target's share of its survey's median, relative to its usual one, and z."""
     import polars as pl
 
-    one = ["metric", "target"]
+    survey = ["metric", "target"]
     share = pl.col("value") / pl.col("value").median().over("run", "metric")
     shares = (
         surveys.filter(pl.col("value").is_not_null())
@@ -118,11 +118,13 @@ def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("share").is_finite())
         .sort("at")
     )
-    enough = pl.len().over(one) >= _HISTORY
-    usual = pl.when(enough).then(pl.col("share").median().over(one)).otherwise(1.0)
+    enough = pl.len().over(survey) >= _HISTORY
+    usual = pl.when(enough).then(pl.col("share").median().over(survey)).otherwise(1.0)
     relative = shares.with_columns(relative=pl.col("share") / pl.max_horizontal(usual, pl.lit(0.1)))
     off = (pl.col("relative") - 1).abs()
-    scale = pl.max_horizontal(off.median().over(one) * 1.4826, off.median().over("metric") * 1.4826)
+    scale = pl.max_horizontal(
+        off.median().over(survey) * 1.4826, off.median().over("metric") * 1.4826
+    )
     scaled = relative.with_columns(z=(pl.col("relative") - 1) / pl.max_horizontal(scale, 0.01))
     return scaled.group_by("at", "target").agg(
         pl.col("relative").min(), pl.col("z").min()
@@ -144,9 +146,9 @@ def _slow_at(marked: pl.DataFrame, times: list[datetime]) -> dict[datetime, dict
         return any(0 <= i < len(times) and target in shares.get(times[i], {}) for i in near)
 
     return {
-        at: kept
+        at: confirmed
         for at, slow in shares.items()
-        if (kept := {t: r for t, r in slow.items() if r < CRAWLS or borne_out(at, t)})
+        if (confirmed := {t: r for t, r in slow.items() if r < CRAWLS or borne_out(at, t)})
     }
 
 

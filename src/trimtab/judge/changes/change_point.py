@@ -1,10 +1,11 @@
-"""What is told of a change: when, how large, how sure, in words."""
+"""Report of a change point: when, how large, how certain."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import ratio_interval
+from trimtab.message import Message
 from trimtab.model.series import ChangePoint, ChangeStatus
 
 if TYPE_CHECKING:
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from trimtab.model.verdict import Interval
 
 NEAR_RUNS: Final = 336
-"""Runs on a side that a level rests on at most: two weeks of hourly ones, the nearest. Further
-ones know less of the change, and resampling them takes longer than finding it."""
+"""Runs per side used for a level at most, the nearest ones: two weeks of hourly runs. More distant
+runs say less about the change, and resampling them takes longer than detecting it."""
 
 LEVEL_RUNS: Final = 3
-"""Finished runs that make a level: of one or two, nothing is said."""
+"""Finished runs that make a level."""
 
 
-def change_point(runs: Runs, found: Detection, begin: int, end: int) -> ChangePoint:
-    """Return what is told of a change, its levels taken from the runs ``begin`` to ``end``.
+def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> ChangePoint:
+    """Return the report of a change, its levels taken from the runs ``begin`` to ``end``.
 
     Parameters
     ----------
@@ -33,9 +34,10 @@ def change_point(runs: Runs, found: Detection, begin: int, end: int) -> ChangePo
     """
     import numpy as np
 
+    place = detection.place
     sides = (
-        runs.value[max(begin, found.place - NEAR_RUNS) : found.place],
-        runs.value[found.place : min(end, found.place + NEAR_RUNS)],
+        runs.value[max(begin, place - NEAR_RUNS) : place],
+        runs.value[place : min(end, place + NEAR_RUNS)],
     )
     before, after = (_finished(side) for side in sides)
     levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
@@ -44,28 +46,24 @@ def change_point(runs: Runs, found: Detection, begin: int, end: int) -> ChangePo
     if enough and levels[0] is not None and levels[1] is not None and levels[0] > 0:
         effect = levels[1] / levels[0]
     interval = None if effect is None else ratio_interval(after.tolist(), before.tolist())
-    told = [found.suspected, found.confirmed, found.dismissed]
-    suspected, confirmed, dismissed = (None if k is None else runs.at[k] for k in told)
+    places = [detection.suspected, detection.confirmed, detection.dismissed]
+    suspected, confirmed, dismissed = (None if k is None else runs.at[k] for k in places)
     detected = suspected if suspected is not None else confirmed
-    assert detected is not None, "a change that was found was told"
-    sure = found.confirmed is not None
+    assert detected is not None, "a detection is suspected or confirmed"
+    code, support = _support(confirmed, dismissed)
+    size = _size(effect, interval, (len(before), len(after)))
+    unfinished = _unfinished(sides, (before, after))
     return ChangePoint(
-        at=runs.at[found.place],
+        at=runs.at[place],
         detected_at=detected,
-        status=ChangeStatus.CONFIRMED if sure else ChangeStatus.SUSPECT,
+        status=ChangeStatus.SUSPECT if confirmed is None else ChangeStatus.CONFIRMED,
         effect=effect,
         effect_interval=interval,
         before=levels[0],
         after=levels[1],
         n_before=len(before),
         n_after=len(after),
-        reason="; ".join(
-            (
-                _size(effect, interval, (len(before), len(after))),
-                *_unfinished(sides, (before, after)),
-                _sureness(confirmed, dismissed),
-            )
-        ),
+        reason=Message(code, "; ".join((size, *unfinished, support))),
         suspected_at=suspected,
         confirmed_at=confirmed,
         dismissed_at=dismissed,
@@ -78,17 +76,18 @@ def _finished(values: Floats) -> Floats:
     return values[np.isfinite(values) & (values >= 0)]
 
 
-def _sureness(confirmed: datetime | None, dismissed: datetime | None) -> str:
+def _support(confirmed: datetime | None, dismissed: datetime | None) -> tuple[str, str]:
+    """Return the code and how well the change is supported."""
     if confirmed is not None:
-        return "runs and daily medians both show the change"
+        return "change-confirmed", "confirmed by runs and by daily medians"
     if dismissed is not None:
-        return "given up: the runs after it did not bear it out"
-    return "not yet borne out by the days after it"
+        return "change-dismissed", "dismissed: later runs do not support it"
+    return "change-suspected", "not yet confirmed by later days"
 
 
 def _unfinished(sides: tuple[Floats, Floats], finished: tuple[Floats, Floats]) -> Iterator[str]:
-    for name, side, kept in zip(("before", "after"), sides, finished, strict=True):
-        lost = len(side) - len(kept)
+    for name, side, values in zip(("before", "after"), sides, finished, strict=True):
+        lost = len(side) - len(values)
         if lost:
             yield f"{lost} of {len(side)} runs {name} did not finish"
 
@@ -97,7 +96,7 @@ def _size(effect: float | None, interval: Interval | None, counts: tuple[int, in
     if effect is None:
         if min(counts) < LEVEL_RUNS:
             return f"{counts[0]} finished runs before and {counts[1]} after: too few for a ratio"
-        return "the level before is 0: there is no ratio"
+        return "the level before is 0: no ratio"
     runs = f"{counts[0]} runs before and {counts[1]} after"
     size = f"level {100 * (effect - 1):+.1f} %"
     if interval is None:

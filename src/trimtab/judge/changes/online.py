@@ -1,4 +1,4 @@
-"""The first tier: has the level just moved? Asked after every run, of every recent moment.
+"""The online tier: has the level just changed? Tested after every run, for every recent moment.
 
 For each moment s within the last weeks, the runs since s are set against those before. A step of
 size d in an AR(1) series shows in the whitened residuals as d at s and as d (1 - phi) in each

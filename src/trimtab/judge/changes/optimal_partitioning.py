@@ -49,9 +49,9 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
         where = int(costs.argmin())
         best[t] = costs[where] + penalty
         last[t] = where
-    found: list[int] = []
+    places: list[int] = []
     t = int(last[n])
     while t > 0:
-        found.append(t)
+        places.append(t)
         t = int(last[t])
-    return tuple(reversed(found))
+    return tuple(reversed(places))

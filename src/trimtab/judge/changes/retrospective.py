@@ -1,4 +1,4 @@
-"""The second tier: what the runs up to now say of each change since the last one that is sure."""
+"""The retrospective tier: changes since the last confirmed one, given the runs up to now."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENERGY: Final = 5.5
 best of three neighbouring splits, in 4 to 10 of 1,000 series of 60 to 20 days."""
 
 STEP: Final = 3.7
-"""|Z| of the step itself, in a young series beside any weekly rhythm there might be.
+"""|Z| of the step itself, in a young series beside any weekly seasonality.
 
 All three are set by what they tell of years of hourly series in which nothing happens: under 0.1
 changes a year on average over the kinds of noise, and 0.5 in the worst of them."""
@@ -52,11 +52,11 @@ class Window:
     Attributes
     ----------
     time_s, height, hour
-        Of each run; heights with the weekly rhythm taken out.
+        Of each run; heights without weekly seasonality.
     level
         About which residuals are taken.
     young
-        Whether there are too few weeks to know the rhythm well.
+        Whether there are too few weeks to estimate the seasonality.
     """
 
     time_s: Floats
@@ -138,7 +138,7 @@ def _exact(height: Floats, place: int, noise: Noise) -> int:
 def _agreed(
     window: Window, clipped: Floats, edges: tuple[int, int, int], noise: Noise
 ) -> Shift | None:
-    """Return the change at the middle edge if the days and no weekly rhythm bear it out."""
+    """Return the change at the middle edge if the days support it and seasonality does not."""
     import numpy as np
 
     begin, place, end = edges
@@ -187,9 +187,11 @@ def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
     rest = beside[1:] - phi * beside[:-1]
     basis, triangle = np.linalg.qr(rest)
     basis = basis[:, np.abs(np.diag(triangle)) > 1e-6 * len(part) ** 0.5]
-    own = step[1:] - phi * step[:-1]
-    own = own - basis @ (basis.T @ own)
-    norm = float(own @ own)
+    signal = step[1:] - phi * step[:-1]
+    signal = signal - basis @ (basis.T @ signal)
+    norm = float(signal @ signal)
     if norm < 1e-6:
         return 0.0
-    return float(own @ whitened(part, noise)) / (noise.innovation * np.sqrt(norm * noise.longest))
+    return float(signal @ whitened(part, noise)) / (
+        noise.innovation * np.sqrt(norm * noise.longest)
+    )

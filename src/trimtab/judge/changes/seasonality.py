@@ -1,7 +1,7 @@
-"""The week's rhythm of a series, drawn towards none where the runs do not bear it out.
+"""Weekly seasonality of a series, shrunk towards none where the runs do not support it.
 
-Three layers, each fitted to what the one before left: a wave of the week (three harmonics), a
-profile of the day, single hours of the week. Each is shrunk by what chance alone would show.
+Three layers, each fitted to the residuals of the one before: a wave of the week (three harmonics),
+a profile of the day, single hours of the week. Each is shrunk by what chance alone would show.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Floats, Ints
 
 WEEKS_MINIMUM: Final = 2
-"""Weeks of history before a rhythm is taken out: what came once is no rhythm."""
+"""Weeks of history before seasonality is removed: a pattern seen once is not seasonal."""
 
 HOURS_WEEKS_MINIMUM: Final = 4
 """Weeks before a single hour of the week may have a level of its own."""
@@ -50,8 +50,8 @@ def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) ->
     for layer in (_of_day_and_weekend, _wave, _single_hours):
         if layer is _single_hours and week.max() + 1 < HOURS_WEEKS_MINIMUM:
             break
-        found = layer(left, hour, noise)
-        seasonality, left = seasonality + found, left - found[hour]
+        effect = layer(left, hour, noise)
+        seasonality, left = seasonality + effect, left - effect[hour]
     return seasonality
 
 
@@ -76,8 +76,8 @@ def _wave(left: Floats, hour: Ints, noise: Noise) -> Floats:
     spectrum = float(np.var(left)) * (1 + phi) / (1 - phi) * noise.slow
     power = fitted[: len(_WAVES)] ** 2 + fitted[len(_WAVES) :] ** 2
     # Chance gives a wave a mean power of 4 / n of the spectrum: twice that passes for nothing.
-    kept = np.maximum(0.0, 1 - 8 * spectrum / len(left) / np.maximum(power, 1e-12))
-    return table @ (fitted * np.tile(kept, 2))
+    shrinkage = np.maximum(0.0, 1 - 8 * spectrum / len(left) / np.maximum(power, 1e-12))
+    return table @ (fitted * np.tile(shrinkage, 2))
 
 
 def _of_day_and_weekend(left: Floats, hour: Ints, noise: Noise) -> Floats:

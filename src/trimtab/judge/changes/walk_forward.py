@@ -1,9 +1,9 @@
-"""A walk along a series that tells at each run what could be known then, and nothing of later.
+"""Walk forward along a series: at each run only the runs up to it are used.
 
-Noise and rhythm are estimated anew every day or two from the runs before; the first tier looks
-after every run, the second at the first run of every six hours while a suspect is open and once a
-day otherwise, when there is something to look for at all. Everything at a run follows from the
-runs up to it, so a series cut there tells the same.
+Noise and seasonality are estimated anew every day or two from the runs before; the online tier
+tests every run, the retrospective tier the first run of every six hours while a suspect is open and
+once a day otherwise, if there is anything to test. Everything at a run follows from the runs up to
+it, so a series cut there gives the same result.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ if TYPE_CHECKING:
     from trimtab.judge.changes.runs import Bools, Floats, Runs
 
 RUNS_MINIMUM: Final = 24
-"""Runs before anything is said."""
+"""Runs before anything is reported."""
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200
-"""How far back a level, its noise and its rhythm are looked at: two months, or so many runs."""
+"""History used for a level, its noise and its seasonality: two months, or so many runs."""
 
 LOOK_S: Final = 6 * 3600.0
 
 CONFIRM_S: Final = 96 * 3600.0
 CONFIRM_RUNS: Final = 12
-"""How long a suspect waits to be confirmed at most: four days, and a dozen runs."""
+"""Longest wait of a suspect for confirmation: four days, and a dozen runs."""
 
 SUSPECT: Final = 3.7
-"""|Z| that raises a suspect. Measured on years of hourly series in which nothing happens: it
-gives 2 to 5 a year in normal noise at every autocorrelation up to 0.85, and under 10 in the
-worst of the others (Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives half
-as many more, 3.8 half as many."""
+"""|Z| that raises a suspect. Measured on years of hourly series without any change: it gives 2 to 5
+a year in normal noise at every autocorrelation up to 0.85, and under 10 in the worst of the others
+(Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives half as many more, 3.8 half
+as many."""
 
 DOUBT: Final = 1.5
-"""|Z| under which an open suspect is given up at once: at its own place it was 3.7."""
+"""|Z| below which an open suspect is dismissed at once: when raised it was 3.7."""
 
 SCREEN: Final = 3.5
-"""|Z| of any moment of the last weeks under which the second tier has nothing to look for: it
-asks for 4.5."""
+"""|Z| of every moment of the last weeks below which the retrospective tier is skipped: it needs
+4.5."""
 
 SETTLED_RUNS: Final = 240
-"""Runs of history from which on the last four days are left out of the noise: they may be of a
-change not yet told of."""
+"""Runs of history from which the last four days are excluded from the noise estimate: they may
+belong to a change not yet reported."""
 
 YOUNG_S: Final = 21 * DAY_S
-"""Age of a series up to which a change is sure only if no weekly rhythm would look the same."""
+"""Age of a series up to which a change is confirmed only if seasonality cannot explain it."""
 
 _SEASONALITY_CLIP: Final = 3.0
 
 
 @dataclass(slots=True)
 class Detection:
-    """What was told of one change, by places among the runs."""
+    """The status of one change, by index among the runs."""
 
     place: int
     up: bool
@@ -69,39 +69,39 @@ class Detection:
 
 @dataclass(slots=True)
 class WalkForward:
-    """Where the walk stands.
+    """State of the walk.
 
     Attributes
     ----------
     levels
-        First run of each level that is sure, the present one last.
+        First run of each confirmed level, the current one last.
     armed_from
-        A suspect has to begin here or later.
+        A suspect must begin here or later.
     open
-        The suspect that is neither confirmed nor dismissed: there is one at most.
-    rhythm
-        What each hour of the week adds to a run, a logarithm; ``None`` before it is known.
+        The suspect that is neither confirmed nor dismissed: there is at most one.
+    seasonality
+        Effect of each hour of the week on a run, a logarithm; ``None`` before it is estimated.
     """
 
     runs: Runs
     levels: list[int] = field(default_factory=lambda: [0])
     armed_from: int = 0
     open: Detection | None = None
-    found: list[Detection] = field(default_factory=list)
+    detections: list[Detection] = field(default_factory=list)
     noise: Noise | None = None
     seasonality: Floats | None = None
     renewed_s: float = float("-inf")
     looked_back_s: float = float("-inf")
 
     def go(self, since_s: float = float("-inf")) -> None:
-        """Walk to the last run, looking around from ``since_s`` (seconds since 1970) on.
+        """Walk to the last run, testing from ``since_s`` (seconds since 1970) on.
 
-        What changed before then is found at the first look, by the second tier alone.
+        Earlier changes are found at the first test, by the retrospective tier alone.
         """
         import numpy as np
 
         time_s = self.runs.time_s
-        # Runs of one moment come one after another in no order: none is before a change.
+        # Runs at one time have no order among themselves: none is before a change.
         if len(time_s) < RUNS_MINIMUM or time_s[-1] == time_s[0]:
             return
         look = np.floor((time_s - time_s[0]) / LOOK_S)
@@ -123,7 +123,7 @@ class WalkForward:
         if self.open is None:
             self._suspect(self.noise, begin, end)
 
-    # --- what is known of the series -------------------------------------------------------------
+    # --- noise, seasonality and level ------------------------------------------------------------
 
     def _history(self, place: int) -> int:
         import numpy as np
@@ -133,7 +133,7 @@ class WalkForward:
         return max(0, min(first, place - HISTORY_RUNS))
 
     def _renew(self, place: int, now_s: float) -> None:
-        """Estimate noise and rhythm from the runs before ``place``, each about its own level."""
+        """Estimate noise and seasonality from the runs before ``place``, about their levels."""
         import numpy as np
 
         first = self._history(place)
@@ -152,9 +152,9 @@ class WalkForward:
         self.renewed_s = now_s
 
     def _about_levels(self, first: int, place: int) -> tuple[Floats, Bools]:
-        """Return heights about the level of their time, and which are of levels that tell of noise.
+        """Return heights about the level of their time, and which to use for the noise.
 
-        A level at which most runs do not finish tells nothing of how those scatter that do.
+        A level at which most runs do not finish says nothing about the scatter of those that do.
         """
         import numpy as np
 
@@ -169,7 +169,7 @@ class WalkForward:
         return heights, running
 
     def _seasonality(self, heights: Floats, first: int, noise: Noise) -> Floats:
-        """Return the rhythm of heights about their levels, the last known one kept in view."""
+        """Return the seasonality of heights about their levels, given the last estimate."""
         import numpy as np
 
         place = first + len(heights)
@@ -184,7 +184,7 @@ class WalkForward:
         return weekly_seasonality(about, hour, week, noise) * noise.scale
 
     def _settled(self, first: int, place: int) -> int:
-        """Return how many runs of the history are too old to be of a change not yet told of."""
+        """Return how many runs of the history are too old for a change not yet reported."""
         import numpy as np
 
         recent_s = self.runs.time_s[place] - CONFIRM_S
@@ -192,7 +192,7 @@ class WalkForward:
         return settled if settled >= SETTLED_RUNS else place - first
 
     def _window(self, end: int, known: int) -> tuple[int, Window]:
-        """Return the present level's runs before ``end``, and the place of the first.
+        """Return the runs of the current level before ``end``, and the index of the first.
 
         The level is that of the runs before ``known``.
         """
@@ -215,7 +215,7 @@ class WalkForward:
         first, window = self._window(end, known)
         return first, whitened(residuals(window.height, window.level, noise.scale), noise)
 
-    # --- the first tier --------------------------------------------------------------------------
+    # --- the online tier -------------------------------------------------------------------------
 
     def _suspect(self, noise: Noise, begin: int, end: int) -> None:
         import numpy as np
@@ -223,28 +223,28 @@ class WalkForward:
         begin = max(begin, self.levels[-1] + 2)
         if begin >= end:
             return
-        # The level is that of the runs before these: no run is judged by a later one.
+        # The level is that of the runs before these: no run is tested with a later one.
         first, white = self._white(noise, end, begin)
         # White residual k is of run k + 1.
         ends = np.arange(begin, end) - first - 1
         lengths = np.array([length for length in LENGTHS if length <= ends[-1]], dtype=np.int64)
         if not len(lengths):
             return
-        found = scores(white, noise, ends, lengths)
+        z = scores(white, noise, ends, lengths)
         starts = ends[:, None] + 1 - lengths + first + 1
-        found[starts < self.armed_from] = 0.0
-        over = np.flatnonzero(np.abs(found).max(axis=1) >= SUSPECT)
+        z[starts < self.armed_from] = 0.0
+        over = np.flatnonzero(np.abs(z).max(axis=1) >= SUSPECT)
         if len(over):
             row = int(over[0])
-            best = int(np.argmax(np.abs(found[row])))
-            up = bool(found[row, best] > 0)
+            best = int(np.argmax(np.abs(z[row])))
+            up = bool(z[row, best] > 0)
             self.open = Detection(int(starts[row, best]), up, suspected=begin + row)
-            self.found.append(self.open)
+            self.detections.append(self.open)
 
     def _wait(self, noise: Noise, suspect: Detection, begin: int, end: int) -> int:
-        """Give the open suspect up when its time is over or nothing is left of it.
+        """Dismiss the open suspect when its time is over or its signal is gone.
 
-        Returns the run from which to look for another.
+        Returns the run from which to search for another.
         """
         raised = suspect.suspected or 0
         if begin > raised and self._strength(noise, suspect, begin) < DOUBT:
@@ -258,21 +258,21 @@ class WalkForward:
         return end
 
     def _strength(self, noise: Noise, suspect: Detection, place: int) -> float:
-        """Return Z of the suspect by the runs up to ``place``, in its own direction."""
+        """Return Z of the suspect for the runs up to ``place``, in its own direction."""
         import numpy as np
 
         _, white = self._white(noise, place + 1, place + 1)
         end = len(white) - 1
         length = place + 1 - suspect.place
-        found = float(scores(white, noise, np.array([end]), np.array([length]))[0, 0])
-        return found if suspect.up else -found
+        z = float(scores(white, noise, np.array([end]), np.array([length]))[0, 0])
+        return z if suspect.up else -z
 
     def _dismiss(self, suspect: Detection, place: int) -> None:
         suspect.dismissed = place
         self.open = None
         self.armed_from = place
 
-    # --- the second tier -------------------------------------------------------------------------
+    # --- the retrospective tier ------------------------------------------------------------------
 
     def _look_back(self, noise: Noise, place: int, now_s: float) -> None:
         import numpy as np
@@ -289,18 +289,18 @@ class WalkForward:
                 return
         sure = shifts(window, noise)
         if sure:
-            self._confirm([Shift(first + one.place, one.up) for one in sure], place)
+            self._confirm([Shift(first + shift.place, shift.up) for shift in sure], place)
 
     def _confirm(self, sure: list[Shift], now: int) -> None:
-        """Tell of changes that are sure; the open suspect is one of them or is given up."""
+        """Confirm changes; the open suspect is one of them or is dismissed."""
         suspect = self.open
         for shift in sure:
             if suspect is not None and self._same(suspect, shift):
-                told, suspect = suspect, None
+                detection, suspect = suspect, None
             else:
-                told = Detection(shift.place, shift.up)
-                self.found.append(told)
-            told.place, told.confirmed = shift.place, now
+                detection = Detection(shift.place, shift.up)
+                self.detections.append(detection)
+            detection.place, detection.confirmed = shift.place, now
             self.levels.append(shift.place)
         if suspect is not None:
             suspect.dismissed = now
@@ -309,7 +309,7 @@ class WalkForward:
         self.renewed_s = float("-inf")
 
     def _same(self, suspect: Detection, shift: Shift) -> bool:
-        """Return whether a suspect was of this change: never one that was raised before it."""
+        """Return whether a suspect belongs to this change: never one that was raised before it."""
         raised = suspect.suspected or 0
         apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
         near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2

@@ -10,6 +10,7 @@ from trimtab.judge.ladder.claims import check_claim
 from trimtab.judge.ladder.efficiency import Comparer
 from trimtab.judge.ladder.estimates import of_figure, scaled
 from trimtab.judge.ladder.limits import Walk
+from trimtab.message import Message
 from trimtab.model.hardware import Figure, Hardware
 from trimtab.model.ladder import (
     LADDER_METRICS,
@@ -135,18 +136,19 @@ class Shower:
         parts = [plural(n, noun, ",.6g") for n, noun in counts if n is not None]
         return f"the whole: {', '.join(parts)}" if parts else "as measured"
 
-    def shown(self, rung: Rung) -> tuple[Estimate | None, str | None]:
+    def shown(self, rung: Rung) -> tuple[Estimate | None, Message | None]:
         """Return a rate brought to the scale, or why it cannot be."""
         if self._scale != "whole":
             count = self.comparer.counts(rung, _SCALE_UNIT[self._scale])
             if not count:
-                return None, f"not known how many {_SCALE_UNIT[self._scale]} it is of"
+                unit = _SCALE_UNIT[self._scale]
+                return None, Message("counts-unknown", f"number of {unit} unknown")
             return scaled(rung.rate, 1 / count), None
         for unit in UNITS:
             total, count = self.comparer.built.count(unit), self.comparer.counts(rung, unit)
             if total and count:
                 return scaled(rung.rate, total / count), None
-        return None, "not known what part of the whole it is of"
+        return None, Message("share-unknown", "share of the whole unknown")
 
 
 def _track(

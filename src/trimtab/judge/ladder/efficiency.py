@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.judge.ladder.estimates import LEVEL, ratio, scaled
+from trimtab.message import Message
 from trimtab.model.hardware import Hardware
 from trimtab.model.ladder import (
     NOMINAL_LEVELS,
@@ -120,13 +121,13 @@ class Comparer:
             ),
         )
 
-    def _parity(self, above: Rung, beneath: Rung) -> tuple[float, bool, str | None]:
+    def _parity(self, above: Rung, beneath: Rung) -> tuple[float, bool, Message | None]:
         crossed = (above.layer in RAW_LEVELS) != (beneath.layer in RAW_LEVELS)
         if above.metric != "write_bandwidth" or not crossed:
             return 1.0, False, None
         parity = self.hardware.parity
         if parity is None:
-            return 1.0, False, "the parity is not known: [hardware] parity"
+            return 1.0, False, Message("parity-unknown", "parity unknown: add [hardware] parity")
         factor = parity.written_per_byte
         return (1 / factor if above.layer in RAW_LEVELS else factor), factor != 1, None
 
@@ -141,7 +142,7 @@ class Comparer:
                 return unit, counts[0], counts[1]
         return None
 
-    def _doubts(self, above: Rung, beneath: Rung, unit: str, *, same: bool) -> tuple[str, ...]:
+    def _doubts(self, above: Rung, beneath: Rung, unit: str, *, same: bool) -> tuple[Message, ...]:
         if beneath.layer in NOMINAL_LEVELS or above.layer in NOMINAL_LEVELS:
             return ()
         doubts = []
@@ -149,35 +150,39 @@ class Comparer:
             counted: Unit = "drives" if unit == "drives" else "osts"
             numbers = [self.counts(rung, counted) or 0 for rung in (above, beneath)]
             noun = f"{_SINGULAR[unit]}s"
-            doubts.append(f"measured on {numbers[0]:,.4g} and on {numbers[1]:,.4g} {noun}")
+            text = f"measured on {numbers[0]:,.4g} and on {numbers[1]:,.4g} {noun}"
+            doubts.append(Message("hardware-differs", text))
         doubts += conditions_apart(above, beneath)
         return tuple(doubts)
 
 
-def _too_good(least: float) -> tuple[str, ...]:
+def _too_good(least: float) -> tuple[Message, ...]:
     if least <= MORE_THAN_CARRIED:
         return ()
-    return ("more than it can carry: look at units, counts, parity and caches",)
+    text = "more than it can carry: check units, counts, parity and caches"
+    return (Message("more-than-carried", text),)
 
 
-def conditions_apart(above: Rung, beneath: Rung) -> list[str]:
-    """Return in which conditions, as far as both tell them, two rungs were measured apart."""
+def conditions_apart(above: Rung, beneath: Rung) -> list[Message]:
+    """Return the known conditions in which two measurements differ."""
     apart = []
     if above.epoch is not None and beneath.epoch is not None and above.epoch != beneath.epoch:
-        apart.append(f"of other epochs: {above.epoch}, {beneath.epoch}")
+        text = f"from different epochs: {above.epoch}, {beneath.epoch}"
+        apart.append(Message("epochs-differ", text))
     if above.at is not None and beneath.at is not None:
         between = abs(above.at - beneath.at)
         if between > APART_MAXIMUM:
-            apart.append(f"measured {between.days} days apart")
+            apart.append(Message("times-differ", f"measured {between.days} days apart"))
     if above.fullness is not None and beneath.fullness is not None:
         difference = abs(above.fullness - beneath.fullness)
         if difference > FULLNESS_APART_MAXIMUM + 1e-9:
             full = [format_percent(one.fullness or 0.0, 0) for one in (above, beneath)]
-            apart.append(f"measured at {full[0]} and {full[1]} full")
+            text = f"measured at {full[0]} and {full[1]} full"
+            apart.append(Message("fullness-differs", text))
     for name, value in above.conditions.items():
         other = beneath.conditions.get(name)
         if other is not None and other != value:
-            apart.append(f"{name} {value} and {other}")
+            apart.append(Message("conditions-differ", f"{name} {value} and {other}"))
     return apart
 
 
@@ -186,6 +191,8 @@ def _of_network(above: Rung, beneath: Rung) -> bool:
     return above.layer in network or beneath.layer in network
 
 
-def _no_common(above: Rung, beneath: Rung) -> str:
+def _no_common(above: Rung, beneath: Rung) -> Message:
     needed = "servers" if _of_network(above, beneath) else "drives, OSTs or servers"
-    return f"not known how many {needed} both are of: [hardware] drives, osts, oss"
+    return Message(
+        "counts-unknown", f"number of {needed} unknown: add drives, osts, oss under [hardware]"
+    )

@@ -49,9 +49,9 @@ def of_values(values: Sequence[float], basis: Basis, level: float = LEVEL) -> Es
     middle = median(values)
     if len(values) < 2:
         return Estimate(middle, basis=basis, values=tuple(values))
-    found = series_interval(values, level=level)
-    if found is not None and found.low > 0:
-        low, high = found.low, found.high
+    interval = series_interval(values, level=level)
+    if interval is not None and interval.low > 0:
+        low, high = interval.low, interval.high
     else:
         half = t_quantile((1 + level) / 2, len(values) - 1) * math.sqrt(_variance(values))
         half = min(half, _HALF_MAXIMUM)
@@ -79,9 +79,9 @@ def ratio(above: Estimate, beneath: Estimate, level: float = LEVEL) -> Estimate:
     """
     value = above.value / beneath.value
     if min(len(above.values), len(beneath.values)) >= 2:
-        found = ratio_interval(above.values, beneath.values, level=level)
-        if found is not None and min(len(above.values), len(beneath.values)) >= N_MINIMUM:
-            low, high = found.low, found.high
+        interval = ratio_interval(above.values, beneath.values, level=level)
+        if interval is not None and min(len(above.values), len(beneath.values)) >= N_MINIMUM:
+            low, high = interval.low, interval.high
         else:
             half = _welch(above.values, beneath.values, level)
             low, high = value * math.exp(-half), value * math.exp(half)
@@ -92,7 +92,9 @@ def ratio(above: Estimate, beneath: Estimate, level: float = LEVEL) -> Estimate:
     if above.low is None or above.high is None or beneath.low is None or beneath.high is None:
         return Estimate(value)
     basis = above.basis if above.basis is not Basis.STATED else beneath.basis
-    levels = [one for one in (above.level, beneath.level) if one is not None]
+    levels = [
+        known_level for known_level in (above.level, beneath.level) if known_level is not None
+    ]
     return Estimate(
         value,
         above.low / beneath.high,

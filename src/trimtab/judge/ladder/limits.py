@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.judge.ladder.efficiency import Comparer
+from trimtab.message import Message, code_of
 from trimtab.model.ladder import (
     LEVEL_NAMES,
     Efficiency,
@@ -92,11 +93,12 @@ class Walk:
         """Return what holds the topmost rate down."""
         top: Level | None = next((level for level in _TOPS if level in self.rungs), None)
         if top is None:
-            return _cannot_tell("no layer was measured from the drives to the clients")
+            return _cannot_tell("not-measured", "no layer from drives to clients was measured")
         if top == "client":
             return self._of_client()
-        found = self._down(top)
-        return Limit(found.kind, found.layer, found.reason + self._to_come(top))
+        limit = self._down(top)
+        reason = Message(limit.reason.code, limit.reason + self._to_come(top))
+        return Limit(limit.kind, limit.layer, reason)
 
     def path(self) -> list[tuple[Level, Level]]:
         """Return the pairs of layers from the top down through the branch that carries least."""
@@ -119,21 +121,25 @@ class Walk:
             (known if usable else unknown).append((above, efficiency))
         if unknown or not known:
             names = ", ".join(f"{_name(above)} against {_name(e.of)}" for above, e in unknown)
-            return Loss(None, None, f"no sure figure of {names or 'any layer'}")
+            return _no_loss("efficiency-unknown", f"no usable figure of {names or 'any layer'}")
         known.sort(key=lambda one: one[1].value or 0.0)
         above, least = known[0]
         share = f"{_name(above)} {_share(least)}"
         high = least.high or 0.0
         if high >= 1:
-            return Loss(None, least, f"no layer surely loses anything: the least is {share}")
-        others = [one for one in known[1:] if (one[1].low or 0.0) <= high]
-        if others:
-            also = ", ".join(f"{_name(name)} {_share(one)}" for name, one in others)
-            return Loss(None, least, f"{share}; not to be told from {also}")
+            return _no_loss(
+                "no-loss", f"no significant loss in any layer: the lowest is {share}", least
+            )
+        tied = [pair for pair in known[1:] if (pair[1].low or 0.0) <= high]
+        if tied:
+            others = ", ".join(f"{_name(layer)} {_share(other)}" for layer, other in tied)
+            return _no_loss("losses-tied", f"{share}; statistically tied with {others}", least)
         if self.networked and above == "client" and least.of not in ("ost", "network"):
-            return Loss(None, least, f"{share}; what lies between was not measured")
+            return _no_loss(
+                "layers-not-measured", f"{share}; the layers between were not measured", least
+            )
         rest = "less than any other layer on the way down" if known[1:] else "the only one measured"
-        return Loss(above, least, f"{share}, {rest}")
+        return Loss(above, least, Message("largest-loss", f"{share}, {rest}"))
 
     def _least(self, level: Level) -> Level | None:
         """Return the carrier that carries least: of which a layer gets the most."""
@@ -163,21 +169,22 @@ class Walk:
             return limit
         missing = self._missing(carriers)
         if missing:
-            told = "; ".join(f"client {_share(one)}" for one in carriers.values() if one.value)
-            return _cannot_tell(f"{missing}{f' ({told})' if told else ''}")
+            shares = "; ".join(f"client {_share(one)}" for one in carriers.values() if one.value)
+            return _cannot_tell(missing.code, f"{missing}{f' ({shares})' if shares else ''}")
         for efficiency in carriers.values():
             if why := _unusable("client", efficiency):
-                return _cannot_tell(why)
+                return _cannot_tell(why.code, why)
         least: Level = max(carriers, key=lambda layer: carriers[layer].value or 0.0)
         efficiency = carriers[least]
         if self._lost(efficiency):
             return self._lost_in_client(least, efficiency)
         if not self._kept(efficiency):
-            return _cannot_tell(self._open("client", efficiency))
-        if also := self._not_told_apart(least, carriers):
+            return _cannot_tell("margin-in-interval", self._open("client", efficiency))
+        if also := self._tied(least, carriers):
             return _cannot_tell(
-                f"client {_share(efficiency)}, but {_name(least)} and {also} carry the same within "
-                "their intervals"
+                "carriers-tied",
+                f"client {_share(efficiency)}, but {_name(least)} and {also} are "
+                "statistically tied",
             )
         return self._named(least, f"client {_share(efficiency)}")
 
@@ -186,30 +193,38 @@ class Walk:
         for layer, kind in _NOTHING_PASSES.items():
             efficiency = carriers.get(layer)
             if efficiency is not None and efficiency.value is not None and self._kept(efficiency):
-                return Limit(kind, layer, f"client {_share(efficiency)}, which nothing can pass")
+                text = f"client {_share(efficiency)}, which cannot be exceeded"
+                return Limit(kind, layer, Message("at-line-rate", text))
         return None
 
-    def _missing(self, carriers: Mapping[Level, Efficiency]) -> str | None:
+    def _missing(self, carriers: Mapping[Level, Efficiency]) -> Message | None:
         if not any(layer in carriers for layer in _STORAGE):
-            return "no layer beneath the client was measured, and no data sheet is known"
+            return Message(
+                "storage-not-measured",
+                "no layer below the client was measured, no data sheet known",
+            )
         if self.networked and "network" not in carriers:
-            return "no network rung says whether the network carries more"
+            return Message("network-not-measured", "network not measured: it may be the limit")
         return None
 
     def _lost_in_client(self, least: Level, efficiency: Efficiency) -> Limit:
         if self.networked and least in _STORAGE and least != "ost":
             return _cannot_tell(
-                f"client {_share(efficiency)}; without an OST rung there is no telling whether "
-                "that is lost beneath the network or above it"
+                "ost-not-measured",
+                f"client {_share(efficiency)}; OSTs not measured: the loss may be below or above "
+                "the network",
             )
         return Limit(
             LimitKind.LAYER,
             "client",
-            f"client {_share(efficiency)}, the least that carries it: lost in the client layer "
-            "(file system, clients, their number and settings)",
+            Message(
+                "lost-in-client",
+                f"client {_share(efficiency)}, its narrowest carrier: lost in the client layer "
+                "(file system, clients, their number and settings)",
+            ),
         )
 
-    def _not_told_apart(self, least: Level, carriers: Mapping[Level, Efficiency]) -> str | None:
+    def _tied(self, least: Level, carriers: Mapping[Level, Efficiency]) -> str | None:
         for layer in carriers:
             if layer == least:
                 continue
@@ -221,9 +236,9 @@ class Walk:
     def _named(self, level: Level, so_far: str) -> Limit:
         if level in ("network", "line_rate"):
             line = self._against("network", "line_rate")
-            return Limit(LimitKind.NETWORK, level, so_far + line)
+            return Limit(LimitKind.NETWORK, level, Message("network-limited", so_far + line))
         if level == "client_network":
-            return Limit(LimitKind.CLIENT_NETWORK, level, so_far)
+            return Limit(LimitKind.CLIENT_NETWORK, level, Message("client-network-limited", so_far))
         return self._down(level, so_far)
 
     def _against(self, above: Level, beneath: Level) -> str:
@@ -240,24 +255,28 @@ class Walk:
             return self._of_drives(level, so_far or "only the drives were measured")
         if not carriers:
             return _cannot_tell(
-                f"{lead}no drive rung and no data sheet say what {_name(level)} could deliver"
+                "drives-unknown",
+                f"{lead}drives not measured and no data sheet known: the capability of "
+                f"{_name(level)} is unknown",
             )
         beneath = carriers[0].layer
         efficiency = self.efficiency(level, beneath)
         if why := _unusable(level, efficiency):
-            return _cannot_tell(f"{lead}{why}")
+            return _cannot_tell(why.code, f"{lead}{why}")
         share = f"{_name(level)} {_share(efficiency)}"
         if self._lost(efficiency):
-            return Limit(LimitKind.LAYER, level, f"{lead}{share}: lost in that layer")
+            reason = Message("lost-in-layer", f"{lead}{share}: lost in that layer")
+            return Limit(LimitKind.LAYER, level, reason)
         if not self._kept(efficiency):
-            return _cannot_tell(f"{lead}{self._open(level, efficiency)}")
+            return _cannot_tell("margin-in-interval", f"{lead}{self._open(level, efficiency)}")
         if level == "drive":
             return self._of_drives(level, f"{lead}{share}")
         return self._down(beneath, f"{lead}{share}")
 
     def _of_drives(self, level: Level, so_far: str) -> Limit:
-        """Return that the drives limit, with what is to be known of the lowest rung reached."""
-        return Limit(LimitKind.DRIVES, level, "; ".join((so_far, *self.rungs[level].notes)))
+        """Return that the drives limit, with the notes of the lowest rung reached."""
+        text = "; ".join((so_far, *self.rungs[level].notes))
+        return Limit(LimitKind.DRIVES, level, Message("drive-limited", text))
 
     def _lost(self, efficiency: Efficiency) -> bool:
         return efficiency.high is not None and efficiency.high < 1 - self.margin
@@ -271,25 +290,31 @@ class Walk:
 
     def _open(self, level: Level, efficiency: Efficiency) -> str:
         return (
-            f"{_name(level)} {_share(efficiency)}: whether it loses more than "
-            f"{format_percent(self.margin, 0)} its interval leaves open"
+            f"{_name(level)} {_share(efficiency)}: inconclusive, the interval includes a loss of "
+            f"{format_percent(self.margin, 0)}"
         )
 
 
-def _unusable(level: Level, efficiency: Efficiency) -> str | None:
+def _unusable(level: Level, efficiency: Efficiency) -> Message | None:
     """Return why nothing can be decided from an efficiency."""
-    against = f"{_name(level)} against {_name(efficiency.of)}"
     if efficiency.value is None:
-        return f"{against}: {efficiency.reason}"
+        against = f"{_name(level)} against {_name(efficiency.of)}"
+        code = code_of(efficiency.reason) or "efficiency-unknown"
+        return Message(code, f"{against}: {efficiency.reason}")
+    share = f"{_name(level)} {_share(efficiency)}"
     if efficiency.doubts:
-        return f"{_name(level)} {_share(efficiency)}, but {'; '.join(efficiency.doubts)}"
+        return Message(efficiency.doubts[0].code, f"{share}, but {'; '.join(efficiency.doubts)}")
     if efficiency.low is None:
-        return f"{_name(level)} {_share(efficiency)}, without an interval: one measurement"
+        return Message("one-measurement", f"{share}, no interval: only one measurement")
     return None
 
 
-def _cannot_tell(reason: str) -> Limit:
-    return Limit(LimitKind.CANNOT_TELL, None, reason)
+def _cannot_tell(code: str, reason: str) -> Limit:
+    return Limit(LimitKind.CANNOT_TELL, None, Message(code, reason))
+
+
+def _no_loss(code: str, reason: str, least: Efficiency | None = None) -> Loss:
+    return Loss(None, least, Message(code, reason))
 
 
 def _share(efficiency: Efficiency) -> str:

@@ -1,7 +1,7 @@
-"""The slow end of all targets, and what a job that is striped over many of them meets.
+"""The lower tail of all targets, and what a job striped over many of them loses.
 
-The targets of one survey are alike (one night, one load), so intervals come from resampling whole
-surveys, and stretches of neighbouring ones, since nights resemble one another too.
+The targets of one survey are correlated (one night, one load), so intervals come from resampling
+whole surveys, in blocks of neighbouring ones, since nights are autocorrelated too.
 """
 
 from __future__ import annotations

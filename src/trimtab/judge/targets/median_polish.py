@@ -99,9 +99,9 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
     residuals = parts.residuals[places[:, 0], places[:, 1]]
     spread = _spread(residuals)
     middles = _medians(table.values, 1)
-    found = table.values[places[:, 0], places[:, 1]]
+    measured = table.values[places[:, 0], places[:, 1]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = found / middles[places[:, 0]]
+        relative = measured / middles[places[:, 0]]
         z = residuals / spread
     return pl.DataFrame(
         {
@@ -109,7 +109,7 @@ def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
             "run": [table.runs[row] for row in places[:, 0]],
             "target": [table.targets[column] for column in places[:, 1]],
             "server": [table.servers[column] for column in places[:, 1]],
-            "value": found,
+            "value": measured,
             "relative": relative,
             "residual": residuals,
             "z": z,

@@ -1,4 +1,4 @@
-"""Who is among the slowest of a survey more often than chance has it.
+"""Stragglers: targets among the slowest of a survey more often than chance explains.
 
 In a survey of m targets the k slowest are marked. If no target is slower than another, each is
 marked with probability k / m, in every survey anew; a target that is marked in 9 of 30 surveys

@@ -50,18 +50,18 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
     import numpy as np
     import polars as pl
 
-    kept = surveys.filter(
+    valid = surveys.filter(
         (pl.col("metric") == metric)
         & pl.col("value").is_finite()
         & (pl.col("value") >= 0)
         & pl.col("at").is_not_null()
     )
-    rows = kept.group_by("run").agg(pl.col("at").min()).sort("at", "run")
-    server = pl.col("server") if "server" in kept.columns else pl.lit(None, dtype=pl.String)
+    rows = valid.group_by("run").agg(pl.col("at").min()).sort("at", "run")
+    server = pl.col("server") if "server" in valid.columns else pl.lit(None, dtype=pl.String)
     columns = (
-        kept.sort("at").group_by("target").agg(server=server.drop_nulls().last()).sort("target")
+        valid.sort("at").group_by("target").agg(server=server.drop_nulls().last()).sort("target")
     )
-    cells = kept.group_by("run", "target").agg(pl.col("value").median())
+    cells = valid.group_by("run", "target").agg(pl.col("value").median())
     place = {name: number for number, name in enumerate(rows["run"])}
     column = {name: number for number, name in enumerate(columns["target"])}
     values = np.full((len(place), len(column)), np.nan)

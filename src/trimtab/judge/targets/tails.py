@@ -1,4 +1,4 @@
-"""Everything that surveys of single targets say in one metric."""
+"""The complete analysis of surveys of single targets in one metric."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from trimtab.judge.targets.stragglers import (
     stragglers,
 )
 from trimtab.judge.targets.table import survey_table
+from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import SlowEnd, TargetTails
 from trimtab.units import plural
@@ -33,26 +34,35 @@ def target_tails(
     false_discoveries: float = FALSE_DISCOVERIES,
     level: float = 0.95,
 ) -> TargetTails:
-    """Return the slow end of all targets, by month and on the whole, and the stragglers.
+    """Analyse surveys of single targets: lower tail overall and by month, and stragglers.
 
     Parameters
     ----------
     surveys
-        ``at`` (UTC), ``run``, ``target``, ``metric``, ``value`` in the metric's unit, and where
-        it is known ``server``.
+        ``at`` (UTC), ``run``, ``target``, ``metric``, ``value`` in the metric's unit, and
+        ``server`` where known; one row per target and survey.
     metric
-        A rate or bandwidth: less of it is slower.
+        A rate or bandwidth, a key of `METRIC_UNITS`.
     timezone
-        IANA name of the zone whose months are meant.
+        IANA name of the time zone for calendar months.
     stripe_count
-        Over how many targets the job is striped whose loss is told; ``None``: all.
+        Number of targets that the job of ``stripe_loss`` is striped over; ``None``: all.
     worst
-        The share of a survey's targets that counts as slow in it.
+        Share of a survey's targets that counts as slow in it, a fraction.
     false_discoveries
-        Up to this q-value a target is named a straggler.
+        Highest q-value (false discovery rate) at which a target is named a straggler.
+    level
+        Confidence level of the intervals.
+
+    Returns
+    -------
+    TargetTails
+        Lower tails, stragglers and the reason.
 
     Raises
     ------
+    KeyError
+        The metric is unknown.
     ValueError
         The metric is a time.
     """
@@ -60,17 +70,17 @@ def target_tails(
     if unit == "s":
         raise ValueError(f"{metric} is a time: surveys of targets are judged by rates")
     table = survey_table(surveys, metric)
-    every = lower_tail(table, range(len(table.at)), stripe_count=stripe_count, level=level)
+    overall = lower_tail(table, range(len(table.at)), stripe_count=stripe_count, level=level)
     named = stragglers(table, worst=worst, false_discoveries=false_discoveries)
     return TargetTails(
         metric=metric,
         unit=unit,
         surveys=len(table.at),
         targets=len(table.targets),
-        overall=every,
+        overall=overall,
         by_month=_months(table, timezone, stripe_count, level),
         stragglers=named,
-        reason=_reason(table, every, len(named)),
+        reason=_reason(table, overall, len(named)),
     )
 
 
@@ -82,23 +92,24 @@ def _months(
     for row, at in enumerate(table.at):
         local = at.astimezone(zone)
         months.setdefault((local.year, local.month), []).append(row)
-    found = (
+    tails = (
         lower_tail(table, rows, stripe_count=stripe_count, level=level)
         for _, rows in sorted(months.items())
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(tail for tail in tails if tail is not None)
 
 
-def _reason(table: SurveyTable, every: SlowEnd | None, named: int) -> str:
-    if every is None:
-        return "no survey measured a target by itself"
+def _reason(table: SurveyTable, overall: SlowEnd | None, named: int) -> Message:
+    if overall is None:
+        return Message("not-measured", "no survey measured single targets")
     surveys = plural(len(table.at), "survey")
     if len(table.targets) < 2:
-        return f"one target in {surveys}: there is none to hold it against"
+        return Message("one-target", f"only one target in {surveys}: nothing to compare it with")
+    of_targets = f"{surveys} of {len(table.targets)} targets"
     if len(table.at) < SURVEYS_MINIMUM:
-        return (
-            f"{surveys} of {len(table.targets)} targets: it takes {SURVEYS_MINIMUM} to tell who is "
-            "slow again and again"
+        return Message(
+            "too-few-surveys", f"{of_targets}; detecting stragglers needs {SURVEYS_MINIMUM}"
         )
-    what = "no target is" if not named else f"{named} target{' is' if named == 1 else 's are'}"
-    return f"{what} slow again and again in {surveys} of {len(table.targets)} targets"
+    if not named:
+        return Message("no-straggler", f"no straggler detected in {of_targets}")
+    return Message("stragglers", f"{plural(named, 'straggler')} detected in {of_targets}")

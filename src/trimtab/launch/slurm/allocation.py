@@ -18,6 +18,7 @@ from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name
 from trimtab.launch.slurm.states import MEANING, Stage, never_starts
 from trimtab.launch.slurm.step import Step, step_arguments, step_of
 from trimtab.launch.slurm.view import JobView, unfold
+from trimtab.message import Message
 from trimtab.units import format_duration
 
 FIRST_STEP_S: Final = 300.0
@@ -111,7 +112,7 @@ class SlurmAllocation:
         except (JobLost, NeverStarted):
             raise
         except ToolError as error:
-            raise NeverStarted(error.message, hint=error.hint) from error
+            raise NeverStarted(error.message, code=error.code, hint=error.hint) from error
         finally:
             if not entered:
                 self._give_back()
@@ -173,6 +174,7 @@ class SlurmAllocation:
                 return
         raise NeverStarted(
             f"Slurm's controller did not answer for {format_duration(patience.controller_s)}",
+            code="controller-silent",
             hint="see scontrol ping",
         )
 
@@ -187,17 +189,18 @@ class SlurmAllocation:
                 raise self._ended_early(view)
             why = f"{view.state}: {view.reason}"
             if never_starts(view.state, view.reason or ""):
-                raise NeverStarted(f"{self._job} will not start by itself ({why})")
+                raise NeverStarted(f"{self._job} will not start by itself ({why})", code="job-held")
             if self._on_wait is not None:
                 self._on_wait(why, waited_s)
         raise NeverStarted(
-            f"{self._job} was still waiting after {format_duration(limit_s)} ({why})"
+            f"{self._job} was still waiting after {format_duration(limit_s)} ({why})",
+            code="job-pending-too-long",
         )
 
     def _ended_early(self, view: JobView) -> NeverStarted | JobLost:
         """Return the error for a job that ended before it was seen to run."""
         if view.started_at is None and view.final_state != "BOOT_FAIL":
-            return NeverStarted(f"{self._job} never ran: {_meaning(view)}")
+            return NeverStarted(f"{self._job} never ran: {_meaning(view)}", code="job-never-ran")
         return self._loss(view, None)
 
     def _take_nodes(self) -> None:
@@ -211,7 +214,9 @@ class SlurmAllocation:
         limit_s = FIRST_STEP_S
         step = self._step(("true",), self._demand.tasks, limit_s, patience_s=limit_s)
         if self._confirmed(step).problem is not None:
-            raise NeverStarted(f"no command can be started in {self._job}: {step.complaint}")
+            raise NeverStarted(
+                f"no command can be started in {self._job}: {step.complaint}", code="step-refused"
+            )
 
     # Using them.
 
@@ -262,6 +267,7 @@ class SlurmAllocation:
                 return result
             raise JobLost(
                 f"what became of {self._job} is not known: {error.message}",
+                code="job-state-unknown",
                 state=None,
                 result=result,
             ) from error
@@ -275,10 +281,15 @@ class SlurmAllocation:
             self._end_steps()
         if not step.begun:
             why = result.problem if result.timed_out else step.complaint
-            raise ToolError(f"Slurm did not start a command in {self._job}: {why}")
+            raise ToolError(
+                f"Slurm did not start a command in {self._job}: {why}", code="step-not-started"
+            )
         if result.problem is None and step.aborted:
-            what = f"a command in {self._job} was ended from outside: {step.complaint}"
-            raise JobLost(what, state=view.state, result=result)
+            problem = Message(
+                "step-ended-outside",
+                f"a command in {self._job} was ended from outside: {step.complaint}",
+            )
+            raise JobLost(problem, state=view.state, result=result)
         return result
 
     def _look_after(self, step: Step) -> JobView:
@@ -315,6 +326,7 @@ class SlurmAllocation:
         place = f" ({view.node_list})" if view.node_list else ""
         return JobLost(
             f"{self._job}{place} was lost: {MEANING.get(state, state)} ({state})",
+            code="job-lost",
             state=state,
             result=result,
         )
@@ -328,7 +340,10 @@ class SlurmAllocation:
             if not steps:
                 return
             self._client.cancel("--signal=KILL", *steps)
-        self._unclean = f"tasks of an earlier command still run in {self._job}, and do not end"
+        self._unclean = Message(
+            "tasks-left-running",
+            f"tasks of an earlier command still run in {self._job}, and do not end",
+        )
 
     # Giving them back.
 
@@ -343,8 +358,9 @@ class SlurmAllocation:
             try:
                 self._end_job()
             except ToolError as error:
-                self._why_unknown = (
-                    f"{self._job} may still hold its nodes, until its time limit: {error.message}"
+                self._why_unknown = Message(
+                    "job-not-cancelled",
+                    f"{self._job} may still hold its nodes, until its time limit: {error.message}",
                 )
             self._given_back = True
 
@@ -369,7 +385,9 @@ class SlurmAllocation:
             return
         problem = client.cancel(self._job_id)
         if not self._has_ended(client.patience.ending_s):
-            raise ToolError(problem or f"it is {self._seen().state} after scancel")
+            raise ToolError(
+                problem or Message("job-not-cancelled", f"it is {self._seen().state} after scancel")
+            )
 
     def _has_ended(self, limit_s: float) -> bool:
         quick = dataclasses.replace(
@@ -392,7 +410,7 @@ class SlurmAllocation:
         job_id = self._known_id()
         view = self._client.job(job_id)
         if view is None:
-            raise ToolError(f"Slurm does not know job {job_id} any more")
+            raise ToolError(f"Slurm does not know job {job_id} any more", code="job-unknown")
         if view.submitted_at is None and self._view is not None:
             view = dataclasses.replace(view, submitted_at=self._view.submitted_at)
         self._view = view

@@ -100,8 +100,8 @@ def silence_of(result: ProcessResult) -> str | None:
         return f"{result.problem}"
     if result.problem is None:
         return None
-    said = result.stderr.decode("utf-8", "replace")
-    return last_line(said) if _SILENT.search(said) else None
+    complaint = result.stderr.decode("utf-8", "replace")
+    return last_line(complaint) if _SILENT.search(complaint) else None
 
 
 def last_line(text: str) -> str:
@@ -181,9 +181,12 @@ class Client:
             patience_s=patience_s,
         )
         _raise_if_silent(result)
-        said = result.stderr.decode("utf-8", "replace")
-        if result.problem is not None and "invalid job id" not in said.lower():
-            raise ToolError(f"squeue cannot be asked for job {job_id}: {last_line(said)}")
+        complaint = result.stderr.decode("utf-8", "replace")
+        if result.problem is not None and "invalid job id" not in complaint.lower():
+            raise ToolError(
+                f"squeue cannot be asked for job {job_id}: {last_line(complaint)}",
+                code="squeue-failed",
+            )
         view = of_squeue(result.stdout.decode("utf-8", "replace"), job_id)
         return view if view is not None else self.accounted(job_id)
 
@@ -249,36 +252,44 @@ class Client:
         """
         result = self.ask("squeue", "--noheader", "--steps", f"--jobs={job_id}", "--format=%i")
         _raise_if_silent(result)
-        found = re.findall(r"^\s*([0-9]+\.[0-9]+)\s*$", result.stdout.decode(), re.MULTILINE)
-        return tuple(found)
+        identifiers = re.findall(r"^\s*([0-9]+\.[0-9]+)\s*$", result.stdout.decode(), re.MULTILINE)
+        return tuple(identifiers)
 
     def was_suspended(self, job_id: str) -> bool:
         """Return whether a job was ever suspended (``SuspendTime`` of scontrol(1))."""
         result = self.ask("scontrol", "--oneliner", "show", "job", job_id)
-        found = re.search(r" SuspendTime=(\S+)", result.stdout.decode("utf-8", "replace"))
-        return found is not None and found.group(1) not in {"None", "Unknown", "0"}
+        match = re.search(r" SuspendTime=(\S+)", result.stdout.decode("utf-8", "replace"))
+        return match is not None and match.group(1) not in {"None", "Unknown", "0"}
 
     def cancel(self, *arguments: str, patience_s: float | None = None) -> str | None:
         """Ask scancel for something; return why it did not, and ``None`` where there is no need."""
         result = self.ask("scancel", *arguments, patience_s=patience_s)
         if result.problem is None:
             return None
-        said = last_line(result.stderr.decode("utf-8", "replace"))
-        gone = re.search(r"invalid job id|already completing or completed", said, re.IGNORECASE)
-        return None if gone else said
+        complaint = last_line(result.stderr.decode("utf-8", "replace"))
+        gone = re.search(
+            r"invalid job id|already completing or completed", complaint, re.IGNORECASE
+        )
+        return None if gone else complaint
 
 
 def _raise_if_silent(result: ProcessResult) -> None:
     silence = silence_of(result)
     if silence is not None:
-        raise ToolError(f"Slurm's controller does not answer: {silence}", hint="see scontrol ping")
+        raise ToolError(
+            f"Slurm's controller does not answer: {silence}",
+            code="controller-silent",
+            hint="see scontrol ping",
+        )
 
 
 def _job_id(result: ProcessResult) -> str:
     """Return the id in ``sbatch --parsable``'s answer: ``123`` or ``123;cluster``."""
-    said = result.stdout.decode("utf-8", "replace").strip()
-    found = re.fullmatch(r"([0-9]+)(?:;\S+)?", said.rpartition("\n")[2].strip())
-    if result.problem is None and found is not None:
-        return found.group(1)
-    why = last_line(result.stderr.decode("utf-8", "replace") or said)
-    raise NeverStarted(f"Slurm refused the job: {why.removeprefix('sbatch: error: ')}")
+    printed = result.stdout.decode("utf-8", "replace").strip()
+    match = re.fullmatch(r"([0-9]+)(?:;\S+)?", printed.rpartition("\n")[2].strip())
+    if result.problem is None and match is not None:
+        return match.group(1)
+    why = last_line(result.stderr.decode("utf-8", "replace") or printed)
+    raise NeverStarted(
+        f"Slurm refused the job: {why.removeprefix('sbatch: error: ')}", code="job-refused"
+    )

@@ -15,6 +15,7 @@ from trimtab.launch.process import execute
 from trimtab.launch.slurm.allocation import SlurmAllocation
 from trimtab.launch.slurm.client import Client, Patience, last_line, silence_of
 from trimtab.launch.slurm.script import job_name
+from trimtab.message import Message
 from trimtab.model.telemetry import NotAvailable
 
 NEEDED: Final = ("sbatch", "srun", "squeue", "scancel", "scontrol")
@@ -94,10 +95,10 @@ class Slurm:
             Slurm does not answer.
         """
         client = self._client(run)
-        found = client.named(job_name(name))
-        for job_id in found:
+        jobs = client.named(job_name(name))
+        for job_id in jobs:
             client.cancel(job_id)
-        return found
+        return jobs
 
     def _client(self, run: Execute) -> Client:
         return Client(self.programs, run, self.patience)
@@ -113,7 +114,12 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
     """
     programs = _programs(path)
     if missing := [name for name in NEEDED if name not in programs]:
-        return NotAvailable(f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing")
+        return NotAvailable(
+            Message(
+                "tool-not-found",
+                f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing",
+            )
+        )
     client = Client(programs, run)
     try:
         version = _version(client)
@@ -121,13 +127,15 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
             return version
         answer = client.ask("scontrol", "show", "config", patience_s=FINDING_S)
     except ToolError as error:
-        return NotAvailable(error.message)
+        return NotAvailable(Message(error.code, error.message))
     silence = silence_of(answer)
     if silence is not None:
-        return NotAvailable(f"Slurm's controller does not answer: {silence}")
+        return NotAvailable(
+            Message("controller-silent", f"Slurm's controller does not answer: {silence}")
+        )
     if answer.problem is not None:
-        said = last_line(answer.stderr.decode("utf-8", "replace"))
-        return NotAvailable(f"Slurm cannot be used here: {said}")
+        complaint = last_line(answer.stderr.decode("utf-8", "replace"))
+        return NotAvailable(Message("slurm-unusable", f"Slurm cannot be used here: {complaint}"))
     settings = _settings(answer.stdout.decode("utf-8", "replace"))
     accounting = settings.get("AccountingStorageType", "").endswith("/slurmdbd")
     if not accounting:
@@ -143,21 +151,25 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
 
 def _programs(path: str | None) -> dict[str, str]:
     folder = None if path is None else str(Path(path).parent)
-    found = {name: shutil.which(name, path=folder) for name in (*NEEDED, "sacct")}
-    return {name: program for name, program in found.items() if program is not None}
+    programs = {name: shutil.which(name, path=folder) for name in (*NEEDED, "sacct")}
+    return {name: program for name, program in programs.items() if program is not None}
 
 
 def _version(client: Client) -> str | NotAvailable:
     answer = client.ask("scontrol", "--version", patience_s=0.0)
     text = answer.stdout.decode("utf-8", "replace")
-    found = re.match(r"slurm(?:-wlm)? ([0-9]+)\.([0-9]+)(\S*)", text)
-    if found is None:
-        said = last_line(answer.stderr.decode("utf-8", "replace") or text)
+    match = re.match(r"slurm(?:-wlm)? ([0-9]+)\.([0-9]+)(\S*)", text)
+    if match is None:
+        complaint = last_line(answer.stderr.decode("utf-8", "replace") or text)
         why = "cannot be used here" if answer.problem else "is not the one that is known"
-        return NotAvailable(f"Slurm {why}: {said}")
-    version = f"{found.group(1)}.{found.group(2)}{found.group(3)}"
-    if (int(found.group(1)), int(found.group(2))) < OLDEST:
-        return NotAvailable(f"Slurm {version} has no srun --overlap: 20.11 or later is needed")
+        return NotAvailable(Message("slurm-unusable", f"Slurm {why}: {complaint}"))
+    version = f"{match.group(1)}.{match.group(2)}{match.group(3)}"
+    if (int(match.group(1)), int(match.group(2))) < OLDEST:
+        return NotAvailable(
+            Message(
+                "tool-too-old", f"Slurm {version} has no srun --overlap: 20.11 or later is needed"
+            )
+        )
     return version
 
 

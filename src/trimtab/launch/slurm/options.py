@@ -84,7 +84,7 @@ def sbatch_options(options: Mapping[str, str]) -> tuple[str, ...]:
     >>> sbatch_options({"partition": "probe", "exclusive": "true", "mpi": "pmix"})
     ('--partition=probe', '--exclusive')
     """
-    return tuple(one for name, one in _arguments(options) if name != "mpi")
+    return tuple(argument for name, argument in _arguments(options) if name != "mpi")
 
 
 def srun_options(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -95,27 +95,28 @@ def srun_options(options: Mapping[str, str]) -> tuple[str, ...]:
     >>> srun_options({"partition": "probe", "mpi": "pmix"})
     ('--mpi=pmix',)
     """
-    return tuple(one for name, one in _arguments(options) if name == "mpi")
+    return tuple(argument for name, argument in _arguments(options) if name == "mpi")
 
 
 def _arguments(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    found = []
-    for given, value in options.items():
-        name = given.replace("_", "-")
+    arguments = []
+    for option, value in options.items():
+        name = option.replace("_", "-")
         if name in _SWITCHES:
             if _is_on(name, value):
                 extra = f"={value}" if value in _EXCLUSIVE else ""
-                found.append((name, f"--{name}{extra}"))
+                arguments.append((name, f"--{name}{extra}"))
         elif name == "mpi":
-            found.append((name, f"--mpi={_checked(name, value, _MPI.fullmatch)}"))
+            arguments.append((name, f"--mpi={_checked(name, value, _MPI.fullmatch)}"))
         elif name in _VALUES:
-            found.append((name, f"--{name}={_checked(name, value, _VALUES[name].fullmatch)}"))
+            arguments.append((name, f"--{name}={_checked(name, value, _VALUES[name].fullmatch)}"))
         else:
             raise UsageError(
-                f"launcher slurm has no option {visible(given[:80])!r}",
+                f"launcher slurm has no option {visible(option[:80])!r}",
+                code="launcher-option-unknown",
                 hint=f"there are {', '.join(sorted(KNOWN))}",
             )
-    return found
+    return arguments
 
 
 def _is_on(name: str, value: str) -> bool:
@@ -124,10 +125,16 @@ def _is_on(name: str, value: str) -> bool:
         return True
     if word in _NO:
         return False
-    raise UsageError(f"launcher slurm: {name} is true or false, not {visible(value[:80])!r}")
+    raise UsageError(
+        f"launcher slurm: {name} is true or false, not {visible(value[:80])!r}",
+        code="launcher-option-invalid",
+    )
 
 
 def _checked(name: str, value: str, matches: Callable[[str], object]) -> str:
     if matches(value) is None or (value.startswith("-") and name != "nice"):
-        raise UsageError(f"launcher slurm: {name} cannot be {visible(value[:80])!r}")
+        raise UsageError(
+            f"launcher slurm: {name} cannot be {visible(value[:80])!r}",
+            code="launcher-option-invalid",
+        )
     return value

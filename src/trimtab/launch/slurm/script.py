@@ -45,7 +45,7 @@ def job_name(name: str) -> str:
     'trimtab-hourly-01a2'
     """
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"a job cannot be named {visible(name[:80])!r}")
+        raise UsageError(f"a job cannot be named {visible(name[:80])!r}", code="job-name-invalid")
     return name if name.startswith(NAME_PREFIX) else NAME_PREFIX + name
 
 

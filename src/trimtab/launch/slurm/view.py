@@ -111,11 +111,14 @@ def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
     try:
         names = tuple(str(name) for name in NodeSet(node_list, resolver=None))
     except NodeSetException as error:
-        raise ToolError(f"Slurm's node list {visible(node_list[:120])!r}: {error}") from error
+        raise ToolError(
+            f"Slurm's node list {visible(node_list[:120])!r}: {error}", code="node-list-invalid"
+        ) from error
     if not names or (count is not None and len(names) != count):
         raise ToolError(
             f"Slurm's node list {visible(node_list[:120])!r} is of {len(names)} nodes, "
-            f"and Slurm says {count}"
+            f"and Slurm says {count}",
+            code="node-list-invalid",
         )
     return names
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import CpuProfile, RunFact
-from trimtab.explain.explain import beside_standing
+from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import find_incidents
 from trimtab.explain.site import (
     Known,
@@ -143,7 +144,7 @@ def _incidents_of(
     ]
     explanations: list[Explanation] = []
     for incident in explain_all(store, in_range, known, others=incidents, together=together):
-        explanations.append(beside_standing(incident, standing()))
+        explanations.append(with_standing(incident, standing()))
         count, of = len(explanations), len(in_range)
         progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
     order = sorted(
@@ -172,7 +173,8 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     str | None
         Why they could not be kept: a store that may only be read. They are none the worse.
     """
-    from trimtab.report.documents.incidents import incident_document
+    from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
+    from trimtab.report.documents.encode import dumps
 
     records = [
         KeptIncident(
@@ -186,7 +188,7 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
             certainty=explanation.incident.certainty.value,
             effect=explanation.incident.effect,
             summary=explanation.incident.summary,
-            document=incident_document(explanation).model_dump(mode="json", by_alias=True),
+            document=json.loads(dumps(explanation)),
         )
         for explanation in explained.explanations
     ]
@@ -242,7 +244,7 @@ def _explain_at(
     # After the last run there is nothing to look at: what is known is that of the last hours.
     source = StoreTelemetry(store, place.name)
     moment = explain_moment(min(at, known.now), known, source, standing=standing())
-    explained = tuple(beside_standing(answer, standing()) for answer in answers)
+    explained = tuple(with_standing(answer, standing()) for answer in answers)
     answer_at = Moment(known.site, str(store.location), at, explained, moment)
     progress("explained", 1.0)
     return answer_at

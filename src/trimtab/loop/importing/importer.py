@@ -328,7 +328,7 @@ def _result(measurement: Measurement, run: Run) -> Imported:
         at=run.at,
         at_reason=run.at_reason,
         site=run.site,
-        told=measurement.told,
+        told=measurement.reported,
     )
 
 

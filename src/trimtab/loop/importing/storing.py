@@ -148,7 +148,7 @@ def run_of(
     until = _until(measurement, began, terms)
     if began.at is not None and until is not None and until < began.at:
         until = None
-    recorded: Mapping[str, object] = {"result": ordinal, **measurement.told}
+    recorded: Mapping[str, object] = {"result": ordinal, **measurement.reported}
     return Run(
         id=new_identifier(began.at or utc_now()),
         site=site or terms.site,
@@ -163,7 +163,7 @@ def run_of(
         host=measurement.host,
         trimtab_version=__version__,
         parameters={
-            ASKED: dict(measurement.asked),
+            ASKED: dict(measurement.requested),
             "layer": terms.layer or measurement.layer,
             "told": dict(recorded),
             "warnings": list(measurement.warnings),

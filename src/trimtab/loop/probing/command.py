@@ -138,11 +138,11 @@ class Command:
     def _confirmed(self, measurement: Measurement, directory: str) -> Measurement:
         """Return the measurement, as invalid where its workload is not the requested one."""
         differences = [
-            f"{name} is {measurement.asked.get(name)} instead of {value}"
+            f"{name} is {measurement.requested.get(name)} instead of {value}"
             for name, value in self.spec.expected.items()
-            if measurement.asked.get(name) != value
+            if measurement.requested.get(name) != value
         ]
-        parameters = _without(directory, measurement.asked)
+        parameters = _without(directory, measurement.requested)
         if not differences:
             return dataclasses.replace(measurement, asked=parameters)
         problem = Message(
@@ -217,7 +217,9 @@ class Command:
         self, probe: RunningProbe, measurement: Measurement | None
     ) -> dict[str, object]:
         """Return the parameters of a result; requested values override those of its output."""
-        requested: dict[str, object] = dict(measurement.asked) if measurement is not None else {}
+        requested: dict[str, object] = (
+            dict(measurement.requested) if measurement is not None else {}
+        )
         if measurement is not None and measurement.name is not None:
             requested["result"] = measurement.name
         phases = measurement.phases if measurement is not None else ()
@@ -225,7 +227,7 @@ class Command:
         return {
             ASKED: requested | self.spec.asked(self.launcher.kind),
             "layer": measurement.layer if measurement is not None else None,
-            "told": dict(measurement.told) if measurement is not None else {},
+            "told": dict(measurement.reported) if measurement is not None else {},
             "phases": [dataclasses.asdict(phase) for phase in phases],
             "warnings": list(dict.fromkeys([*probe.warnings, *warnings])),
         }

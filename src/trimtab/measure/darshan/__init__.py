@@ -31,6 +31,7 @@ from trimtab.measure.darshan.groups import SUMS, Group, Module, group_of
 from trimtab.measure.measurement import BANDWIDTH, Measurement
 from trimtab.measure.plain import as_dict, as_number, as_whole
 from trimtab.measure.source import Format, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, RunStatus, Sample
 
@@ -74,7 +75,9 @@ def read(source: Source) -> tuple[Measurement, ...]:
     """
     if is_log(source.content):
         raise DataError(
-            "a log of Darshan is binary", hint="PyDarshan reads it: pip install 'trimtab[darshan]'"
+            "a Darshan log is binary",
+            code="darshan-log-binary",
+            hint="PyDarshan reads it: pip install 'trimtab[darshan]'",
         )
     header, job, modules = _parts(source)
     moving = [
@@ -117,11 +120,11 @@ def _parts(source: Source) -> tuple[dict[str, Any], _Job, list[Module]]:
             modules.append(_module(line, number, lines))
         elif line == {"end": True}:
             if (more := next(lines, None)) is not None:
-                raise DataError("the dump goes on after its end", line=more[0])
+                raise DataError("the dump goes on after its end", code="dump-damaged", line=more[0])
             return header, job, modules
         else:
             _refuse(line, number)
-    raise DataError("the dump of a Darshan log was cut", line=number)
+    raise DataError("the dump of a Darshan log was cut", code="dump-cut", line=number)
 
 
 def _objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -133,14 +136,16 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise DataError("this line of the dump is damaged or was cut", line=number)
+            raise DataError(
+                "this line of the dump is damaged or was cut", code="dump-damaged", line=number
+            )
         yield number, value
 
 
 def _refuse(line: dict[str, Any], number: int) -> None:
     if isinstance(line.get("error"), str):
         raise DataError(line["error"], line=number)
-    raise DataError("this line of the dump belongs to nothing", line=number)
+    raise DataError("this line of the dump has no context", code="dump-damaged", line=number)
 
 
 def _job(value: dict[str, Any], number: int, line: dict[str, Any]) -> _Job:
@@ -167,7 +172,7 @@ def _module(
     sums = {key: as_number(line.get(key)) for key in SUMS}
     known = {key: value for key, value in sums.items() if value is not None}
     if not isinstance(name, str) or count is None or count < 0 or len(known) < len(sums):
-        raise DataError("the sums of a module are damaged", line=number)
+        raise DataError("the sums of a module are damaged", code="dump-damaged", line=number)
     groups: list[Group] = []
     last = number
     while len(groups) < count:
@@ -178,11 +183,12 @@ def _module(
         else:
             groups.append(group)
     for key in SUMS:
-        own = math.fsum(getattr(group, key) for group in groups)
-        if not math.isclose(own, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
+        total = math.fsum(getattr(group, key) for group in groups)
+        if not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
             raise DataError(
-                f"{key} of {name} is given as {known[key]:g}, its files make {own:g}: a line was"
+                f"{key} of {name} is given as {known[key]:g}, its files make {total:g}: a line was"
                 " lost or altered",
+                code="sum-mismatch",
                 line=number,
             )
     return Module(name.lower(), line.get("partial") is True, number, known, tuple(groups))
@@ -190,7 +196,7 @@ def _module(
 
 def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measurement:
     samples = [*_totals(module)]
-    told: dict[str, object] = {
+    reported: dict[str, object] = {
         "job": job.identifier,
         "elapsed_s": job.elapsed_s,
         "metadata_s": module.sums["metadata_s"],
@@ -200,32 +206,38 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
     if module.name == "posix":
         if job.elapsed_s is not None:
             samples.append(Sample("elapsed", job.elapsed_s, 0, output=0, line=job.line))
-        found = targets.by_target(module)
-        samples += found.samples
-        told |= found.told
-        missing += found.missing
+        on_targets = targets.by_target(module)
+        samples += on_targets.samples
+        reported |= on_targets.reported
+        missing += on_targets.missing
     problem = None
     status = RunStatus.OK
     if not module.groups:
-        status, problem = RunStatus.FAILED, "Darshan saw no bytes read or written"
+        status, problem = (
+            RunStatus.FAILED,
+            Message("no-bytes", "Darshan recorded no bytes read or written"),
+        )
     elif module.partial:
         status = RunStatus.PARTIAL
-        problem = "Darshan ran out of memory for its records: some files are not in the log"
+        problem = Message(
+            "records-incomplete",
+            "Darshan ran out of memory for its records: some files are not in the log",
+        )
     return Measurement(
         kind=KIND,
         status=status,
-        problem=problem,
+        problems=() if problem is None else (problem,),
         tool_version=_text(header.get("library_version")),
         name=module.name,
         layer="application",
         began=job.began,
         ended=job.ended,
-        asked={
+        requested={
             "tasks": job.processes,
             "application": job.executable,
             "arguments": job.arguments,
         },
-        told={key: value for key, value in told.items() if value is not None},
+        reported={key: value for key, value in reported.items() if value is not None},
         samples=tuple(samples),
         missing=tuple(missing),
     )
@@ -240,17 +252,23 @@ def _totals(module: Module) -> Iterator[Sample]:
             continue
         metric, value, reason = BANDWIDTH[access], None, None
         if all(moved.values()):
-            reason = "the job read and wrote, and Darshan's time of the slowest rank is of both"
+            reason = Message(
+                "time-of-both",
+                "the job read and wrote, and Darshan's slowest-rank time covers both",
+            )
         elif slowest <= 0:
-            reason = "Darshan gives no time"
+            reason = Message("no-time", "Darshan recorded no time")
         else:
             value = moved[access] / slowest
         yield Sample(metric, value, 0, output=0, line=line, reason=reason)
         alone = module.slowest_of(access)
         if alone is None:
-            reason = "a shared file was read and written: Darshan keeps no time of each"
+            reason = Message(
+                "shared-file-no-time",
+                "a shared file was read and written: Darshan records no separate times",
+            )
         else:
-            reason = None if alone > 0 else "Darshan gives no time"
+            reason = None if alone > 0 else Message("no-time", "Darshan recorded no time")
         value = moved[access] / alone if alone else None
         yield Sample(metric, value, 0, statistic="data", output=0, line=line, reason=reason)
     for access in _ACCESSES:
@@ -268,7 +286,7 @@ def _slowest_rank(module: Module) -> dict[str, object]:
     times = module.own_s()
     if not times:
         return {}
-    rank = max(times, key=lambda one: (times[one], -one))
+    rank = max(times, key=lambda candidate: (times[candidate], -candidate))
     return {"slowest_rank": rank, "slowest_rank_s": times[rank]}
 
 

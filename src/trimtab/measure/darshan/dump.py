@@ -26,6 +26,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
+from trimtab.message import Message
+
 FORMAT_VERSION: Final = 1
 MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}
 """Modules that count bytes and times of files, with the prefix of their counters."""
@@ -52,7 +54,10 @@ def main(path: str, out: TextIO) -> int:
         problem = MISSING
     # Whatever PyDarshan raises on a damaged log (it has no errors of its own) is about the log.
     except Exception as error:  # noqa: BLE001
-        problem = f"PyDarshan cannot read this log: {type(error).__name__}: {error}"
+        problem = Message(
+            "darshan-log-unreadable",
+            f"PyDarshan cannot read this log: {type(error).__name__}: {error}",
+        )
     last = {"end": True} if problem is None else {"error": problem[:1000]}
     out.write(json.dumps(last, separators=(",", ":")) + "\n")
     out.flush()
@@ -62,20 +67,20 @@ def main(path: str, out: TextIO) -> int:
 @contextlib.contextmanager
 def _complaints() -> Iterator[list[str]]:
     """Catch what the C library writes to the error output; the list is filled at the end."""
-    found: list[str] = []
+    complaints: list[str] = []
     with tempfile.TemporaryFile() as caught:
         sys.stderr.flush()
-        kept = os.dup(2)
+        saved = os.dup(2)
         os.dup2(caught.fileno(), 2)
         try:
-            yield found
+            yield complaints
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved, 2)
+            os.close(saved)
             caught.seek(0)
             text = caught.read(65_536).decode("utf-8", "replace")
-            found += [line.strip() for line in text.splitlines() if "error" in line.lower()]
+            complaints += [line.strip() for line in text.splitlines() if "error" in line.lower()]
 
 
 def _lines(path: str) -> Iterator[dict[str, Any]]:
@@ -116,7 +121,7 @@ class _Places:
 
     def __init__(self, library: Any, log: Any, modules: dict[str, Any]) -> None:
         # The longest mount point that a name begins with is its own.
-        self._mounts = sorted(library.log_get_mounts(log), key=lambda one: -len(one[0]))
+        self._mounts = sorted(library.log_get_mounts(log), key=lambda mount: -len(mount[0]))
         self._names: dict[int, str] = library.log_get_name_records(log)
         self._targets: dict[int, set[int]] = {}
         while "LUSTRE" in modules:

@@ -66,8 +66,8 @@ class Module:
         times: dict[int, float] = {}
         for group in self.groups:
             if group.rank is not None:
-                own = group.read_s + group.write_s + group.metadata_s
-                times[group.rank] = times.get(group.rank, 0.0) + own
+                busy_s = group.read_s + group.write_s + group.metadata_s
+                times[group.rank] = times.get(group.rank, 0.0) + busy_s
         return times
 
     def slowest_s(self) -> float:
@@ -86,18 +86,18 @@ def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float
     Of a shared file it is all the time of its slowest process, with metadata: there is no other.
     ``None`` where a shared file was read and written.
     """
-    own: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     shared = 0.0
     for group in groups:
         if not group.moved(access):
             continue
         if group.rank is not None:
-            own[group.rank] = own.get(group.rank, 0.0) + group.spent_s(access)
+            seconds[group.rank] = seconds.get(group.rank, 0.0) + group.spent_s(access)
         elif group.bytes_read and group.bytes_written:
             return None
         else:
             shared += group.slowest_s
-    return max(own.values(), default=0.0) + shared
+    return max(seconds.values(), default=0.0) + shared
 
 
 def group_of(value: dict[str, Any], line: int) -> Group | None:
@@ -106,7 +106,7 @@ def group_of(value: dict[str, Any], line: int) -> Group | None:
     figures = [as_number(value.get(key)) for key in SUMS]
     known = [figure for figure in figures if figure is not None]
     held = value.get("targets")
-    indices = [as_whole(one) for one in held] if isinstance(held, list) else []
+    indices = [as_whole(index) for index in held] if isinstance(held, list) else []
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < -1:
         return None
     if files is None or files < 1 or len(known) < len(figures):

@@ -12,6 +12,7 @@ from typing import Final
 
 from trimtab.measure.darshan.groups import Group, Module, slowest_of
 from trimtab.measure.measurement import BANDWIDTH
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, Sample
 
@@ -29,7 +30,7 @@ class ByTarget:
     """Samples of each OST, what stands out, and what could not be told."""
 
     samples: tuple[Sample, ...]
-    told: dict[str, object]
+    reported: dict[str, object]
     missing: tuple[Missing, ...]
 
 
@@ -76,17 +77,26 @@ def _single(
         elif group.targets:
             striped += group.files
     if striped:
-        reason = "they lie on several OSTs, and Darshan does not tell the time at each"
+        reason = Message(
+            "several-osts", "the files span several OSTs, and Darshan records no time for each"
+        )
         missing.append(Missing(f"{striped} files per OST", reason))
     if not mounts:
         if not striped:
-            reason = "the log has no record of Lustre: another file system, or a library without it"
+            reason = Message(
+                "no-lustre-record",
+                "no Lustre records: another file system, or Darshan without its Lustre module",
+            )
             missing.append(Missing("figures per OST", reason))
         return None, missing
     # OSTs of two file systems have the same indices: only those of one can be named.
-    mount = max(mounts, key=lambda one: (_bytes(mounts[one]), one))
+    mount = max(mounts, key=lambda mount: (_bytes(mounts[mount]), mount))
     for other in sorted(set(mounts) - {mount}):
-        missing.append(Missing(f"figures per OST of {other}", f"most bytes are on {mount}"))
+        missing.append(
+            Missing(
+                f"figures per OST of {other}", Message("other-mount", f"most bytes are on {mount}")
+            )
+        )
     return (mount, mounts[mount]), missing
 
 
@@ -106,9 +116,12 @@ def _samples(target: str, groups: list[Group]) -> list[Sample]:
         slowest = slowest_of(groups, access)
         reason = None
         if slowest is None:
-            reason = "a shared file was read and written: Darshan keeps no time of each"
+            reason = Message(
+                "shared-file-no-time",
+                "a shared file was read and written: Darshan records no separate times",
+            )
         elif slowest <= 0:
-            reason = "Darshan gives no time"
+            reason = Message("no-time", "Darshan recorded no time")
         spent = sum(group.spent_s(access) for group in groups)
         for metric, value, statistic, doubt in (
             (BANDWIDTH[access], moved / slowest if slowest else None, "total", reason),
@@ -129,10 +142,10 @@ def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
     """
     written = sum(group.bytes_written for groups in held.values() for group in groups)
     access: Access = "write" if 2 * written >= _bytes(held) else "read"
-    moved = {index: sum(one.moved(access) for one in groups) for index, groups in held.items()}
+    moved = {index: sum(group.moved(access) for group in groups) for index, groups in held.items()}
     enough = _SHARE_MINIMUM * statistics.median(moved.values())
     costs = {
-        index: sum(one.spent_s(access) for one in held[index]) / size
+        index: sum(group.spent_s(access) for group in held[index]) / size
         for index, size in moved.items()
         if size and size >= enough
     }

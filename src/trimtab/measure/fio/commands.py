@@ -21,31 +21,21 @@ What was found out by experiment with fio 3.33, and what the options of a probe 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from typing import Final
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import beginning
-from trimtab.model.run import Access, ProbeSpec, RawOutput
+from trimtab.errors import UsageError
+from trimtab.measure.phases import Ask, printed_version
+from trimtab.model.run import Access, ProbeSpec
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
 
 
-def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+def version(run: Ask, path: str) -> str | NotAvailable:
     """Return the version of the fio at ``path``, or why it cannot be used."""
-    try:
-        output = run((path, "--version"))
-    except ToolError as error:
-        return NotAvailable(error.message)
-    text = output.stdout.decode("utf-8", "replace")
-    found = re.match(r"fio-(([0-9]+)\S*)\s*\Z", text)
-    if found is None:
-        return NotAvailable(f"{path} does not say that it is fio: {beginning(text, 80)!r}")
-    if int(found.group(2)) < 3:
-        return NotAvailable(f"{path} is fio {found.group(1)}; its JSON is that before 3.0")
-    return found.group(1)
+    return printed_version(
+        run, (path, "--version"), r"\Afio-([0-9]+\S*)\s*\Z", name="fio", oldest=3
+    )
 
 
 def command(
@@ -74,10 +64,14 @@ def command(
     """
     if not spec.file_per_process:
         raise UsageError(
-            "fio is run with a file per task", hint="--probe ior or --probe builtin share one"
+            "fio needs a file per task",
+            code="shared-file-unsupported",
+            hint="use --probe ior or --probe builtin for a shared file",
         )
     if "\\:" in directory:
-        raise UsageError(f"fio cannot use {directory}: it takes \\: for a colon")
+        raise UsageError(
+            f"fio cannot use {directory}: it takes \\: for a colon", code="directory-unusable"
+        )
     argv = [program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
     argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={access}"]
     argv += [f"--bs={spec.transfer_size_bytes}", f"--size={size_bytes or spec.block_size_bytes}"]

@@ -117,28 +117,40 @@ def _check(test: DeviceTest, access: Access, *, destroy: bool) -> None:
     for device in test.devices:
         if not _DEVICE.match(device) or ".." in PurePosixPath(device).parts:
             raise UsageError(
-                f"{device!r} is not the path of a device that fio can be given",
+                f"{device!r} is not a device path that fio accepts",
+                code="device-invalid",
                 hint="name it as /dev/nvme0n1 or /dev/md0",
             )
     if not test.devices or len(set(test.devices)) != len(test.devices):
-        raise UsageError("name the devices, each of them once")
+        raise UsageError("name at least one device, each only once", code="devices-invalid")
     if test.engine not in ENGINES:
-        raise UsageError(f"{test.engine!r} is none of {', '.join(ENGINES)}")
+        raise UsageError(
+            f"{test.engine!r} is not an engine: use {', '.join(ENGINES)}", code="engine-unknown"
+        )
     if test.transfer_size_bytes <= 0 or test.transfer_size_bytes % 512:
-        raise UsageError("O_DIRECT takes transfers of whole sectors: a multiple of 512 bytes")
+        raise UsageError(
+            "O_DIRECT needs a transfer size that is a multiple of 512 bytes",
+            code="transfer-size-invalid",
+        )
     if min(test.queue_depth, test.tasks_per_device, test.duration_s) <= 0 or test.ramp_s < 0:
-        raise UsageError("queue depth, tasks and duration of a device test are above zero")
+        raise UsageError(
+            "queue depth, tasks and duration of a device test must be greater than 0",
+            code="test-parameters-invalid",
+        )
     if test.offset_bytes < 0 or test.offset_bytes % 512:
-        raise UsageError("the offset is not at a sector: a multiple of 512 bytes")
+        raise UsageError("the offset must be a multiple of 512 bytes", code="offset-invalid")
     region_bytes = test.region_bytes
     if region_bytes is not None and (
         region_bytes < test.transfer_size_bytes or region_bytes % test.transfer_size_bytes
     ):
-        raise UsageError("the region of a task is not whole transfers")
+        raise UsageError(
+            "the region of a task must be a multiple of the transfer size", code="region-invalid"
+        )
     if access == "write" and not destroy:
         raise RefusedError(
             f"writing to {_listed(test.devices)} destroys what is on it",
-            hint="measure reads, or write to files on a file system",
+            code="device-write-refused",
+            hint="measure reads only, or write to files on a file system",
         )
 
 

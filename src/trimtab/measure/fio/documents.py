@@ -77,9 +77,9 @@ class Document:
         Of one that stands on no line of its own, the line of what it is in.
         """
         while path:
-            found = self._lines.get((job, *path))
-            if found is not None:
-                return found
+            line = self._lines.get((job, *path))
+            if line is not None:
+                return line
             path = path[:-1]
         return self.first_line
 
@@ -90,8 +90,8 @@ class Document:
         job, path, left_out = -1, [], 0
         for number, line in enumerate(self.text.split("\n"), start=self.first_line):
             stripped = line.strip()
-            found = None if left_out else _KEY.match(line)
-            key = found.group(1) if found else ""
+            match = None if left_out else _KEY.match(line)
+            key = match.group(1) if match else ""
             if key == "jobname":
                 job, path = job + 1, []
             elif key and job >= 0:
@@ -195,13 +195,13 @@ def _object(pairs: list[tuple[str, Any]], twice: list[str]) -> dict[str, Any]:
         # fio 2 fills its list of percentiles up with "0.00" : 0; options are text, and may repeat.
         twice += [
             key
-            for key, one in pairs
-            if key != "0.00" and not isinstance(one, str) and one != value[key]
+            for key, member in pairs
+            if key != "0.00" and not isinstance(member, str) and member != value[key]
         ]
     return value
 
 
 def _complaints(text: str) -> Iterator[str]:
-    for number, found in enumerate(islice(_COMPLAINT.finditer(text), 100 * _SAID_MAXIMUM)):
-        if number < _SAID_MAXIMUM or "terminating on signal" in found[0]:
-            yield found[0].rstrip("\r")
+    for number, complaint in enumerate(islice(_COMPLAINT.finditer(text), 100 * _SAID_MAXIMUM)):
+        if number < _SAID_MAXIMUM or "terminating on signal" in complaint[0]:
+            yield complaint[0].rstrip("\r")

@@ -21,6 +21,7 @@ from typing import Any, Final
 from trimtab.measure.fio.documents import Document
 from trimtab.measure.measurement import agrees
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.message import Message
 from trimtab.model.run import Access
 
 QUANTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
@@ -125,28 +126,34 @@ def iops_reason(entry: Entry) -> str | None:
     """Return why the rate of operations that fio printed is not to be believed."""
     printed, counted = as_number(entry.figures.get("iops")), entry.operations
     if printed is None or counted is None or not entry.elapsed_s:
-        return "fio's output lacks operations, runtime or their rate"
+        return Message("figures-incomplete", "fio's output lacks operations, runtime or their rate")
     expected = counted / entry.elapsed_s
     # Before 2.2 it is a whole number, before 2.16 or so it has two digits after the point.
     step = 1.0 if isinstance(entry.figures.get("iops"), int) else 0.01
     if abs(printed - expected) <= step + expected * 1e-6:
         return None
-    return f"fio printed {printed:g} IOPS, but {counted:.0f} in {entry.elapsed_s:g} s are not that"
+    return Message(
+        "figures-disagree",
+        f"fio printed {printed:g} IOPS, but {counted:.0f} in {entry.elapsed_s:g} s do not match",
+    )
 
 
 def _disagreement(entry: Entry) -> str | None:
     moved, elapsed_s = entry.moved_bytes, entry.elapsed_s
     bandwidth = entry.bandwidth_bytes_per_s
     if moved is None or elapsed_s is None or bandwidth is None:
-        return "fio's output lacks bytes, runtime or bandwidth"
+        return Message("figures-incomplete", "fio's output lacks bytes, runtime or bandwidth")
     if elapsed_s <= 0:
-        return "fio's runtime is less than its millisecond"
+        return Message("too-short", "fio's runtime is below its resolution of 1 ms")
     # fio divides by whole milliseconds and drops what is left: half a unit of each.
     tolerance = 0.0005 / elapsed_s + entry.bandwidth_step_bytes_per_s / max(bandwidth, 1.0)
     tolerance += KIB / max(moved, 1.0) if entry.in_kib else 0.0
     if agrees(bandwidth, moved, elapsed_s, tolerance=min(tolerance, 0.5)):
         return None
-    return f"fio printed {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s are not that"
+    return Message(
+        "figures-disagree",
+        f"fio printed {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s do not match",
+    )
 
 
 def total(values: Iterable[float | None]) -> float | None:

@@ -14,6 +14,7 @@ from trimtab.measure.fio.latency import latencies, upper_edges
 from trimtab.measure.fio.options import file_names, options_of, size_bytes, tasks_of
 from trimtab.measure.measurement import LATENCY, Draft, Phase
 from trimtab.measure.plain import as_number
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, Sample
 
@@ -42,12 +43,15 @@ def read_jobs(draft: Draft, document: Document, run: Sequence[int], repetition: 
         error = as_number(document.jobs[index].get("error"))
         if error == errno.EILSEQ:  # what its verify.c returns
             integrity_lost = True
-            draft.problems.append("fio: data read is not what was written (error 84)")
+            draft.add_problem("data-corrupt", "fio: data read is not what was written (error 84)")
         elif error:
             code = min(int(error), 10**9)  # more is no errno, and os.strerror would not take it
-            draft.problems.append(f"fio: {os.strerror(code)} (error {code})")
+            draft.add_problem("tool-error", f"fio: {os.strerror(code)} (error {code})")
     if document.mixed:
-        draft.problems.append(f"fio's output gives {document.mixed[0]} twice: two are mixed")
+        draft.add_problem(
+            "outputs-mixed",
+            f"fio's output gives {document.mixed[0]} twice: two outputs are mixed",
+        )
     for access in ACCESSES:
         entries = moving(document, run, access)
         if entries:
@@ -74,7 +78,9 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
         direct=options.get("direct", "0") == "1" if options else None,
         caches_dropped=options.get("invalidate", "1") == "1" if options else None,
         line=first.bandwidth_line,
-        reason="two outputs are mixed" if first.document.mixed else figures.reason,
+        reason=Message("outputs-mixed", "two outputs are mixed")
+        if first.document.mixed
+        else figures.reason,
     )
 
 
@@ -110,8 +116,8 @@ def _processor_time(entries: Sequence[Entry], key: str) -> float | None:
 def _read_latencies(
     draft: Draft, entries: Sequence[Entry], repetition: int, target: str | None
 ) -> None:
-    access, found = entries[0].access, latencies(entries)
-    for name, (value_s, line) in found.values_s.items():
+    access, read = entries[0].access, latencies(entries)
+    for name, (value_s, line) in read.values_s.items():
         draft.latencies.append(
             Sample(
                 metric=LATENCY[access],
@@ -121,14 +127,14 @@ def _read_latencies(
                 statistic=name,
                 output=draft.output,
                 line=line,
-                reason=found.reason,
+                reason=read.reason,
             )
         )
     if target is not None:
         return
-    if found.missing is not None:
-        draft.missing.append(Missing("latency distribution", found.missing))
-    edges = upper_edges(found.counts)
+    if read.missing is not None:
+        draft.missing.append(Missing("latency distribution", read.missing))
+    edges = upper_edges(read.counts)
     if edges:
         order = sorted(edges)
         upper_s = tuple(edge / 1e9 for edge in order)

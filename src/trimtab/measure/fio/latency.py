@@ -15,6 +15,7 @@ from typing import Any, Final
 from trimtab.measure.fio.figures import QUANTILES, Entry, is_decimal
 from trimtab.measure.fio.options import is_set, options_of
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.message import Message
 
 _LIKE_ANOTHER: Final = 1.02
 """A percentile is a bucket's value, and buckets are 1/64 of their octave wide."""
@@ -43,7 +44,7 @@ class Latencies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     """The latency object of one entry."""
 
     values: dict[str, Any]
@@ -56,16 +57,19 @@ class _Told:
 
 def latencies(entries: Sequence[Entry]) -> Latencies:
     """Return the latency of entries that ran together."""
-    told = [_told(entry) for entry in entries]
-    if not all(one.operations for one in told):
-        return Latencies(missing="fio gave no latency")
-    if len(told) == 1:
-        return _of_one(entries[0], told[0])
-    if not all(one.bins and sum(one.bins.values()) == one.operations for one in told):
+    reported = [_reported(entry) for entry in entries]
+    if not all(entry.operations for entry in reported):
+        return Latencies(missing=Message("no-latency", "fio printed no latency"))
+    if len(reported) == 1:
+        return _of_one(entries[0], reported[0])
+    if not all(entry.bins and sum(entry.bins.values()) == entry.operations for entry in reported):
         return Latencies(
-            missing="fio gave one for each job; run it with group_reporting, or print json+"
+            missing=Message(
+                "latency-per-job",
+                "fio printed one for each job; use group_reporting or json+",
+            )
         )
-    return _of_several(entries, told)
+    return _of_several(entries, reported)
 
 
 def upper_edges(counts: dict[int, int]) -> dict[int, int]:
@@ -82,26 +86,30 @@ def upper_edges(counts: dict[int, int]) -> dict[int, int]:
     return edges
 
 
-def _of_one(entry: Entry, told: _Told) -> Latencies:
+def _of_one(entry: Entry, reported: _Reported) -> Latencies:
     values: dict[str, tuple[float, int]] = {}
     for name, share in QUANTILES.items():
-        if share in told.percentiles:
-            value, key = told.percentiles[share]
-            line = entry.document.line_of(entry.index, *told.path, "percentile", key)
-            values[name] = value * told.unit_s, line
+        if share in reported.percentiles:
+            value, key = reported.percentiles[share]
+            line = entry.document.line_of(entry.index, *reported.path, "percentile", key)
+            values[name] = value * reported.unit_s, line
     for name in ("mean", "max"):
-        value = as_number(told.values.get(name))
+        value = as_number(reported.values.get(name))
         if value is not None:
-            line = entry.document.line_of(entry.index, *told.path, name)
-            values[name] = value * told.unit_s, line
-    missing = None if told.percentiles else "fio gave no percentiles of the completion latency"
-    return Latencies(values, _in_ns(told), missing=missing, reason=_disorder(told))
+            line = entry.document.line_of(entry.index, *reported.path, name)
+            values[name] = value * reported.unit_s, line
+    missing = (
+        None
+        if reported.percentiles
+        else Message("no-percentiles", "fio printed no percentiles of the completion latency")
+    )
+    return Latencies(values, _in_ns(reported), missing=missing, reason=_disorder(reported))
 
 
-def _of_several(entries: Sequence[Entry], told: Sequence[_Told]) -> Latencies:
+def _of_several(entries: Sequence[Entry], reported: Sequence[_Reported]) -> Latencies:
     counts: dict[int, int] = {}
-    for one in told:
-        for bucket, count in _in_ns(one).items():
+    for latency in reported:
+        for bucket, count in _in_ns(latency).items():
             counts[bucket] = counts.get(bucket, 0) + count
     line = entries[0].bandwidth_line
     operations = sum(counts.values())
@@ -109,17 +117,17 @@ def _of_several(entries: Sequence[Entry], told: Sequence[_Told]) -> Latencies:
         name: (_quantile(counts, share / 100 * operations) / 1e9, line)
         for name, share in QUANTILES.items()
     }
-    means = [as_number(one.values.get("mean")) for one in told]
-    greatest = [as_number(one.values.get("max")) for one in told]
+    means = [as_number(entry.values.get("mean")) for entry in reported]
+    greatest = [as_number(entry.values.get("max")) for entry in reported]
     if None not in means:
         weighted = sum(
-            (mean or 0.0) * one.operations * one.unit_s
-            for mean, one in zip(means, told, strict=True)
+            (mean or 0.0) * entry.operations * entry.unit_s
+            for mean, entry in zip(means, reported, strict=True)
         )
         values["mean"] = weighted / operations, line
     if None not in greatest:
-        values["max"] = max((one or 0.0) * told[0].unit_s for one in greatest), line
-    return Latencies(values, counts, reason=next(filter(None, map(_disorder, told)), None))
+        values["max"] = max((value or 0.0) * reported[0].unit_s for value in greatest), line
+    return Latencies(values, counts, reason=next(filter(None, map(_disorder, reported)), None))
 
 
 def _quantile(counts: dict[int, int], wanted: float) -> int:
@@ -132,15 +140,15 @@ def _quantile(counts: dict[int, int], wanted: float) -> int:
     return max(counts)
 
 
-def _told(entry: Entry) -> _Told:
+def _reported(entry: Entry) -> _Reported:
     figures = entry.figures
     key, unit_s = ("clat_ns", 1e-9) if "clat_ns" in figures else ("clat", 1e-6)
     values = as_dict(figures.get(key))
     whole = as_dict(figures.get("lat_ns" if key == "clat_ns" else "lat"))
     percentiles = {
         float(share): (value, share)
-        for share, one in as_dict(values.get("percentile")).items()
-        if is_decimal(share) and (value := as_number(one)) is not None
+        for share, percentile in as_dict(values.get("percentile")).items()
+        if is_decimal(share) and (value := as_number(percentile)) is not None
     }
     # Up to 3.17 lat_percentiles=1 puts those of the whole latency in place of these.
     options = options_of(entry.document, entry.job)
@@ -150,7 +158,7 @@ def _told(entry: Entry) -> _Told:
     # Not total_ios, which leaves out what was under way when a ramp ended. Before 3.19 only the
     # buckets tell their number, and where there are none it is enough that there were operations.
     operations = as_number(values.get("N", sum(bins.values()) or as_number(values.get("max"))))
-    return _Told(values, unit_s, (entry.access, key), percentiles, bins, operations or 0.0)
+    return _Reported(values, unit_s, (entry.access, key), percentiles, bins, operations or 0.0)
 
 
 def _bins(values: dict[str, Any]) -> dict[int, int]:
@@ -162,19 +170,19 @@ def _bins(values: dict[str, Any]) -> dict[int, int]:
     return counts
 
 
-def _in_ns(told: _Told) -> dict[int, int]:
-    factor = round(told.unit_s * 1e9)
-    return {bucket * factor: count for bucket, count in told.bins.items()}
+def _in_ns(reported: _Reported) -> dict[int, int]:
+    factor = round(reported.unit_s * 1e9)
+    return {bucket * factor: count for bucket, count in reported.bins.items()}
 
 
-def _disorder(told: _Told) -> str | None:
+def _disorder(reported: _Reported) -> str | None:
     """Return what is impossible in the figures: they must rise, and lie between the extremes."""
-    rising = [value for _, (value, _) in sorted(told.percentiles.items()) if value]
-    least, mean, greatest = (as_number(told.values.get(key)) for key in ("min", "mean", "max"))
+    rising = [value for _, (value, _) in sorted(reported.percentiles.items()) if value]
+    least, mean, greatest = (as_number(reported.values.get(key)) for key in ("min", "mean", "max"))
     ordered = rising == sorted(rising)
     if greatest is not None and least is not None:
         ordered &= least - 1 <= (least if mean is None else mean) <= greatest + 1
         if rising:
             ordered &= rising[-1] <= greatest * _LIKE_ANOTHER + 1
             ordered &= rising[0] >= math.floor(least / _LIKE_ANOTHER) - 1
-    return None if ordered else "fio's latencies do not fit together"
+    return None if ordered else Message("figures-disagree", "fio's latencies are inconsistent")

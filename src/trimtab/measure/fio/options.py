@@ -57,16 +57,16 @@ def options_of(document: Document, job: dict[str, Any]) -> dict[str, Any]:
 
 def size_bytes(value: object) -> int | None:
     """Return bytes of an option as fio echoes it: ``4096``, ``64k``, ``1m``; fio's k is 1024."""
-    found = re.fullmatch(r"([0-9]{1,18})([kmgt]?)(?:i?b)?", str(value or "").lower())
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,18})([kmgt]?)(?:i?b)?", str(value or "").lower())
+    if match is None:
         return None
-    return int(found.group(1)) * 1024 ** ("kmgt".find(found.group(2)) + 1 if found.group(2) else 0)
+    return int(match.group(1)) * 1024 ** ("kmgt".find(match.group(2)) + 1 if match.group(2) else 0)
 
 
 def time_s(value: object) -> float | None:
     """Return seconds of an option as fio echoes it: ``60``, ``500ms``, ``5m``."""
-    found = re.fullmatch(r"([0-9]{1,12})(us|ms|s|m|h|d|)", str(value or "").lower())
-    return None if found is None else int(found.group(1)) * _SECONDS[found.group(2)]
+    match = re.fullmatch(r"([0-9]{1,12})(us|ms|s|m|h|d|)", str(value or "").lower())
+    return None if match is None else int(match.group(1)) * _SECONDS[match.group(2)]
 
 
 def is_set(options: dict[str, Any], name: str) -> bool:
@@ -85,30 +85,30 @@ def file_names(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(part.replace("\\:", ":") for part in re.split(r"(?<!\\):", value) if part)
 
 
-def asked(options: Sequence[dict[str, Any]]) -> dict[str, object]:
+def requested(options: Sequence[dict[str, Any]]) -> dict[str, object]:
     """Return the parameters of jobs that ran together, as plain JSON values.
 
     Those that mean what a field of `trimtab.model.run.ProbeSpec` means have its name; all others
     keep fio's name and spelling. One in which jobs differ has a list, in the order of the jobs.
     """
-    several = [_asked_of(one) for one in options]
-    names = dict.fromkeys(name for one in several for name in one)
+    several = [_requested_of(values_of_job) for values_of_job in options]
+    names = dict.fromkeys(name for values_of_job in several for name in values_of_job)
     merged: dict[str, object] = {}
     for name in names:
-        values = list(dict.fromkeys(one.get(name) for one in several))
+        values = list(dict.fromkeys(values_of_job.get(name) for values_of_job in several))
         merged[name] = values[0] if len(values) == 1 else values
     return merged
 
 
-def _asked_of(options: dict[str, Any]) -> dict[str, Any]:
+def _requested_of(options: dict[str, Any]) -> dict[str, Any]:
     if not options:
         return {}
-    found: dict[str, Any] = dict(_DEFAULTS)
+    requested_values: dict[str, Any] = dict(_DEFAULTS)
     for name in sorted(options.keys() - NO_PARAMETERS):
         ours, meaning = _MEANINGS.get(name, (name, str))
         value = is_set(options, name) if meaning is bool else meaning(options[name])
-        found |= {name: str(options[name])} if value is None else {ours: value}
-    return found
+        requested_values |= {name: str(options[name])} if value is None else {ours: value}
+    return requested_values
 
 
 def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
@@ -117,8 +117,8 @@ def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
     Up to 3.1 and a little later it does not echo a ``numjobs`` that stands in the global section.
     """
     options = options_of(document, job)
-    found = re.match(r"fio-([0-9]{1,4})\.([0-9]{1,4})", str(document.value.get("fio version")))
-    is_old = found is None or (int(found[1]), int(found[2])) < (3, 16)
+    match = re.match(r"fio-([0-9]{1,4})\.([0-9]{1,4})", str(document.value.get("fio version")))
+    is_old = match is None or (int(match[1]), int(match[2])) < (3, 16)
     if not options or ("numjobs" not in options and document.options and is_old):
         return None
     return _whole(options.get("numjobs", "1"))
@@ -130,15 +130,20 @@ def place_of(document: Document, jobs: Sequence[dict[str, Any]]) -> Place:
     Drives that `sections_hidden` is about are counted in fio's list of disks.
     """
     options = [options_of(document, job) for job in jobs]
-    names = tuple(dict.fromkeys(name for one in options for name in file_names(one)))
+    names = tuple(
+        dict.fromkeys(name for options_of_job in options for name in file_names(options_of_job))
+    )
     if not names:
-        inside = [one.get("directory") for one in options]
-        is_client = all(isinstance(one, str) and one.startswith("/") for one in inside)
+        inside = [options_of_job.get("directory") for options_of_job in options]
+        is_client = all(
+            isinstance(options_of_job, str) and options_of_job.startswith("/")
+            for options_of_job in inside
+        )
         return Place("client" if is_client and inside else None, (), None, None)
     drives = {
         (job.get("hostname"), _drive(name))
-        for job, one in zip(jobs, options, strict=True)
-        for name in file_names(one)
+        for job, options_of_job in zip(jobs, options, strict=True)
+        for name in file_names(options_of_job)
     }
     raids = [name for name in names if _RAID.match(name)]
     if len(raids) == len(names):
@@ -159,7 +164,7 @@ def sections_hidden(document: Document, options: Sequence[dict[str, Any]]) -> bo
 
     With ``group_reporting`` fio echoes the options of the last section of a group alone.
     """
-    devices = {name for one in options for name in file_names(one)}
+    devices = {name for options_of_job in options for name in file_names(options_of_job)}
     if devices and all(_MD.match(name) for name in devices):
         # A RAID device brings its members into the list.
         return sum(_MD.match(f"/dev/{name}") is not None for name in _disks(document)) > len(
@@ -180,10 +185,10 @@ def _disks(document: Document) -> list[str]:
 
 def _drive(name: str) -> str | None:
     """Return the drive that a device file is, or is a partition of."""
-    found = _DRIVE.match(name)
-    if found is None:
+    match = _DRIVE.match(name)
+    if match is None:
         return None
-    return found["nvme"] or (found["ng"] and f"nvme{found['ng']}") or found["sd"] or found["by"]
+    return match["nvme"] or (match["ng"] and f"nvme{match['ng']}") or match["sd"] or match["by"]
 
 
 def _whole(value: object) -> int | None:

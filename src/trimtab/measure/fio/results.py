@@ -18,10 +18,10 @@ from trimtab.measure.fio.documents import Document, Output, take_apart
 from trimtab.measure.fio.figures import total
 from trimtab.measure.fio.jobs import ACCESSES, moving, read_jobs, read_operations, read_targets
 from trimtab.measure.fio.options import (
-    asked,
     is_set,
     options_of,
     place_of,
+    requested,
     sections_hidden,
     tasks_of,
     time_s,
@@ -35,6 +35,7 @@ from trimtab.measure.measurement import (
 )
 from trimtab.measure.plain import as_dict, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput
 
@@ -57,17 +58,20 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     draft = _draft(ordinal)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
-    found = take_apart(text)
-    said = [*(line for lines in found.said for line in lines), *stderr.splitlines()]
-    draft.warnings += [tail(line) for line in said if line.strip()]
+    printed = take_apart(text)
+    complaints = [*(line for lines in printed.said for line in lines), *stderr.splitlines()]
+    draft.warnings += [tail(line) for line in complaints if line.strip()]
     integrity_lost = False
-    if found.documents:
-        document = found.documents[-1]
+    if printed.documents:
+        document = printed.documents[-1]
         integrity_lost = read_jobs(draft, document, range(len(document.jobs)), repetition)
         _note_order(draft, document)
-        if found.unfinished:
-            draft.problems.append("fio did not finish its output: an earlier part of it is read")
-    _note_problems(draft, output, text, bool(found.documents))
+        if printed.unfinished:
+            draft.add_problem(
+                "earlier-part-read",
+                "fio did not finish its output: an earlier part of it is read",
+            )
+    _note_problems(draft, output, text, bool(printed.documents))
     return draft.finished(integrity_lost=integrity_lost)
 
 
@@ -81,19 +85,23 @@ def read(source: Source) -> tuple[Measurement, ...]:
     text = source.text
     if '"fio version"' not in text:
         raise _no_result(source.head)
-    found = take_apart(text)
-    if not found.documents:
+    printed = take_apart(text)
+    if not printed.documents:
         return (parse(source.raw_output(), ordinal=0),)
     drafts: list[Draft] = []
-    executions = list(_executions(found))
-    for document, said in executions:
+    executions = list(_executions(printed))
+    for document, complaints in executions:
         runs = _runs(document)
         for run in runs or [[]]:
             draft = _run(document, run, is_last=not runs or run is runs[-1])
-            _note_said(draft, said)
+            _note_said(draft, complaints)
             drafts.append(draft)
-    if found.unfinished:
-        drafts[-1].problems.append("fio did not finish its output: an earlier part of it is read")
+    if printed.unfinished:
+        drafts[-1].problems.append(
+            Message(
+                "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
+            )
+        )
     _name(drafts)
     return tuple(draft.finished() for draft in drafts)
 
@@ -116,30 +124,33 @@ FORMAT: Final = Format("fio", recognises, read, beginning=Mark((b'"fio version"'
 
 def _no_result(text: str) -> DataError:
     for pattern, words in ((_TERSE, "terse"), (_NORMAL, "normal")):
-        if found := pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+        if match := pattern.search(text):
+            line = text.count("\n", 0, match.start()) + 1
             return DataError(
                 f"this is fio's {words} output, which rounds or leaves out what is needed",
+                code="output-format-unsupported",
                 line=line,
                 hint="run fio with --output-format=json or json+",
             )
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
-            return DataError(f"fio gave no result: {tail(line)}", line=number)
-    said = beginning(text) or "it is empty"
-    return DataError(f"this is not the JSON output of fio: {said}", line=1)
+            return DataError(f"fio printed no result: {tail(line)}", code="no-result", line=number)
+    printed = beginning(text) or "it is empty"
+    return DataError(
+        f"this is not the JSON output of fio: {printed}", code="not-this-format", line=1
+    )
 
 
-def _executions(found: Output) -> Iterator[tuple[Document, list[str]]]:
+def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
     """Yield the last document of each execution of fio, with what fio said beside it."""
-    said: list[str] = []
-    for index, document in enumerate(found.documents):
-        said = said + found.said[index]
-        following = found.documents[index + 1 : index + 2]
+    complaints: list[str] = []
+    for index, document in enumerate(printed.documents):
+        complaints = complaints + printed.said[index]
+        following = printed.documents[index + 1 : index + 2]
         if following and _continues(document, following[0]):
             continue
-        yield document, said if following else said + found.said[-1]
-        said = []
+        yield document, complaints if following else complaints + printed.said[-1]
+        complaints = []
 
 
 def _continues(document: Document, following: Document) -> bool:
@@ -197,26 +208,27 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     names = list(dict.fromkeys(str(job.get("jobname")) for job in jobs))
     draft.name = names[0] if names else None
     draft.layer = place.layer
-    draft.asked |= asked(options) if any(options) else {"job_names": names}
-    draft.told |= {"job_names": names, "latency": "completion"}
+    draft.requested |= requested(options) if any(options) else {"job_names": names}
+    draft.reported |= {"job_names": names, "latency": "completion"}
     if place.drives is not None:
-        draft.told["drives"] = place.drives
+        draft.reported["drives"] = place.drives
     if place.devices is not None:
-        draft.told["devices"] = place.devices
+        draft.reported["devices"] = place.devices
     if hidden:
-        draft.warnings.append(
-            "group_reporting put sections together; fio names the devices of the last one alone"
+        draft.warn(
+            "sections-merged",
+            "group_reporting put sections together; fio names only the last one's devices",
         )
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
-        draft.told["file_names"] = list(place.names)
+        draft.reported["file_names"] = list(place.names)
     hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
     if hosts:
-        draft.told["hosts"] = hosts
+        draft.reported["hosts"] = hosts
         draft.host = hosts[0] if len(hosts) == 1 else None
     tasks = next((phase.tasks for phase in draft.phases), None)
     if tasks is not None:
-        draft.told["tasks"] = tasks
+        draft.reported["tasks"] = tasks
     for access in ACCESSES:
         entries = moving(document, run, access)
         if entries:
@@ -226,20 +238,26 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     _note_end(draft, document, options)
     _note_others(draft, document, run)
     if integrity_lost or document.mixed:
-        reason = "data read is not what was written" if integrity_lost else "two outputs are mixed"
+        reason = (
+            Message("data-corrupt", "data read is not what was written")
+            if integrity_lost
+            else Message("outputs-mixed", "two outputs are mixed")
+        )
         _disbelieve(draft, reason, targets_too=True)
     return draft
 
 
 def _draft(ordinal: int | None) -> Draft:
     draft = Draft("fio", ordinal)
-    draft.missing.append(Missing("timeline", "fio writes bytes over time only to log files"))
+    draft.missing.append(
+        Missing("timeline", Message("no-timeline", "fio writes bytes over time only to log files"))
+    )
     return draft
 
 
-def _note_said(draft: Draft, said: Sequence[str]) -> None:
-    draft.warnings += [tail(line) for line in said]
-    draft.problems += [tail(line) for line in said if "terminating on signal" in line]
+def _note_said(draft: Draft, complaints: Sequence[str]) -> None:
+    draft.warnings += [tail(line) for line in complaints]
+    draft.problems += [tail(line) for line in complaints if "terminating on signal" in line]
 
 
 def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last: bool) -> None:
@@ -250,24 +268,48 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
     known = [start for start in starts if start is not None]
     options = [options_of(document, document.jobs[index]) for index in run]
-    if known and len(known) == len(run) and not any("job_start_clock_id" in one for one in options):
+    if (
+        known
+        and len(known) == len(run)
+        and not any("job_start_clock_id" in options_of_job for options_of_job in options)
+    ):
         draft.began = min(known)
         if max(known) - min(known) > timedelta(seconds=max(0.1 * longest_s, 1.0)):
-            _disbelieve(draft, "its jobs did not run at the same time, as fio's job_start shows")
+            _disbelieve(
+                draft,
+                Message(
+                    "jobs-not-simultaneous",
+                    "its jobs did not run at the same time, as fio's job_start shows",
+                ),
+            )
     elif draft.ended is not None and longest_s:
         draft.began = draft.ended - timedelta(seconds=longest_s)
     else:
         draft.began = _begin(document)
-    delayed = any(is_set(one, name) for one in options for name in ("startdelay", "start_delay"))
+    delayed = any(
+        is_set(options_of_job, name)
+        for options_of_job in options
+        for name in ("startdelay", "start_delay")
+    )
     if delayed and (
         len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
     ):
-        _disbelieve(draft, "its jobs began at different times, as startdelay asked")
+        _disbelieve(
+            draft,
+            Message(
+                "jobs-not-simultaneous", "its jobs began at different times, as startdelay asked"
+            ),
+        )
 
 
 def _note_order(draft: Draft, document: Document) -> None:
     if len(_runs(document)) > 1:
-        _disbelieve(draft, "its jobs ran one after another: they are no one result")
+        _disbelieve(
+            draft,
+            Message(
+                "jobs-not-simultaneous", "its jobs ran one after another: they are not one result"
+            ),
+        )
 
 
 def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None:
@@ -284,17 +326,17 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
     for job in document.jobs:
         eta_s = as_whole(job.get("eta"))
         if eta_s is not None and 0 < eta_s < _STILL_RUNNING_S:
-            draft.problems.append("fio was still running when it printed this")
+            draft.add_problem("run-unfinished", "fio was still running when it printed this")
     limits = {"number_ios", "io_size", "io_limit", "steadystate", "ss"}
     wanted = [
-        time_s(one.get("runtime"))
-        for one in options
-        if is_set(one, "time_based") and not limits & one.keys()
+        time_s(options_of_job.get("runtime"))
+        for options_of_job in options
+        if is_set(options_of_job, "time_based") and not limits & options_of_job.keys()
     ]
     wanted_s = max(filter(None, wanted), default=0.0)
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
     if draft.phases and longest_s < 0.99 * wanted_s:
-        draft.problems.append(f"fio ran {longest_s:g} s of {wanted_s:g} s")
+        draft.add_problem("ended-early", f"fio ran {longest_s:g} s of {wanted_s:g} s")
 
 
 def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
@@ -302,14 +344,21 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
     trims = [as_dict(document.jobs[index].get("trim")) for index in run]
     trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
     if trimmed:
-        draft.told["trimmed_bytes"] = trimmed
-        draft.missing.append(Missing("trim rate", "there is no metric of trimming by fio"))
+        draft.reported["trimmed_bytes"] = trimmed
+        draft.missing.append(
+            Missing("trim rate", Message("no-metric", "there is no metric of trimming by fio"))
+        )
     if any("mixed" in document.jobs[index] for index in run) and not draft.phases:
-        draft.problems.append(
-            "fio was asked to tell reads and writes as one (unified_rw_reporting)"
+        draft.add_problem(
+            "reads-writes-unified",
+            "fio reported reads and writes as one (unified_rw_reporting)",
         )
     if not draft.phases and not draft.problems:
-        draft.problems.append("fio only trimmed" if trimmed else "fio moved no bytes")
+        draft.problems.append(
+            Message("only-trimmed", "fio only trimmed")
+            if trimmed
+            else Message("no-bytes", "fio moved no bytes")
+        )
 
 
 def _end(document: Document) -> datetime | None:
@@ -323,7 +372,7 @@ def _begin(document: Document) -> datetime | None:
     if document.is_of_client:
         return ended
     elapsed = [as_number(job.get("elapsed")) for job in document.jobs]
-    known = [one for one in elapsed if one is not None and one < 1e9]
+    known = [seconds for seconds in elapsed if seconds is not None and seconds < 1e9]
     return None if ended is None or not known else ended - timedelta(seconds=max(known))
 
 
@@ -349,23 +398,25 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     stopped = [warning for warning in draft.warnings if "terminating on signal" in warning]
     draft.problems += stopped
     if output.truncated:
-        draft.problems.append("the output was cut at its limit")
+        draft.add_problem("output-cut", "the output was cut at its limit")
     # On stderr it says what is wrong, on stdout where in its source it noticed.
-    said = [
+    complaints = [
         tail(line)
         for line in output.stderr.decode("utf-8", "replace").splitlines()
         if line.startswith("fio:")
     ]
     if not whole:
         if not text.strip():
-            draft.problems.append("fio printed nothing")
+            draft.add_problem("nothing-printed", "fio printed nothing")
         elif '"fio version"' in text:
-            draft.problems.append("fio did not finish its output")
-        elif not said:
-            draft.problems.append(f"this is not the JSON output of fio: {beginning(text)}")
-        draft.problems += said[:1]
+            draft.add_problem("output-unfinished", "fio did not finish its output")
+        elif not complaints:
+            draft.add_problem(
+                "not-this-format", f"this is not the JSON output of fio: {beginning(text)}"
+            )
+        draft.problems += complaints[:1]
     elif not draft.phases and not draft.problems:
-        draft.problems += ["fio moved no bytes", *said[:1]]
+        draft.problems += [Message("no-bytes", "fio moved no bytes"), *complaints[:1]]
     if output.exit_code != 0:
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.problems.append(f"fio ended with {code}")
+        draft.add_problem("tool-exit", f"fio ended with {code}")

@@ -49,22 +49,24 @@ def read(source: Source) -> tuple[Measurement, ...]:
         beside = source.beside.get(_DETAILS_NAME, b"").decode("utf-8-sig", "replace")
         details = details_of(beside if len(runs) == 1 else "", output=1)
     if not any(run.phases for run in runs):
-        raise DataError("it holds no phase of an IO500", line=1)
-    found: list[Measurement] = []
+        raise DataError("no IO500 phase in this file", code="no-result", line=1)
+    measurements: list[Measurement] = []
     for number, run in enumerate(runs, start=1):
         suffix = f" run {number}" if number > 1 else ""
         printed = _printed(run)
-        for one in measured(KIND, run, details, suffix=suffix):
-            name = (one.name or "").removesuffix(suffix)
-            found.append(replace(one, identity=printed and f"{name}\n{printed}"))
-    return tuple(found)
+        for result in measured(KIND, run, details, suffix=suffix):
+            name = (result.name or "").removesuffix(suffix)
+            measurements.append(replace(result, identity=printed and f"{name}\n{printed}"))
+    return tuple(measurements)
 
 
 def _printed(run: Run) -> str | None:
     """Return the figures of a whole run, which IO500 prints and writes into its summary alike."""
     if run.score is None or run.score.total is None or run.unreadable:
         return None
-    phases = (f"{one.name} {one.figure} {one.runtime_s} {one.invalid}" for one in run.phases)
+    phases = (
+        f"{phase.name} {phase.figure} {phase.runtime_s} {phase.invalid}" for phase in run.phases
+    )
     return "\n".join((*phases, str(run.score.total)))
 
 

@@ -46,8 +46,8 @@ class Section:
 
     def text(self, key: str) -> str | None:
         """Return the value of a key; ``None`` where it is missing."""
-        found = self.values.get(key)
-        return found[1].strip() if found is not None else None
+        entry = self.values.get(key)
+        return entry[1].strip() if entry is not None else None
 
     def moment(self, key: str) -> datetime | None:
         """Return a time, without a zone, as printed."""
@@ -83,7 +83,7 @@ class Details:
 
     def phases(self) -> list[PhaseLine]:
         """Return its phases as of a summary, for where no summary is."""
-        found: list[PhaseLine] = []
+        lines: list[PhaseLine] = []
         for name, section in self.sections.items():
             if name in ("SCORE", "SCOREX", "run") or "score" not in section.values:
                 continue
@@ -99,8 +99,8 @@ class Details:
                 invalid=bool(section.complaints),
                 output=self.output,
             )
-            found.append(phase)
-        return found
+            lines.append(phase)
+        return lines
 
     @property
     def score(self) -> ScoreLine | None:
@@ -124,8 +124,8 @@ def details_of(text: str, *, output: int) -> Details:
     details = Details(output)
     section, again = details.top, Section()
     for number, line in whole_lines(text):
-        if line.startswith("[") and (found := _SECTION.match(line)):
-            name = found.group(1)
+        if line.startswith("[") and (match := _SECTION.match(line)):
+            name = match.group(1)
             if name in details.sections:
                 details.repeated = details.repeated or name
                 section = again
@@ -140,11 +140,11 @@ def details_of(text: str, *, output: int) -> Details:
 
 
 def _comment(line: str, details: Details, section: Section) -> None:
-    if found := _MOMENT.match(line):
-        if found.group(1) == "START":
-            details.began = moment_of(found.group(2))
+    if match := _MOMENT.match(line):
+        if match.group(1) == "START":
+            details.began = moment_of(match.group(2))
         else:
-            details.ended = moment_of(found.group(2))
+            details.ended = moment_of(match.group(2))
     elif (invalid := _INVALID.match(line)) and len(section.complaints) < _KEPT:
         section.complaints.append(invalid.group(1).strip())
 

@@ -13,6 +13,7 @@ from trimtab.measure.io500.details import Details, Section
 from trimtab.measure.io500.summary import Figure, PhaseLine, Run, ScoreLine
 from trimtab.measure.mdtest.arguments import options_of, parameters
 from trimtab.measure.measurement import Measurement
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 from trimtab.units import parse_bytes
@@ -69,17 +70,19 @@ class _Judge:
         for phase in phases.values():
             if _metric(phase) is None:
                 if not phase.name.startswith(_NO_METRIC):
-                    self.warnings.append(f"{phase.name} is not a phase that is known here")
+                    self.warnings.append(
+                        Message("phase-unknown", f"{phase.name} is an unknown phase")
+                    )
                 continue
             groups.setdefault(_group(phase.name), []).append(phase)
         wrong = self._means(phases)
-        found = [
+        results = [
             self._result(name, members, doubts | wrong, invalid, problems)
             for name, members in groups.items()
         ]
         if self.run.score is not None:
-            found.append(self._score(self.run.score, wrong, invalid))
-        return found
+            results.append(self._score(self.run.score, wrong, invalid))
+        return results
 
     def _phases(self) -> tuple[dict[str, PhaseLine], dict[str, str]]:
         """Return the phases by name, and why some have two values."""
@@ -88,14 +91,16 @@ class _Judge:
         for phase in self.run.phases:
             first = phases.setdefault(phase.name, phase)
             if first.figure != phase.figure or first.invalid != phase.invalid:
-                doubts[phase.name] = f"line {phase.line} has another result of {phase.name}"
+                doubts[phase.name] = Message(
+                    "result-twice", f"line {phase.line} has another result of {phase.name}"
+                )
         for name, phase in phases.items():
             section = self.details.sections.get(name)
             other = section.text("score") if section is not None else None
             if other is None or phase.output == self.details.output or phase.figure is None:
                 continue
             if not _same(phase.figure, other):
-                doubts[name] = f"result.txt has {other[:40]} for {name}"
+                doubts[name] = Message("result-mismatch", f"result.txt has {other[:40]} for {name}")
         return phases, doubts
 
     def _invalid(self) -> str | None:
@@ -108,24 +113,34 @@ class _Judge:
         complaints = [*self.run.complaints, *self.details.top.complaints]
         for section in self.details.sections.values():
             complaints += section.complaints
-        marked = [one.name for one in self.run.phases if one.invalid and one.name in _SCORED]
+        marked = [
+            phase.name for phase in self.run.phases if phase.invalid and phase.name in _SCORED
+        ]
         why = list(dict.fromkeys(complaints or marked))
         if (score is not None and score.invalid) or marked or (why and score is None):
-            return "IO500 calls the run invalid" + (f": {why[0]}" if why else "")
-        self.warnings += [f"IO500 said {one!r} and called the run valid" for one in why]
+            return Message(
+                "run-invalid", "IO500 marked the run invalid" + (f": {why[0]}" if why else "")
+            )
+        self.warnings += [
+            Message("run-called-valid", f"IO500 printed {complaint!r} but marked the run valid")
+            for complaint in why
+        ]
         return None
 
     def _problems(self, phases: Mapping[str, PhaseLine]) -> list[str]:
         problems: list[str] = []
         if self.run.score is None:
-            problems.append("IO500 ended before its score")
+            problems.append(Message("output-unfinished", "IO500 ended before its score"))
         else:
             lacking = sorted(_SCORED - set(phases))
-            problems += [f"there is no result of {', '.join(lacking)}"] if lacking else []
+            if lacking:
+                problems.append(Message("phases-missing", f"no result for {', '.join(lacking)}"))
         if self.run.unreadable:
-            problems.append(f"line {self.run.unreadable[0]} is not whole")
+            problems.append(Message("line-damaged", f"line {self.run.unreadable[0]} is incomplete"))
         if self.details.repeated:
-            problems.append(f"result.txt has {self.details.repeated} twice")
+            problems.append(
+                Message("result-twice", f"result.txt has {self.details.repeated} twice")
+            )
         return problems
 
     def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:
@@ -151,21 +166,23 @@ class _Judge:
         problems: Sequence[str],
     ) -> Measurement:
         samples = [_sample(phase, doubts.get(phase.name), invalid) for phase in phases]
-        reasons = list(dict.fromkeys(one.reason for one in samples if one.reason is not None))
+        reasons = list(
+            dict.fromkeys(sample.reason for sample in samples if sample.reason is not None)
+        )
         stands = any(sample.believed for sample in samples)
-        said = [*reasons, *problems]
-        status = RunStatus.OK if not said else RunStatus.PARTIAL
+        messages = [*reasons, *problems]
+        status = RunStatus.OK if not messages else RunStatus.PARTIAL
         sections = [self.details.sections.get(phase.name, Section()) for phase in phases]
-        asked, missing = self._asked(sections)
-        times = {one.name: one.runtime_s for one in phases if one.runtime_s is not None}
+        requested, missing = self._requested(sections)
+        times = {phase.name: phase.runtime_s for phase in phases if phase.runtime_s is not None}
         return self._measurement(
             name,
             status=status if stands else RunStatus.FAILED,
-            problem="; ".join(said) or None,
-            began=_first(one.moment("t_start") for one in sections),
-            ended=_first(one.moment("t_end") for one in reversed(sections)),
-            asked=asked,
-            told={"runtime_s": times} if times else {},
+            problems=tuple(messages),
+            began=_first(section.moment("t_start") for section in sections),
+            ended=_first(section.moment("t_end") for section in reversed(sections)),
+            requested=requested,
+            reported={"runtime_s": times} if times else {},
             samples=tuple(samples),
             missing=missing,
         )
@@ -176,24 +193,24 @@ class _Judge:
         reason = invalid or next(iter(wrong.values()), None) or _not_the_total(score)
         value = score.total.value if score.total is not None and score.total.value > 0 else None
         if value is None:
-            reason = reason or "it has no number"
+            reason = reason or Message("number-unreadable", "no number was printed")
         sample = Sample("score", value, 0, None, "total", score.output, score.line, reason)
-        told: dict[str, object] = {}
+        reported: dict[str, object] = {}
         if score.bandwidth is not None:
-            told["bandwidth_bytes_per_s"] = score.bandwidth.value * _GIB
+            reported["bandwidth_bytes_per_s"] = score.bandwidth.value * _GIB
         if score.operations is not None:
-            told["operations_per_s"] = score.operations.value * 1000
+            reported["operations_per_s"] = score.operations.value * 1000
         for key in ("config-hash", "result-dir"):
             if (text := self.details.top.text(key)) is not None:
-                told[key.replace("-", "_")] = text
+                reported[key.replace("-", "_")] = text
         return self._measurement(
             "score",
             status=RunStatus.OK if sample.believed else RunStatus.FAILED,
-            problem=reason,
+            problems=() if reason is None else (reason,),
             began=self.details.began,
             ended=self.details.ended,
-            asked=self._common(),
-            told=told,
+            requested=self._common(),
+            reported=reported,
             samples=(sample,),
         )
 
@@ -202,41 +219,43 @@ class _Judge:
         name: str,
         *,
         status: RunStatus,
-        problem: str | None,
+        problems: tuple[str, ...],
         began: datetime | None,
         ended: datetime | None,
-        asked: Mapping[str, object],
-        told: Mapping[str, object],
+        requested: Mapping[str, object],
+        reported: Mapping[str, object],
         samples: tuple[Sample, ...],
         missing: tuple[Missing, ...] = (),
     ) -> Measurement:
         return Measurement(
             kind=self.kind,
             status=status,
-            problem=problem,
+            problems=problems,
             tool_version=self.run.version or self.details.version,
             name=name + self.suffix,
             layer="client",
             began=began,
             ended=ended,
-            asked=asked,
-            told=told,
+            requested=requested,
+            reported=reported,
             samples=samples,
             warnings=tuple(dict.fromkeys(self.warnings)),
             missing=missing,
         )
 
     def _common(self) -> dict[str, object]:
-        asked: dict[str, object] = {"mode": self.run.mode or self.details.mode or "standard"}
+        requested: dict[str, object] = {"mode": self.run.mode or self.details.mode or "standard"}
         if self.details.tasks is not None:
-            asked["tasks"] = self.details.tasks
-        return asked
+            requested["tasks"] = self.details.tasks
+        return requested
 
-    def _asked(self, sections: Sequence[Section]) -> tuple[dict[str, object], tuple[Missing, ...]]:
-        commands = [one.text("exe") for one in sections]
+    def _requested(
+        self, sections: Sequence[Section]
+    ) -> tuple[dict[str, object], tuple[Missing, ...]]:
+        commands = [section.text("exe") for section in sections]
         known = _parameters(next(filter(None, commands), ""))
         if known is None:
-            reason = "they stand in result.txt, which is not beside it"
+            reason = Message("companion-missing", "parameters are in result.txt, which is missing")
             return self._common(), (Missing("parameters", reason),)
         return self._common() | known, ()
 
@@ -261,47 +280,57 @@ def _metric(phase: PhaseLine) -> str | None:
 def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
     reason, value = invalid or doubt, None
     if phase.invalid:
-        reason = reason or "IO500 calls the phase invalid"
+        reason = reason or Message("phase-invalid", "IO500 marked the phase invalid")
     figure = phase.figure
     if figure is None or figure.value <= 0:
-        reason = reason or "no rate was printed: the phase did not run, or was over at once"
+        reason = reason or Message(
+            "no-rate", "no rate printed: the phase did not run, or ended at once"
+        )
     else:
         value = figure.value * (_GIB if phase.bandwidth else 1000.0)
         if figure.error > COARSE:
-            reason = reason or f"it was printed with too few digits: {figure.value:g}"
+            reason = reason or Message(
+                "too-few-digits", f"printed with too few digits: {figure.value:g}"
+            )
     metric = _metric(phase)
     assert metric is not None
     return Sample(metric, value, 0, None, "total", phase.output, phase.line, reason)
 
 
 def _same(figure: Figure, text: str) -> bool:
-    found = re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]{1,9})?", text)
-    return found is not None and abs(float(text) - figure.value) <= 2 * figure.half_unit
+    match = re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]{1,9})?", text)
+    return match is not None and abs(float(text) - figure.value) <= 2 * figure.half_unit
 
 
 def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> str | None:
     """Return why a printed mean is not that of the phases; those without a rate do not count."""
-    known = [one for one in figures if one is not None and one.value > 0]
+    known = [figure for figure in figures if figure is not None and figure.value > 0]
     if printed is None or printed.value <= 0 or not known:
         return None
-    mean = math.exp(sum(math.log(one.value) for one in known) / len(known))
-    error = sum(one.error for one in known) / len(known) + printed.error
+    mean = math.exp(sum(math.log(figure.value) for figure in known) / len(known))
+    error = sum(figure.error for figure in known) / len(known) + printed.error
     if abs(printed.value / mean - 1) <= 1.1 * error + 1e-6:
         return None
-    return f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}"
+    return Message(
+        "figures-disagree",
+        f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}",
+    )
 
 
 def _not_the_total(score: ScoreLine) -> str | None:
     """Return why a total is not the root of bandwidth times operations."""
     if score.bandwidth is None or score.operations is None or score.total is None:
-        return "bandwidth, operations or total are no numbers"
+        return Message("score-unreadable", "bandwidth, operations or total is not a number")
     product = score.bandwidth.value * score.operations.value
     error = 1.1 * (score.bandwidth.error + score.operations.error + score.total.error) + 1e-6
     if product > 0 and abs(score.total.value / math.sqrt(product) - 1) <= error:
         return None
     if product > 0 and abs(score.total.value / product - 1) <= error:
-        return "it is the product, as before 2018, where later scores are its root"
-    return f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}"
+        return Message("score-is-product", "computed as before 2018: the product, not its root")
+    return Message(
+        "figures-disagree",
+        f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}",
+    )
 
 
 def _parameters(command: str) -> dict[str, object] | None:
@@ -323,18 +352,18 @@ def _parameters(command: str) -> dict[str, object] | None:
 
 def _ior_parameters(words: Sequence[str]) -> dict[str, object]:
     names = {"-t": "transfer_size_bytes", "-b": "block_size_bytes", "-s": "segments"}
-    asked: dict[str, object] = {"file_per_process": "-F" in words}
+    requested: dict[str, object] = {"file_per_process": "-F" in words}
     pairs = list(zip(words, [*words[1:], ""], strict=True))
     pairs += [(word[:2], word[3:]) for word in words if word[2:3] == "="]
     for option, value in pairs:
         if option in names and re.fullmatch(r"[0-9]{1,15}[kmgtKMGT]?", value):
-            asked[names[option]] = parse_bytes(value)
+            requested[names[option]] = parse_bytes(value)
         elif option == "-D" and value.isdecimal():
-            asked["stonewall_s"] = int(value)
+            requested["stonewall_s"] = int(value)
         elif option == "-a":
-            asked["api"] = value
-    return asked
+            requested["api"] = value
+    return requested
 
 
 def _first(moments: Iterable[datetime | None]) -> datetime | None:
-    return next((one for one in moments if one is not None), None)
+    return next((moment for moment in moments if moment is not None), None)

@@ -103,9 +103,9 @@ def runs_of(text: str) -> list[Run]:
         elif line.startswith(_MARKS) and len(line) <= _LINE_LIMIT:
             _bracketed(number, line, runs)
         elif line.startswith("ERROR INVALID") and (invalid := _INVALID.match(line)):
-            kept = early if not runs or runs[-1].score is not None else runs[-1].complaints
-            if len(kept) < _KEPT:
-                kept.append(invalid.group(1).strip())
+            complaints = early if not runs or runs[-1].score is not None else runs[-1].complaints
+            if len(complaints) < _KEPT:
+                complaints.append(invalid.group(1).strip())
     return runs
 
 
@@ -126,32 +126,32 @@ def _bracketed(number: int, line: str, runs: list[Run]) -> None:
 
 
 def _phase(number: int, line: str) -> PhaseLine | None:
-    found = _RESULT.match(line)
-    if found is None:
+    match = _RESULT.match(line)
+    if match is None:
         return None
-    runtime = figure_of(found.group(6))
-    name = found.group(3).replace("_", "-")
+    runtime = figure_of(match.group(6))
+    name = match.group(3).replace("_", "-")
     return PhaseLine(
         name=name,
         line=number,
-        figure=figure_of(found.group(4)),
-        bandwidth=found.group(5).endswith("B/s"),
+        figure=figure_of(match.group(4)),
+        bandwidth=match.group(5).endswith("B/s"),
         runtime_s=runtime.value if runtime is not None else None,
-        scored=found.group(1) == "RESULT",
-        invalid=found.group(2) is not None or "invalid" in found.group(7).lower(),
+        scored=match.group(1) == "RESULT",
+        invalid=match.group(2) is not None or "invalid" in match.group(7).lower(),
     )
 
 
 def _score(number: int, line: str) -> ScoreLine | None:
-    found = _SCORE.match(line)
-    if found is None:
+    match = _SCORE.match(line)
+    if match is None:
         return None
     return ScoreLine(
         line=number,
-        bandwidth=figure_of(found.group(2)),
-        operations=figure_of(found.group(4)),
-        total=figure_of(found.group(5)),
-        invalid=found.group(1) is not None or "invalid" in found.group(6).lower(),
+        bandwidth=figure_of(match.group(2)),
+        operations=figure_of(match.group(4)),
+        total=figure_of(match.group(5)),
+        invalid=match.group(1) is not None or "invalid" in match.group(6).lower(),
     )
 
 

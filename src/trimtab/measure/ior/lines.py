@@ -21,6 +21,7 @@ from trimtab.measure.ior.printed import (
     figure_of,
 )
 from trimtab.measure.plain import whole_of
+from trimtab.message import Message
 from trimtab.model.run import Access
 
 _OF_INTEREST: Final = re.compile(
@@ -160,6 +161,7 @@ class _Reader:
         if self._parts > PARTS_MAX:
             raise DataError(
                 f"there are more than {PARTS_MAX} runs and results of IOR",
+                code="too-many-results",
                 line=self._line_of(position),
             )
 
@@ -193,8 +195,8 @@ class _Reader:
         run = self._run
         if run.tests:
             run.tests[-1].ended = True
-        told = whole_of(number)
-        run.tests.append(Test(len(run.tests) if told is None else told))
+        reported = whole_of(number)
+        run.tests.append(Test(len(run.tests) if reported is None else reported))
         self._columns, self._moved = (), {}
 
     def _header(self, line: str, position: int) -> None:
@@ -234,7 +236,10 @@ class _Reader:
         named = {name: word for name, word in zip(columns, words, strict=False) if word != "-"}
         if not whole or len(words) != len(columns) or not {"bw", "total", "iter"} <= set(named):
             number = self._line_of(position)
-            self._warn(f"line {number} is not a whole row of results", run.tests[-1])
+            self._warn(
+                Message("line-damaged", f"line {number} is not a complete row of results"),
+                run.tests[-1],
+            )
             test = run.tests[-1]
             more = run.is_csv and len(words) > len(columns)
             test.commas = test.commas or more or _COMMA.search(line) is not None
@@ -272,10 +277,10 @@ class _Reader:
     def _add_summary(self, access: Access, values: dict[str, str], line: int) -> None:
         run = self._run
         number = values.get("Test#", "0")
-        test = next((one for one in run.tests if str(one.number) == number), None)
+        test = next((test for test in run.tests if str(test.number) == number), None)
         if test is None:  # IOR with verbose=-1 prints nothing but the summary
-            told = whole_of(number)
-            test = Test(len(run.tests) if told is None else told)
+            reported = whole_of(number)
+            test = Test(len(run.tests) if reported is None else reported)
             run.tests.append(test)
         test.summary_alone = not (run.has_table or test.results or test.result_lost)
         test.summaries.append(Summary(access, values, line))
@@ -288,17 +293,17 @@ class _Reader:
             self._note(line, self._test_or_early())
 
     def _note(self, line: str, test: Test) -> None:
-        said = line.lstrip(" [").removeprefix("ior ")
-        if moved := _MOVED.match(said + "\n"):
+        complaint = line.lstrip(" [").removeprefix("ior ")
+        if moved := _MOVED.match(complaint + "\n"):
             count = whole_of(moved.group(2))
             if count is not None:
                 self._moved[moved.group(1)] = count
-        elif said.startswith("ERROR:"):
+        elif complaint.startswith("ERROR:"):
             if len(test.errors) < _COMPLAINTS_MAX:
-                test.errors.append(_without_stale_errno(said.removeprefix("ERROR:").strip()))
-        elif not _EXPLAINED.match(said):
-            self._warn(said.removeprefix("WARNING:").strip(), test)
-            test.integrity_lost = test.integrity_lost or bool(_INTEGRITY.match(said))
+                test.errors.append(_without_stale_errno(complaint.removeprefix("ERROR:").strip()))
+        elif not _EXPLAINED.match(complaint):
+            self._warn(complaint.removeprefix("WARNING:").strip(), test)
+            test.integrity_lost = test.integrity_lost or bool(_INTEGRITY.match(complaint))
 
     @staticmethod
     def _warn(message: str, test: Test) -> None:
@@ -309,19 +314,19 @@ class _Reader:
         self._test_or_early().integrity_lost = True
 
     def _refusal(self, line: str, position: int) -> None:
-        said = line.rpartition(": ")[2].removeprefix("unknown option ")
+        option = line.rpartition(": ")[2].removeprefix("unknown option ")
         if len(self._run.refused) < _COMPLAINTS_MAX:
-            self._run.refused.append(said.strip(" `'"))
+            self._run.refused.append(option.strip(" `'"))
 
     def _breakage(self, line: str, position: int) -> None:
         if len(self._run.broken) < _COMPLAINTS_MAX:
             self._run.broken.append(line)
 
     def _option(self, line: str, position: int) -> None:
-        found = _NAME.match(line)
-        if found is None:
+        match = _NAME.match(line)
+        if match is None:
             return
-        name, value = found.groups()
+        name, value = match.groups()
         if started := _OLD_TEST.fullmatch(name):
             self._next_test(started.group(1), position)
             self._run.tests[-1].started = value
@@ -354,13 +359,13 @@ class _Reader:
         return True
 
     def _pair(self, line: str, position: int) -> None:
-        found = _PAIR.match(line) or _TEXT_IN_PAIR.match(line)
-        if found is None:
+        match = _PAIR.match(line) or _TEXT_IN_PAIR.match(line)
+        if match is None:
             test = self._test_or_early()
             test.commas = test.commas or _COMMA.search(line) is not None
             return
-        name, text = found.group(1), found.group(2)
-        value = text if text is not None else found.group(3)
+        name, text = match.group(1), match.group(2)
+        value = text if text is not None else match.group(3)
         if name == "Version":
             self._next_run(value, position)
         elif value in ("{", "["):
@@ -380,35 +385,38 @@ class _Reader:
         opens = line.lstrip(" [") == "{"
         if not opens and not line.lstrip().startswith("}"):
             return
-        found, self._object = self._object, {} if opens else None
-        if not found or not self._run.tests:
+        members, self._object = self._object, {} if opens else None
+        if not members or not self._run.tests:
             return
         self._count_part(position)
-        if "operation" in found and not opens:
-            self._json_summary(found)
-        elif "totalTime" in found or "bwMiB" in found or "wrRdTime" in found:
-            self._json_result(found, position, ended=not opens)
+        if "operation" in members and not opens:
+            self._json_summary(members)
+        elif "totalTime" in members or "bwMiB" in members or "wrRdTime" in members:
+            self._json_result(members, position, ended=not opens)
 
     def _json_result(
-        self, found: dict[str, tuple[str, int]], position: int, *, ended: bool
+        self, members: dict[str, tuple[str, int]], position: int, *, ended: bool
     ) -> None:
-        test, access = self._run.tests[-1], found.get("access", ("", 0))[0]
-        named = {_JSON_COLUMNS[key]: found[key][0] for key in _JSON_COLUMNS if key in found}
+        test, access = self._run.tests[-1], members.get("access", ("", 0))[0]
+        named = {_JSON_COLUMNS[key]: members[key][0] for key in _JSON_COLUMNS if key in members}
         figures = [figure_of(named.get(name)) for name in ("bw", "total", "block", "xfer")]
         if ended and access == "remove":
             return
         if not ended or access not in ("write", "read") or None in figures:
             number = self._line_of(position)
-            self._warn(f"the result that ends at line {number} is not whole", test)
+            self._warn(
+                Message("result-damaged", f"the result that ends at line {number} is incomplete"),
+                test,
+            )
             test.result_lost = True
             return
-        lines = [found[key][1] if key in found else None for key in ("bwMiB", "iops")]
+        lines = [members[key][1] if key in members else None for key in ("bwMiB", "iops")]
         self._add(cast("Access", access), named, lines[0] or 0, lines[1])
 
-    def _json_summary(self, found: dict[str, tuple[str, int]]) -> None:
-        access, line = found["operation"]
+    def _json_summary(self, members: dict[str, tuple[str, int]]) -> None:
+        access, line = members["operation"]
         if access in ("write", "read"):
-            values = {_JSON_SUMMARY.get(key, key): value for key, (value, _) in found.items()}
+            values = {_JSON_SUMMARY.get(key, key): value for key, (value, _) in members.items()}
             self._add_summary(access, values, line)
 
 
@@ -421,6 +429,6 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
 
 def _without_stale_errno(message: str) -> str:
     """Return an error without the reason that IOR 3 adds whether or not a call had failed."""
-    said, _, errno = message.partition(", errno ")
-    of_call = any(word in said for word in (" failed", "unable to", "cannot "))
-    return message if not errno or of_call else said
+    complaint, _, errno = message.partition(", errno ")
+    of_call = any(word in complaint for word in (" failed", "unable to", "cannot "))
+    return message if not errno or of_call else complaint

@@ -14,6 +14,7 @@ from typing import Final
 
 from trimtab.measure.ior.printed import IorRun, Test
 from trimtab.measure.plain import whole_of
+from trimtab.message import Message
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
@@ -64,7 +65,7 @@ class Parameters:
     maximum_duration_s: int | None = None
     stripe_count: int | None = None
 
-    def asked(self) -> dict[str, object]:
+    def requested(self) -> dict[str, object]:
         """Return those that are known, as plain JSON values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -107,17 +108,17 @@ def parameters_of(run: IorRun, test: Test) -> Parameters:
 
 def used_of_size(test: Test) -> float | None:
     """Return the file system's used part as IOR prints it: of its size, reserved blocks counted."""
-    said = f"Used FS: {test.options.get('FS', '').partition('Used FS: ')[2]}"
-    found = _USED.match(said) or _USED.search(test.started or "")
-    return round(float(found.group(1)) / 100, 6) if found else None
+    usage = f"Used FS: {test.options.get('FS', '').partition('Used FS: ')[2]}"
+    match = _USED.match(usage) or _USED.search(test.started or "")
+    return round(float(match.group(1)) / 100, 6) if match else None
 
 
 def moved_nothing(test: Test) -> str | None:
     """Return why a test is no measurement although IOR printed figures: it did no I/O."""
     if test.options.get("dryRun", "0") != "0":
-        return "a dry run does no I/O"
+        return Message("dry-run", "a dry run does no I/O")
     if _first_word(test.options.get("api")) == "DUMMY":
-        return "the API DUMMY does no I/O"
+        return Message("dry-run", "the API DUMMY does no I/O")
     return None
 
 
@@ -195,8 +196,8 @@ def _file_per_process(options: dict[str, str], summary: dict[str, str]) -> bool 
 
 
 def _task_offset(options: dict[str, str]) -> int | str | None:
-    said = options.get("ordering inter file", "")
-    kind, _, older = said.partition(" = ")
+    ordering = options.get("ordering inter file", "")
+    kind, _, older = ordering.partition(" = ")
     if kind == "no tasks offsets":
         return 0
     if kind.startswith("constant task offset"):
@@ -213,8 +214,8 @@ def _stonewall_s(options: dict[str, str]) -> int | None:
 
 
 def _maximum_duration_s(options: dict[str, str], line: _CommandLine) -> int | None:
-    given = line.directives.get("maxTimeDuration")
-    minutes = _first_whole(options.get("maxTimeDuration"), line.values.get("T"), given)
+    directive = line.directives.get("maxTimeDuration")
+    minutes = _first_whole(options.get("maxTimeDuration"), line.values.get("T"), directive)
     return minutes * 60 if minutes else None
 
 
@@ -247,11 +248,11 @@ def _size(options: dict[str, str], names: tuple[str, str], summed: str | None) -
     known = _first_whole(options.get(exact), summed)
     if known is not None:
         return known
-    found = _SIZE.fullmatch(options.get(rounded, ""))
-    if found is None or "." in found.group(1):
+    match = _SIZE.fullmatch(options.get(rounded, ""))
+    if match is None or "." in match.group(1):
         return None
-    count = whole_of(found.group(1))
-    return None if count is None else count * _UNITS[found.group(2)]
+    count = whole_of(match.group(1))
+    return None if count is None else count * _UNITS[match.group(2)]
 
 
 def _csv_tasks(test: Test) -> str | None:

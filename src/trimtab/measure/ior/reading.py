@@ -21,17 +21,24 @@ from trimtab.measure.ior.results import (
 )
 from trimtab.measure.measurement import Draft, Measurement, Phase, beginning, tail
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message, code_of
 from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput, RunStatus
 
-_NOT_TOLD: Final = (
-    Missing("timeline", "IOR does not print bytes over time"),
-    Missing("latency distribution", "IOR prints no percentiles"),
+_NOT_PRINTED: Final = (
+    Missing("timeline", Message("no-timeline", "IOR does not print bytes over time")),
+    Missing("latency distribution", Message("no-percentiles", "IOR prints no percentiles")),
 )
-_INTEGRITY_LOST: Final = "data read is not what was written: IOR found errors"
-_CSV: Final = "IOR's CSV does not say whether the run came to its end, nor when and what was asked"
-_EMPTY_CSV: Final = "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
-_ONLY_SUMMED: Final = "IOR printed no repetition, only their least, mean and most"
+_INTEGRITY_LOST: Final = Message(
+    "data-corrupt", "data read is not what was written: IOR found errors"
+)
+_CSV: Final = Message("end-unknown", "IOR's CSV has no end, times or parameters of the run")
+_EMPTY_CSV: Final = Message(
+    "output-format-unsupported", "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
+)
+_ONLY_SUMMED: Final = Message(
+    "repetitions-not-printed", "IOR printed no repetitions, only their minimum, mean and maximum"
+)
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -48,14 +55,16 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     try:
         runs = runs_of(text)
     except DataError as error:
-        return Draft("ior", ordinal, problems=[error.message]).finished()
+        return Draft("ior", ordinal, problems=[Message(error.code, error.message)]).finished()
     tests = [(run, test) for run in runs for test in run.tests]
-    draft = Draft("ior", ordinal, missing=list(_NOT_TOLD))
+    draft = Draft("ior", ordinal, missing=list(_NOT_PRINTED))
     draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)
     for run, test in tests:
         draft.phases += phases_of(test, parameters_of(run, test), repetition)
     if len(tests) > 1:
-        reason = f"the output holds {len(tests)} tests, perhaps of different parameters"
+        reason = Message(
+            "several-tests", f"the output holds {len(tests)} tests, perhaps of different parameters"
+        )
         draft.phases = _counted_on(draft.phases, repetition, reason)
     everything = [part for run in runs for part in (run.early, *run.tests)]
     draft.warnings += [warning for part in everything for warning in part.warnings]
@@ -64,7 +73,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         draft.problems.append(_INTEGRITY_LOST)
     draft.problems += _distinct(error for part in everything for error in part.errors)
     if output.truncated:
-        draft.problems.append("the output was cut at its limit")
+        draft.add_problem("output-cut", "the output was cut at its limit")
     _note_end(draft, runs, output, text)
     return draft.finished(integrity_lost=integrity_lost)
 
@@ -72,15 +81,16 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each test in a file: of a script, or of many runs one after another."""
     text = source.text
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for place, run in enumerate(runs_of(text)):
-        found += [_measured(run, test, place) for test in run.tests]
+        measurements += [_measured(run, test, place) for test in run.tests]
         if not run.tests and (problem := _why_no_test(run, text)):
-            found.append(_failed(run, place, problem))
-    if not found:
-        said = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
-        raise DataError(f"this holds no result of IOR: {said}", line=1)
-    return tuple(found)
+            measurements.append(_failed(run, place, problem))
+    if not measurements:
+        content = _EMPTY_CSV if "summaryFormat=CSV" in source.head else beginning(source.head)
+        code = code_of(content) or "no-result"
+        raise DataError(f"no result of IOR in this file: {content}", code=code, line=1)
+    return tuple(measurements)
 
 
 _RECOGNISED: Final = re.compile(
@@ -101,11 +111,11 @@ _MDTEST: Final = re.compile(r"^mdtest-[0-9]\S* was launched", re.MULTILINE)
 
 def _recognises(source: Source) -> bool:
     head = source.head
-    found = _RECOGNISED.search(head)
-    if found is None:
+    match = _RECOGNISED.search(head)
+    if match is None:
         return all(key in head for key in _JSON_KEYS)
     other = _MDTEST.search(head)
-    return other is None or found.start() < other.start()
+    return other is None or match.start() < other.start()
 
 
 _BEGINNING: Final = re.compile(
@@ -122,11 +132,11 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     """Return the result of one test of a file, which is output 0."""
     parameters = parameters_of(run, test)
     draft = Draft("ior", 0, run.version, _name(place, test.number), "client")
-    draft.missing += _NOT_TOLD
+    draft.missing += _NOT_PRINTED
     draft.began = moment(test.started if test is not run.tests[0] else run.began or test.started)
     draft.ended = moment(run.finished) if test is run.tests[-1] else None
     draft.host = _host(run)
-    draft.asked, draft.told = parameters.asked(), _told(run, test)
+    draft.requested, draft.reported = parameters.requested(), _reported(run, test)
     draft.phases = phases_of(test, parameters)
     if not test.summary_alone:
         draft.latencies += iops_of(test, draft.phases, 0)
@@ -134,7 +144,10 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
         draft.latencies += summed_of(test, 0)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
     refused = run.refused[:1]
-    draft.warnings += [f"IOR did not understand {word} and ran without it" for word in refused]
+    draft.warnings += [
+        Message("option-ignored", f"IOR did not understand {word} and ran without it")
+        for word in refused
+    ]
     integrity_lost = test.integrity_lost or run.early.integrity_lost
     if integrity_lost:
         draft.problems.append(_INTEGRITY_LOST)
@@ -156,7 +169,9 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
         problems += [*missing_repetitions(test, parameters), _CSV]
     elif not test.ended:
         if not problems:
-            problems.append("IOR did not finish" + _why_broken(run, test))
+            problems.append(
+                Message("output-unfinished", "IOR did not finish" + _why_broken(run, test))
+            )
         problems += missing_repetitions(test, parameters)
     else:
         problems += missing_repetitions(test, parameters)
@@ -167,28 +182,31 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
 
 def _why_broken(run: IorRun, test: Test) -> str:
     failed = [warning for warning in test.warnings if "failed" in warning]
-    said = [*failed, *(tail(line, 200) for line in run.broken)]
-    return f": {said[0]}" if said else ""
+    complaints = [*failed, *(tail(line, 200) for line in run.broken)]
+    return f": {complaints[0]}" if complaints else ""
 
 
 def _why_no_test(run: IorRun, text: str) -> str | None:
     """Return why a run has no test; ``None`` for something that IOR may not have printed at all."""
     # After the first word that it does not understand it takes the others wrongly too.
-    refused = [f"IOR did not understand {word}, and measured nothing" for word in run.refused[:1]]
-    if said := refused + _distinct(run.early.errors):
-        return "; ".join(said)
+    refused = [
+        Message("option-unknown", f"IOR did not understand {word}, and measured nothing")
+        for word in run.refused[:1]
+    ]
+    if complaints := refused + _distinct(run.early.errors):
+        return "; ".join(complaints)
     if run.version is None and run.began is None:
         return None
     if "summaryFormat=CSV" in text and (run.version or "").startswith(("3.2", "3.3")):
         return _EMPTY_CSV
-    return "IOR did not finish" + _why_broken(run, run.early)
+    return Message("output-unfinished", "IOR did not finish" + _why_broken(run, run.early))
 
 
 def _failed(run: IorRun, place: int, problem: str) -> Measurement:
     return Measurement(
         kind="ior",
         status=RunStatus.FAILED,
-        problem=problem,
+        problems=(problem,),
         tool_version=run.version,
         name=_name(place, 0),
         layer="client",
@@ -196,7 +214,7 @@ def _failed(run: IorRun, place: int, problem: str) -> Measurement:
         ended=moment(run.finished),
         host=_host(run),
         warnings=tuple(dict.fromkeys(run.early.warnings)),
-        missing=_NOT_TOLD,
+        missing=_NOT_PRINTED,
     )
 
 
@@ -207,14 +225,14 @@ def _name(place: int, number: int) -> str | None:
     return " ".join(parts) or None
 
 
-def _told(run: IorRun, test: Test) -> dict[str, object]:
+def _reported(run: IorRun, test: Test) -> dict[str, object]:
     path = test.options.get("test filename") or test.options.get("testFileName")
-    told = {
+    reported = {
         "path": path,
         "command": run.command_line,
         "file_system_used_of_size": used_of_size(test),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 def _host(run: IorRun) -> str | None:
@@ -250,12 +268,12 @@ def moment(text: str | None) -> datetime | None:
     >>> moment("Fri Nov 20 16:20:09 2026")
     datetime.datetime(2026, 11, 20, 16, 20, 9)
     """
-    found = _MOMENT.match(text or "")
-    if found is None or found.group(1) not in _MONTHS:
+    match = _MOMENT.match(text or "")
+    if match is None or match.group(1) not in _MONTHS:
         return None
-    day, hour, minute, second, year = map(int, found.group(2, 3, 4, 5, 6))
+    day, hour, minute, second, year = map(int, match.group(2, 3, 4, 5, 6))
     try:
-        return datetime(year, _MONTHS.index(found.group(1)) + 1, day, hour, minute, second)
+        return datetime(year, _MONTHS.index(match.group(1)) + 1, day, hour, minute, second)
     except ValueError:
         return None
 
@@ -279,28 +297,34 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
     """Collect what the end of an output says, with stderr and exit code beside it."""
     stderr = output.stderr.decode("utf-8", "replace")
     tests = [(run, test) for run in runs for test in run.tests]
-    said_why = bool(draft.problems) and draft.problems != ["the output was cut at its limit"]
+    said_why = any(code_of(problem) != "output-cut" for problem in draft.problems)
     if not text.strip():
-        said = _without_boilerplate(stderr)
-        draft.problems.append("IOR printed nothing" + (f": {said}" if said else ""))
+        complaint = _without_boilerplate(stderr)
+        draft.add_problem(
+            "nothing-printed", "IOR printed nothing" + (f": {complaint}" if complaint else "")
+        )
     elif not runs:
-        draft.problems.append(f"this is not the output of IOR: {beginning(text)}")
+        draft.add_problem("not-this-format", f"this is not the output of IOR: {beginning(text)}")
     elif runs[-1].is_csv:
         draft.problems.append(_CSV)
     elif runs[-1].finished is None:
         failed = [warning for warning in draft.warnings if "failed" in warning]
         if not said_why:
-            draft.problems.append("IOR did not finish" + (f": {failed[0]}" if failed else ""))
+            draft.add_problem(
+                "output-unfinished", "IOR did not finish" + (f": {failed[0]}" if failed else "")
+            )
     else:
         for run, test in tests:
             problems = missing_repetitions(test, parameters_of(run, test))
             which = f" of test {test.number}" if len(tests) > 1 else ""
-            draft.problems += [problem + which for problem in problems]
+            draft.problems += [Message(problem.code, problem + which) for problem in problems]
     if output.exit_code != 0:
         # What mpirun says about it is long and explains nothing, unless there is nothing else.
-        said = "" if draft.problems else _without_boilerplate(stderr)
+        complaint = "" if draft.problems else _without_boilerplate(stderr)
         code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.problems.append(f"IOR ended with {code}" + (f": {said}" if said else ""))
+        draft.add_problem(
+            "tool-exit", f"IOR ended with {code}" + (f": {complaint}" if complaint else "")
+        )
 
 
 def _without_boilerplate(stderr: str) -> str:

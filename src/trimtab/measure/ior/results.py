@@ -18,13 +18,14 @@ from typing import Final
 from trimtab.measure.ior.parameters import Parameters, moved_nothing
 from trimtab.measure.ior.printed import Figure, Result, Summary, Test, figure_of
 from trimtab.measure.measurement import BANDWIDTH, Phase, agrees
+from trimtab.message import Message
 from trimtab.model.run import Access, Sample
 
 _MIB: Final = 2**20
 _COARSE: Final = 0.01
 """A figure is not believed when rounding in print can hide more than this fraction of it."""
-_COMMAS: Final = (
-    "figures stand with decimal commas, of another locale: they are not read; run IOR with LC_ALL=C"
+_COMMAS: Final = Message(
+    "decimal-commas", "figures with decimal commas are not read: run IOR with LC_ALL=C"
 )
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 _IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
@@ -47,11 +48,20 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
             moved = block * tasks * parameters.segments
         reason = nothing or result.doubt or _disagreement(result, moved, parameters)
         if printed[result.access, number] > 1:
-            reason = f"repetition {number} was printed {printed[result.access, number]} times"
+            reason = Message(
+                "repetition-twice",
+                f"repetition {number} was printed {printed[result.access, number]} times",
+            )
         elif result.iteration is None and (incomplete or not result.countable):
-            reason = "another result is damaged: which repetition this is cannot be told"
+            reason = Message(
+                "repetition-unknown",
+                "another result is damaged: the repetition of this one is unknown",
+            )
         elif parameters.repetitions is not None and number >= parameters.repetitions:
-            reason = f"it is numbered {number}, of {parameters.repetitions} repetitions"
+            reason = Message(
+                "repetition-unknown",
+                f"it is numbered {number}, of {parameters.repetitions} repetitions",
+            )
         bandwidth, elapsed = result.figures.get("bw"), result.figures.get("total")
         transfer = parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
         phases.append(
@@ -100,7 +110,9 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
         least, mean, most = (figures[name] for name in ("min", "mean", "max"))
         reason = moved_nothing(test) or _of_bytes_read(test, summary)
         if not (least and mean and most) or not least.value <= mean.value <= most.value:
-            reason = "least, mean and most of IOR's summary do not fit together"
+            reason = Message(
+                "figures-disagree", "minimum, mean and maximum of IOR's summary are inconsistent"
+            )
         samples += [
             Sample(
                 metric=BANDWIDTH[summary.access],
@@ -116,7 +128,7 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
     return samples
 
 
-def missing_repetitions(test: Test, parameters: Parameters) -> list[str]:
+def missing_repetitions(test: Test, parameters: Parameters) -> list[Message]:
     """Return which repetitions a test lacks, of the accesses that it has, and why if it shows."""
     expected = parameters.repetitions
     problems = [_COMMAS] if test.commas else []
@@ -124,10 +136,12 @@ def missing_repetitions(test: Test, parameters: Parameters) -> list[str]:
         return problems
     summed = {summary.access for summary in test.summaries}
     for access in _ACCESSES:
-        found = sum(result.access == access for result in test.results)
-        short_of_time = parameters.maximum_duration_s is not None and 0 < found < expected
-        if found != expected and (found or access in summed) and not short_of_time:
-            problems.append(f"{found} of {expected} {access}s were printed")
+        count = sum(result.access == access for result in test.results)
+        short_of_time = parameters.maximum_duration_s is not None and 0 < count < expected
+        if count != expected and (count or access in summed) and not short_of_time:
+            problems.append(
+                Message("repetitions-missing", f"{count} of {expected} {access}s were printed")
+            )
     return problems
 
 
@@ -135,7 +149,9 @@ def not_borne_out(test: Test) -> list[str]:
     """Return in which its summary contradicts the repetitions that a test printed."""
     warnings: list[str] = []
     for summary in test.summaries:
-        rows = [one.figures.get("bw") for one in test.results if one.access == summary.access]
+        rows = [
+            result.figures.get("bw") for result in test.results if result.access == summary.access
+        ]
         figures = [row for row in rows if row is not None]
         if not figures or len(figures) != len(rows):
             continue
@@ -146,11 +162,14 @@ def not_borne_out(test: Test) -> list[str]:
             ("min", min(values)),
             ("mean", sum(values) / len(values)),
         ):
-            said = figure_of(summary.values.get(_SUMMED[name]))
-            if said and abs(said.value - value) > 1.02 * (rounding + said.half_unit):
+            stated = figure_of(summary.values.get(_SUMMED[name]))
+            if stated and abs(stated.value - value) > 1.02 * (rounding + stated.half_unit):
                 warnings.append(
-                    f"IOR's summary (line {summary.line}) says {name} {said.value:g} MiB/s of the "
-                    f"{summary.access}s, its repetitions say {value:.6g}"
+                    Message(
+                        "summary-disagrees",
+                        f"IOR's summary (line {summary.line}) says {name} {stated.value:g} MiB/s"
+                        f" for {summary.access}s, its repetitions give {value:.6g}",
+                    )
                 )
     return warnings
 
@@ -190,7 +209,9 @@ def _of_bytes_read(test: Test, summary: Summary) -> str | None:
         return None
     if rounded is not None and abs(rounded.value * _MIB - expected) <= rounded.half_unit * _MIB:
         return None
-    return "IOR before 3.3 sums up a write with the bytes of the read after it"
+    return Message(
+        "write-summed-as-read", "IOR before 3.3 sums up a write with the bytes of the read after it"
+    )
 
 
 def _summed_result(summary: Summary, doubt: str | None) -> Result:
@@ -212,11 +233,17 @@ def _summed_result(summary: Summary, doubt: str | None) -> Result:
 def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> str | None:
     bandwidth, total = result.figures.get("bw"), result.figures.get("total")
     if bandwidth is None or total is None:
-        return "IOR printed no bandwidth and time"
+        return Message("figures-incomplete", "IOR printed no bandwidth and time")
     if bandwidth.error > _COARSE:
-        return f"IOR printed it with too few digits: {bandwidth.value:g} MiB/s"
+        return Message(
+            "too-few-digits",
+            f"IOR printed the bandwidth with too few digits: {bandwidth.value:g} MiB/s",
+        )
     if total.error > _COARSE:
-        return f"IOR printed its time with too few digits to prove it: {total.value:g} s"
+        return Message(
+            "too-few-digits",
+            f"IOR printed its time with too few digits to check it: {total.value:g} s",
+        )
     if moved is None:
         return _unlike_iops(result, bandwidth, total)
     if missing := _not_in_files(result, parameters):
@@ -228,23 +255,30 @@ def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> 
     if agrees(bandwidth.value * _MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
         return None
     printed = f"IOR printed {bandwidth.value:g} MiB/s"
-    return f"{printed}, but {moved} bytes in {total.value:g} s are not that"
+    return Message(
+        "figures-disagree",
+        f"{printed}, but {moved} bytes in {total.value:g} s do not match",
+    )
 
 
 def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None:
     """Return why bytes by bandwidth are not bytes by transfers, where no bytes are told (CSV)."""
     iops, busy, size = (result.figures.get(name) for name in ("iops", "wr/rd", "xfer"))
     if iops is None or busy is None or size is None:
-        return "IOR's output does not tell how many bytes it moved"
+        return Message("bytes-unknown", "IOR's output does not say how many bytes it moved")
     if max(iops.error, busy.error) > _COARSE:
-        return f"IOR printed its time with too few digits to prove it: {busy.value:g} s"
+        return Message(
+            "too-few-digits",
+            f"IOR printed its time with too few digits to check it: {busy.value:g} s",
+        )
     transferred = iops.value * busy.value * size.value * 1024
     error = bandwidth.error + total.error + iops.error + busy.error + size.error
     if agrees(bandwidth.value * _MIB, transferred, total.value, tolerance=1.02 * error + 1e-9):
         return None
-    return (
+    return Message(
+        "figures-disagree",
         f"IOR printed {bandwidth.value:g} MiB/s in {total.value:g} s, but {iops.value:g} transfers "
-        f"a second in {busy.value:g} s are not that"
+        f"a second in {busy.value:g} s do not match",
     )
 
 
@@ -257,30 +291,40 @@ def _not_in_files(result: Result, parameters: Parameters) -> str | None:
     """
     moved, held = result.moved_bytes, result.in_files_bytes
     if (moved is None) != (held is None):
-        return "a line of the warning before it, about bytes moved and in files, is lost"
+        return Message(
+            "warning-damaged",
+            "a line of the preceding warning about bytes moved and in files is missing",
+        )
     if moved is None or held is None or held >= moved:
         return None
     if parameters.stonewall_s or parameters.minimum_duration_s:
         return None
     moves = f"IOR says that it moved {moved} bytes"
-    return f"{moves}, but its files hold {held}: perhaps there was no space left"
+    return Message(
+        "bytes-not-in-files",
+        f"{moves}, but its files hold {held}: the file system may have been full",
+    )
 
 
 def _iops_disagreement(result: Result, phase: Phase) -> str | None:
     iops, busy = result.figures["iops"], result.figures.get("wr/rd")
     transfer = phase.transfer_size_bytes
     if busy is None or transfer is None:
-        return "IOR's output does not tell in which time"
+        return Message("no-time", "IOR's output does not say how long it took")
     if max(iops.error, busy.error) > _COARSE:
-        return f"IOR printed its time with too few digits to prove it: {busy.value:g} s"
+        return Message(
+            "too-few-digits",
+            f"IOR printed its time with too few digits to check it: {busy.value:g} s",
+        )
     if phase.moved_bytes is None:
         return None  # proven together with the bandwidth
     error = iops.error + busy.error
     if agrees(iops.value * transfer, phase.moved_bytes, busy.value, tolerance=1.02 * error + 1e-9):
         return None
-    return (
+    return Message(
+        "figures-disagree",
         f"IOR printed {iops.value:g} operations a second, but {phase.moved_bytes} bytes "
-        f"in {busy.value:g} s are not that"
+        f"in {busy.value:g} s do not match",
     )
 
 

@@ -13,13 +13,11 @@ Data: ``-l random`` is the only packet type whose bytes do not repeat. Measured 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from typing import Final
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import tail
-from trimtab.model.run import Access, ProbeSpec, RawOutput
+from trimtab.errors import UsageError
+from trimtab.measure.phases import Ask, printed_version
+from trimtab.model.run import Access, ProbeSpec
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
@@ -30,20 +28,15 @@ _VERSION_ARGUMENTS: Final = (
 """IOR has no ``--version``: this writes nothing anywhere and prints it."""
 
 
-def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+def version(run: Ask, path: str) -> str | NotAvailable:
     """Return the version of the IOR at ``path``, or why it cannot be used."""
-    try:
-        output = run((path, *_VERSION_ARGUMENTS))
-    except ToolError as error:
-        return NotAvailable(error.message)
-    text = output.stdout.decode("utf-8", "replace")
-    found = re.search(r'(?:"Version": "|IOR-)([0-9][^"\s:]*)', text)
-    if found is None:
-        said = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120)
-        return NotAvailable(f"{path} does not say that it is IOR 4: {said or 'it says nothing'}")
-    if int(found.group(1).split(".")[0]) < 4:
-        return NotAvailable(f"{path} is IOR {found.group(1)}; its options are those before 4.0")
-    return found.group(1)
+    return printed_version(
+        run,
+        (path, *_VERSION_ARGUMENTS),
+        r'(?:"Version": "|IOR-)([0-9][^"\s:]*)',
+        name="IOR",
+        oldest=4,
+    )
 
 
 def command(
@@ -73,6 +66,7 @@ def command(
     if "@" in directory:
         raise UsageError(
             f"IOR cannot use {directory}: it takes @ for the end of a file name",
+            code="directory-unusable",
             hint="--probe fio or --probe builtin can",
         )
     seconds = str(max(1, math.ceil(spec.duration_s)))

@@ -170,10 +170,10 @@ def count_of_nids(nid: str) -> int | None:
 def _count(bracket: str) -> int | None:
     total = 0
     for part in bracket.split(","):
-        found = _PART.fullmatch(part)
-        if found is None:
+        match = _PART.fullmatch(part)
+        if match is None:
             return None
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if step == 0 or last < first:
             return None
         total += (last - first) // step + 1
@@ -197,18 +197,29 @@ def _check(test: LnetTest, session: str, key: int, least: int) -> None:
     _check_nids(test.clients, "client")
     _check_nids(test.servers, "server")
     if _NAME.fullmatch(session) is None:
-        raise UsageError(f"{session!r} is no name of a session")
+        raise UsageError(f"{session!r} is not a valid session name", code="session-invalid")
     if test.distribute is not None and _DISTRIBUTE.fullmatch(test.distribute) is None:
-        raise UsageError(f"{test.distribute!r} is not like 1:1")
+        raise UsageError(
+            f"{test.distribute!r} is not a distribution such as 1:1", code="distribution-invalid"
+        )
     if not 1 <= test.size_bytes <= _LARGEST_BYTES:
-        raise UsageError(f"a transfer of {test.size_bytes} bytes: LNet carries 1 to 1 MiB")
+        raise UsageError(
+            f"a transfer of {test.size_bytes} bytes: LNet takes 1 byte to 1 MiB",
+            code="transfer-size-invalid",
+        )
     if min(key, test.concurrency, least) < 1:
-        raise UsageError("key, concurrency, delay and count start at 1")
+        raise UsageError(
+            "key, concurrency, delay and count must be at least 1", code="test-parameters-invalid"
+        )
 
 
-def _check_nids(nids: Sequence[str], what: str) -> None:
+def _check_nids(nids: Sequence[str], noun: str) -> None:
     if not nids:
-        raise UsageError(f"no {what} is named")
+        raise UsageError(f"no {noun} named", code="nids-missing")
     for nid in nids:
         if _NID.fullmatch(nid) is None:
-            raise UsageError(f"{nid!r} is not the LNet name of a {what}", hint="as 10.0.2.15@tcp")
+            raise UsageError(
+                f"{nid!r} is not an LNet name of a {noun}",
+                code="nid-invalid",
+                hint="as 10.0.2.15@tcp",
+            )

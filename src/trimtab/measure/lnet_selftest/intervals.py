@@ -31,6 +31,7 @@ from typing import Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.measure.plain import whole_lines
+from trimtab.message import Message
 
 Direction = Literal["R", "W"]
 
@@ -126,7 +127,9 @@ def read_tests(text: str) -> tuple[tuple[Test, ...], tuple[str, ...]]:
         It is longer than any output of ``lst``.
     """
     if text.count("\n") > _LINES_MAXIMUM:
-        raise DataError(f"more than {_LINES_MAXIMUM} lines: not of lst", line=1)
+        raise DataError(
+            f"more than {_LINES_MAXIMUM} lines: too many for lst", code="too-many-lines", line=1
+        )
     reader = _Reader(old_unit=_MODERN.search(text) is None)
     for number, line in whole_lines(text):
         if line:
@@ -161,23 +164,23 @@ class _Reader:
 
     def _between(self, line: str) -> None:
         test = self.tests[-1]
-        if (found := _SESSION.fullmatch(line)) is not None:
+        if (match := _SESSION.fullmatch(line)) is not None:
             if test.intervals or test.session:
                 test = Test()
                 self.tests.append(test)
-            test.session = found[1]
-        elif (found := _RUNNING.fullmatch(line)) is not None:
+            test.session = match[1]
+        elif (match := _RUNNING.fullmatch(line)) is not None:
             if test.intervals:
                 test = Test(test.session, commands=list(test.commands))
                 self.tests.append(test)
-            test.batch, test.ended = found[1], False
+            test.batch, test.ended = match[1], False
         elif line == "Batch is stopped":
             test.ended = True
-        elif (found := _ERRORS.fullmatch(line)) is not None:
-            if found[1] != "0" or found[2] != "0":
+        elif (match := _ERRORS.fullmatch(line)) is not None:
+            if match[1] != "0" or match[2] != "0":
                 test.errors.append(line)
-        elif (found := _COMMAND.fullmatch(line)) is not None and len(test.commands) < 1000:
-            test.commands.append([found[1], *found[2].split()])
+        elif (match := _COMMAND.fullmatch(line)) is not None and len(test.commands) < 1000:
+            test.commands.append([match[1], *match[2].split()])
         else:
             self._other(line)
 
@@ -185,108 +188,117 @@ class _Reader:
         if len(self.others) < 100:
             self.others.append(line)
 
-    def _begin(self, number: int, group: str, what: str) -> None:
+    def _begin(self, number: int, group: str, part: str) -> None:
         test = self.tests[-1]
         before = self._open
         self._close()
-        if before is not None and what == "Bandwidth" and before[1] == "Rates":
+        if before is not None and part == "Bandwidth" and before[1] == "Rates":
             interval = before[0]
             if interval.group == group and set(interval.rates):
                 interval.closed = False
-                self._open = (interval, what)
+                self._open = (interval, part)
                 return
         interval = Interval(group, number, failed_nodes=self._failed, stopped=test.ended)
         self._failed = 0
         test.intervals.append(interval)
-        self._open = (interval, what)
+        self._open = (interval, part)
 
     def _close(self) -> None:
         if self._open is None:
             return
-        interval, what = self._open
-        if not (interval.rates if what == "Rates" else interval.bandwidths):
+        interval, part = self._open
+        if not (interval.rates if part == "Rates" else interval.bandwidths):
             self._mixed(interval.line, "has no figures")
         interval.closed = True
         self._open = None
 
-    def _mixed(self, number: int, how: str) -> None:
+    def _mixed(self, number: int, problem: str) -> None:
         test = self.tests[-1]
-        test.mixed = test.mixed or f"two outputs are mixed: line {number} {how}"
+        test.mixed = test.mixed or Message(
+            "outputs-mixed", f"two outputs are mixed: line {number} {problem}"
+        )
 
     def _figures(self, number: int, line: str) -> None:
         """Take one line; every line of two mixed outputs is there, so that some do not fit."""
         if self._open is None:
             self._mixed(number, "belongs to nothing")
             return
-        interval, what = self._open
+        interval, part = self._open
         direction: Direction = "R" if line[1] == "R" else "W"
-        into = interval.rates if what == "Rates" else interval.bandwidths
+        into = interval.rates if part == "Rates" else interval.bandwidths
         if direction in into or "W" in into:
             self._mixed(number, "does not follow from the one before")
             return
-        read = _rates if what == "Rates" else self._bandwidths
+        read = _rates if part == "Rates" else self._bandwidths
         figures = read(number, direction, line[4:])
-        other = self._bandwidths if what == "Rates" else _rates
+        other = self._bandwidths if part == "Rates" else _rates
         if figures is None and other(number, direction, line[4:]) is not None:
-            self._mixed(number, f"is not one of {what}")
+            self._mixed(number, f"is not one of {part}")
         if figures is None:
-            self.tests[-1].problems.append(f"line {number} is damaged")
-            figures = Figures(direction, number, None, None, None, "the line is damaged")
+            self.tests[-1].problems.append(Message("line-damaged", f"line {number} is damaged"))
+            figures = Figures(
+                direction, number, None, None, None, Message("line-damaged", "the line is damaged")
+            )
         into[direction] = figures
 
     def _bandwidths(self, number: int, direction: Direction, text: str) -> Figures | None:
-        found = list(_whole(_BANDWIDTH, text))
-        units = {one[3] for one in found}
+        matches = list(_whole(_BANDWIDTH, text))
+        units = {match[3] for match in matches}
         if len(units) != 1:
             return None
         # A text of Lustre 2.8 or before, or a newer one that lost the blanks at its line ends.
         doubtful = units == {"MB/s"} and self.old_unit
         factor = _MB if units == {"MB/s"} and not doubtful else MIB
         reason = (
-            "MB/s is MiB/s until Lustre 2.8 and 10^6 B/s from 2.9 on: the text does not show which"
+            Message(
+                "unit-unknown",
+                "MB/s is MiB/s until Lustre 2.8, 10^6 B/s from 2.9: the text does not show which",
+            )
             if doubtful
             else None
         )
-        figures = [(one[1], float(one[2]) * factor) for one in found]
+        figures = [(match[1], float(match[2]) * factor) for match in matches]
         return _of_line(number, direction, figures, 0.011 * factor, reason)
 
 
 def _rates(number: int, direction: Direction, text: str) -> Figures | None:
-    found = [(one[1], float(one[2])) for one in _whole(_RATE, text)]
-    return _of_line(number, direction, found, 1.0) if found else None
+    pairs = [(match[1], float(match[2])) for match in _whole(_RATE, text)]
+    return _of_line(number, direction, pairs, 1.0) if pairs else None
 
 
 def _whole(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield the matches that make up a text from its beginning to its end, or none."""
-    found: list[re.Match[str]] = []
+    matches: list[re.Match[str]] = []
     position = 0
     while position < len(text):
-        one = pattern.match(text, position)
-        if one is None or len(found) == 3:
+        match = pattern.match(text, position)
+        if match is None or len(matches) == 3:
             return
-        found.append(one)
-        position = one.end()
-    yield from found
+        matches.append(match)
+        position = match.end()
+    yield from matches
 
 
 def _of_line(
     number: int,
     direction: Direction,
-    found: list[tuple[str, float]],
+    pairs: list[tuple[str, float]],
     rounding: float,
     reason: str | None = None,
 ) -> Figures | None:
     """Return the figures of a line, ``None`` where they are not those of one line of ``lst``."""
-    figures = dict(found)
-    if [name for name, _ in found] != [one for one in ("Avg", "Min", "Max") if one in figures]:
+    figures = dict(pairs)
+    if [name for name, _ in pairs] != [name for name in ("Avg", "Min", "Max") if name in figures]:
         return None
-    mean, least, most = (figures.get(one) for one in ("Avg", "Min", "Max"))
+    mean, least, most = (figures.get(name) for name in ("Avg", "Min", "Max"))
     # The mean is taken in single precision.
     slack = rounding + 1e-5 * max(figures.values())
     if least is not None and most is not None and least > most:
-        reason = reason or "the least is more than the most"
+        reason = reason or Message("figures-disagree", "the least is more than the most")
     elif mean is not None and (
         (least is not None and mean < least - slack) or (most is not None and mean > most + slack)
     ):
-        reason = reason or "the mean is not between the least and the most"
+        reason = reason or Message(
+            "figures-disagree", "the mean is not between the least and the most"
+        )
     return Figures(direction, number, mean, least, most, reason)

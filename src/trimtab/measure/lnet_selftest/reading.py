@@ -17,6 +17,7 @@ from trimtab.measure.lnet_selftest.commands import count_of_nids
 from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -53,17 +54,21 @@ _WORDS: Final = {
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return one result for each group and test; raise DataError where nothing was measured."""
     tests, others = read_tests(source.text)
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     names: dict[str, int] = {}
     for test in tests:
         for group in dict.fromkeys(interval.group for interval in test.intervals):
             times = names[group] = names.get(group, 0) + 1
             name = group if times == 1 else f"{group} #{times}"
-            found.append(_Group(test, group).measurement(name))
-    if not found:
-        said = "; ".join([*others, *(error for test in tests for error in test.errors)])
-        raise DataError("lst measured nothing" + (f": {said[:300]}" if said else ""), line=1)
-    return tuple(found)
+            measurements.append(_Group(test, group).measurement(name))
+    if not measurements:
+        complaints = "; ".join([*others, *(error for test in tests for error in test.errors)])
+        raise DataError(
+            "lst measured nothing" + (f": {complaints[:300]}" if complaints else ""),
+            code="no-result",
+            line=1,
+        )
+    return tuple(measurements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class _Group:
 
     @property
     def intervals(self) -> list[Interval]:
-        return [one for one in self.test.intervals if one.group == self.group]
+        return [interval for interval in self.test.intervals if interval.group == self.group]
 
     def side(self) -> Side | None:
         """Return on which side the group is; ``None`` where it is not known, or on both."""
@@ -92,38 +97,42 @@ class _Group:
         side = self.side()
         samples = tuple(self._samples(side))
         problems = [*self.test.problems[:3], *self.test.errors[:3]]
-        failed = max(one.failed_nodes for one in self.intervals)
+        failed = max(interval.failed_nodes for interval in self.intervals)
         if failed:
-            problems.append(f"{failed} nodes did not answer and are not in the mean")
-        if any(one for one in samples if one.reason == _CUT):
+            problems.append(
+                Message("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
+            )
+        if any(sample for sample in samples if sample.reason == _CUT):
             problems.append(_CUT)
         stands = any(sample.believed for sample in samples)
         if not stands and not problems:
-            reason = next((one.reason for one in samples if one.reason), None)
-            problems.append(reason or "no interval holds a figure")
+            reason = next((sample.reason for sample in samples if sample.reason), None)
+            problems.append(reason or Message("no-result", "no interval has a figure"))
         status = RunStatus.OK
         if problems:
             status = RunStatus.PARTIAL if stands else RunStatus.FAILED
         return Measurement(
             kind=KIND,
             status=status,
-            problem="; ".join(problems) or None,
+            problems=tuple(problems),
             name=name,
             layer="network",
-            asked=self._asked(side),
-            told=self._told(side),
+            requested=self._requested(side),
+            reported=self._reported(side),
             samples=samples,
-            warnings=() if self.test.ended else ("the batch is not seen to stop",),
+            warnings=()
+            if self.test.ended
+            else (Message("end-unknown", "the output does not show the end of the batch"),),
             missing=self._missing(),
         )
 
-    def _asked(self, side: Side | None) -> dict[str, object]:
-        asked: dict[str, object] = {} if side is None else {"side": side}
+    def _requested(self, side: Side | None) -> dict[str, object]:
+        requested: dict[str, object] = {} if side is None else {"side": side}
         tests: list[str] = []
         for words in self.test.commands:
             if words[0] != "add_test":
                 continue
-            asked |= {key: value for at, key in _WORDS.items() if (value := _value(words, at))}
+            requested |= {key: value for at, key in _WORDS.items() if (value := _value(words, at))}
             if "ping" in words:
                 tests.append("ping")
             elif "brw" in words[:-1]:
@@ -131,17 +140,17 @@ class _Group:
             for word in words:
                 if (size := _SIZE.fullmatch(word)) is not None:
                     unit = {"k": 1024, "m": 2**20}.get(size[2].lower(), 1)
-                    asked["transfer_size_bytes"] = int(size[1]) * unit
+                    requested["transfer_size_bytes"] = int(size[1]) * unit
                 elif word.startswith("check="):
-                    asked["check"] = word.removeprefix("check=")
-        return asked | {"tests": tests} if tests else asked
+                    requested["check"] = word.removeprefix("check=")
+        return requested | {"tests": tests} if tests else requested
 
-    def _told(self, side: Side | None) -> dict[str, object]:
-        told: dict[str, object] = {}
+    def _reported(self, side: Side | None) -> dict[str, object]:
+        reported: dict[str, object] = {}
         if side is not None:
-            told[f"{side}s"] = 1  # the figures are of one node
+            reported[f"{side}s"] = 1  # the figures are of one node
         if self.test.session is not None:
-            told["session"] = self.test.session
+            reported["session"] = self.test.session
         nids = [
             nid
             for words in self.test.commands
@@ -150,20 +159,25 @@ class _Group:
         ]
         counts = [count_of_nids(nid) for nid in nids]
         if counts and None not in counts:
-            told["nodes"] = sum(filter(None, counts))
-        return told
+            reported["nodes"] = sum(filter(None, counts))
+        return reported
 
     def _missing(self) -> tuple[Missing, ...]:
         if any(words[0] == "add_test" for words in self.test.commands):
             return ()
-        return (Missing("parameters", "lst stat does not print what the test is"),)
+        return (
+            Missing(
+                "parameters",
+                Message("parameters-not-printed", "lst stat does not print the test's parameters"),
+            ),
+        )
 
     def _samples(self, side: Side | None) -> Iterator[Sample]:
         intervals = self.intervals
         most = 0.0
-        for repetition, interval in enumerate(one for one in intervals if one.bandwidths):
+        for repetition, interval in enumerate(line for line in intervals if line.bandwidths):
             unfinished = _unfinished(interval, intervals)
-            most = max(most, *(one.mean or 0.0 for one in interval.bandwidths.values()))
+            most = max(most, *(line.mean or 0.0 for line in interval.bandwidths.values()))
             for direction, figures in interval.bandwidths.items():
                 metric = _METRICS[side or "client", direction]
                 reason = (
@@ -173,7 +187,7 @@ class _Group:
                     or _only_headers(interval, direction, most)
                 )
                 yield from _of(metric, repetition, figures, reason)
-        for repetition, interval in enumerate(one for one in intervals if one.rates):
+        for repetition, interval in enumerate(line for line in intervals if line.rates):
             yield from self._rates(interval, repetition, side)
 
     def _rates(self, interval: Interval, repetition: int, side: Side | None) -> Iterator[Sample]:
@@ -202,23 +216,33 @@ class _Group:
         if self.test.mixed is not None:
             return self.test.mixed
         if interval.stopped:
-            return "the batch had been stopped"
+            return Message("batch-stopped", "the batch had been stopped")
         rates, bandwidths = (
-            {one.group for one in self.test.intervals if getattr(one, part)}
+            {interval.group for interval in self.test.intervals if getattr(interval, part)}
             for part in ("rates", "bandwidths")
         )
         if rates and bandwidths and (self.group in rates) != (self.group in bandwidths):
-            return f"{self.group} has rates or bandwidths alone, others both: a name was damaged"
+            return Message(
+                "name-damaged",
+                f"{self.group} has only rates or only bandwidths: a name was damaged",
+            )
         if side is None:
-            return f"which side {self.group} is on is not known: what it received may be either"
+            return Message(
+                "side-unknown",
+                f"which side {self.group} is on is unknown: its received data may be either",
+            )
         return None
 
 
-_CUT: Final = "the output ends within an interval"
+_CUT: Final = Message("interval-cut", "the output ends within an interval")
 
 
 def _of(metric: str, repetition: int, figures: Figures, reason: str | None) -> Iterator[Sample]:
-    missing = None if figures.mean is not None else "the mean was not asked for (--avg)"
+    missing = (
+        None
+        if figures.mean is not None
+        else Message("mean-not-printed", "the mean was not requested (--avg)")
+    )
     yield Sample(
         metric, figures.mean, repetition, None, "total", 0, figures.line, reason or missing
     )
@@ -231,7 +255,9 @@ def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
     """Return a reason where the other direction may be missing because the output was cut."""
     if interval.closed or len(interval.bandwidths) == 2:
         return None
-    others = [one.bandwidths for one in intervals if one.closed and one.bandwidths]
+    others = [
+        interval.bandwidths for interval in intervals if interval.closed and interval.bandwidths
+    ]
     if others and set(others[0]) == set(interval.bandwidths):
         return None
     return _CUT
@@ -252,10 +278,14 @@ def _only_headers(interval: Interval, direction: Direction, most: float) -> str 
         rate = interval.rates[direction].mean
         a_message = mean / rate if rate else 0.0
         if a_message < _HEADERS_BYTES:
-            return f"no data went this way: {a_message:.0f} bytes a message"
+            return Message(
+                "no-data-this-way", f"no data went this way: {a_message:.0f} bytes a message"
+            )
         return None
     if mean < _HEADERS_FRACTION * most:
-        return "no data went this way: it is less than a fiftieth of the other"
+        return Message(
+            "no-data-this-way", "no data went this way: it is less than a fiftieth of the other"
+        )
     return None
 
 

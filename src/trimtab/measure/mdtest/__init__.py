@@ -35,10 +35,10 @@ def read(source: Source) -> tuple[Measurement, ...]:
     DataError
         mdtest never said in it that it was launched.
     """
-    found = measured(KIND, executions(source.text))
-    if not found:
-        raise DataError("mdtest was not launched in it", line=1)
-    return found
+    measurements = measured(KIND, executions(source.text))
+    if not measurements:
+        raise DataError("no launch of mdtest in this file", code="not-this-format", line=1)
+    return measurements
 
 
 def _recognises(source: Source) -> bool:

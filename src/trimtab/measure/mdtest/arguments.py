@@ -62,7 +62,7 @@ def options_of(line: str, version: str) -> dict[str, str] | None:
     except ValueError:
         return None
     getopt = version.startswith("1.")
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     index = 1
     while index < len(words):
         word = words[index]
@@ -72,25 +72,27 @@ def options_of(line: str, version: str) -> dict[str, str] | None:
             if name in _LONG_VALUED and not equals and index < len(words):
                 value = words[index]
                 index += 1
-            found[name] = value
-        elif word.startswith("-") and _take_letters(word[1:], found, getopt=getopt):
+            options[name] = value
+        elif word.startswith("-") and _take_letters(word[1:], options, getopt=getopt):
             if index < len(words):
-                found[word[-1]] = words[index]
+                options[word[-1]] = words[index]
             index += 1
-    return found
+    return options
 
 
-def _take_letters(letters: str, found: dict[str, str], *, getopt: bool) -> bool:
+def _take_letters(letters: str, options: dict[str, str], *, getopt: bool) -> bool:
     """Read one word of short options; return whether the next word is the value of its last."""
     for position, letter in enumerate(letters):
         rest = letters[position + 1 :]
         if letter in _VALUED or (letter == "B" and not getopt):
-            found[letter] = rest.removeprefix("=")
+            options[letter] = rest.removeprefix("=")
             return not rest
         if rest.startswith("=") or (letter == "R" and getopt):
-            found[letter] = rest.removeprefix("=")  # -R takes a seed, if it stands in the same word
+            options[letter] = rest.removeprefix(
+                "="
+            )  # -R takes a seed, if it stands in the same word
             return False
-        found[letter] = ""
+        options[letter] = ""
     return False
 
 
@@ -100,7 +102,7 @@ def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
     What does not bear on the rates is left out: directory, verbosity, seeds, and the number of
     iterations, of which more only tell more.
     """
-    asked: dict[str, object] = {
+    requested: dict[str, object] = {
         "files_only": False,
         "directories_only": False,
         "unique_directories": False,
@@ -113,19 +115,19 @@ def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
             number = _number(options[letter])
             if number is None:
                 return None
-            asked[name] = number
-    if asked["depth"] == 0:
-        asked.pop("branching_factor", None)
-    asked.update({name: True for flag, name in _FLAGS.items() if options.get(flag, "0") != "0"})
+            requested[name] = number
+    if requested["depth"] == 0:
+        requested.pop("branching_factor", None)
+    requested.update({name: True for flag, name in _FLAGS.items() if options.get(flag, "0") != "0"})
     chosen = [name for flag, name in _PHASES.items() if options.get(flag, "0") != "0"]
     if chosen:
-        asked["phases"] = chosen
+        requested["phases"] = chosen
     if "a" in options:
-        asked["api"] = options["a"]
+        requested["api"] = options["a"]
     modules = {name: value for name, value in options.items() if "." in name}
     if modules:
-        asked["options"] = modules
-    return asked
+        requested["options"] = modules
+    return requested
 
 
 def no_barriers(options: Mapping[str, str], version: str) -> bool:
@@ -137,5 +139,5 @@ def no_barriers(options: Mapping[str, str], version: str) -> bool:
 
 
 def _number(text: str) -> int | None:
-    found = re.fullmatch(r"([0-9]{1,18})([kKmMgGtT]?)", text)
-    return int(found.group(1)) * _SUFFIXES[found.group(2).lower()] if found else None
+    match = re.fullmatch(r"([0-9]{1,18})([kKmMgGtT]?)", text)
+    return int(match.group(1)) * _SUFFIXES[match.group(2).lower()] if match else None

@@ -45,6 +45,7 @@ from typing import Final
 from trimtab.measure.mdtest.arguments import no_barriers, options_of, parameters
 from trimtab.measure.mdtest.output import METRICS, Execution, Repetition, Row, Summary, Test
 from trimtab.measure.measurement import Measurement
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -55,26 +56,37 @@ _HALF_UNIT: Final = 0.000_501
 """Rates and durations are printed with three decimals; a little for what they are in binary."""
 _COLUMNS: Final = {"Max": "max", "Min": "min", "Mean": "mean", "StdDev": "stddev"}
 _TREE: Final = ("tree_creation_rate", "tree_removal_rate")
-_NOT_REPETITIONS: Final = "mdtest 3.3 takes it over all tasks, not over repetitions"
-_FASTEST: Final = "mdtest before 3.3 takes the view of the fastest task (hpc/ior #183)"
-_ONE_TREE: Final = "with -u mdtest counts the directories of one task's tree alone"
-_STRAY: Final = "the line that says the unit of its table is not there: it may be a time"
-_EITHER: Final = (
-    "this version may print it of all tasks or of one, and its duration tells not which"
+_NOT_REPETITIONS: Final = Message(
+    "over-tasks", "mdtest 3.3 computes it over all tasks, not over repetitions"
 )
-_ALONE: Final = "without barriers (-B) the tasks' times are not of the same stretch"
+_FASTEST: Final = Message(
+    "fastest-task-view", "mdtest before 3.3 uses the time of the fastest task (hpc/ior #183)"
+)
+_ONE_TREE: Final = Message(
+    "one-tree-counted", "with -u mdtest counts only the directories of one task's tree"
+)
+_STRAY: Final = Message(
+    "unit-unknown", "the line with the unit of its table is missing: it may be a time"
+)
+_EITHER: Final = Message(
+    "scope-unknown",
+    "this version may print it for all tasks or for one; the duration does not show which",
+)
+_ALONE: Final = Message(
+    "no-barriers", "without barriers (-B) the tasks' times do not cover the same interval"
+)
 
 
 def measured(kind: str, executions: Sequence[Execution]) -> tuple[Measurement, ...]:
     """Return a result for each test of each execution that said it was launched."""
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for execution in executions:
         if execution.version is None or execution.tasks is None:
             continue
         for test in execution.tests or [None]:
-            name = f"run {len(found) + 1}" if found else None
-            found.append(_Judge(kind, name, execution, test).measurement())
-    return tuple(found)
+            name = f"run {len(measurements) + 1}" if measurements else None
+            measurements.append(_Judge(kind, name, execution, test).measurement())
+    return tuple(measurements)
 
 
 @dataclass(slots=True)
@@ -95,7 +107,7 @@ class _Judge:
     def measurement(self) -> Measurement:
         """Return the result."""
         execution, test = self.execution, self.test
-        asked, told = self._asked(), self._told()
+        requested, reported = self._requested(), self._reported()
         if test is not None and not execution.times_only:
             self._read(test)
         problems = self._problems()
@@ -106,19 +118,21 @@ class _Judge:
         stands = any(sample.believed for sample in self.samples)
         if not problems and not any(s.believed and s.metric not in _TREE for s in self.samples):
             reasons = [sample.reason for sample in self.samples if sample.reason]
-            problems.append(reasons[0] if reasons else "no phase was measured")
+            problems.append(
+                reasons[0] if reasons else Message("no-result", "no phase was measured")
+            )
         status = RunStatus.OK if not problems else RunStatus.PARTIAL
         return Measurement(
             kind=self.kind,
             status=status if stands else RunStatus.FAILED,
-            problem="; ".join(dict.fromkeys(problems)) or None,
+            problems=tuple(dict.fromkeys(problems)),
             tool_version=execution.version,
             name=self.name,
             layer="client",
             began=execution.began,
             ended=execution.ended,
-            asked=asked,
-            told=told,
+            requested=requested,
+            reported=reported,
             samples=tuple(self.samples),
             warnings=tuple(dict.fromkeys([*execution.warnings, *self.warnings])),
             missing=tuple(self.missing),
@@ -132,30 +146,30 @@ class _Judge:
     def _tasks(self) -> int:
         return self.test.tasks if self.test is not None else self.execution.tasks or 0
 
-    def _asked(self) -> dict[str, object]:
-        asked: dict[str, object] = {"tasks": self._tasks}
+    def _requested(self) -> dict[str, object]:
+        requested: dict[str, object] = {"tasks": self._tasks}
         if self.execution.nodes is not None:
-            asked["nodes"] = self.execution.nodes
+            requested["nodes"] = self.execution.nodes
         if self.test is not None and self.test.items_per_task is not None:
-            asked["items_per_task"] = self.test.items_per_task
+            requested["items_per_task"] = self.test.items_per_task
         options = options_of(self.execution.command_line or "", self._version)
         known = parameters(options) if options else None
         if options is None or known is None:
-            reason = "mdtest's command line is not there, or was cut in printing"
+            reason = Message("parameters-not-printed", "mdtest's command line is missing or cut")
             self.missing.append(Missing("parameters", reason))
-            return asked
+            return requested
         self.options = options
-        return asked | known
+        return requested | known
 
-    def _told(self) -> dict[str, object]:
-        told: dict[str, object] = {}
+    def _reported(self) -> dict[str, object]:
+        reported: dict[str, object] = {}
         if self.execution.path is not None:
-            told["path"] = self.execution.path
+            reported["path"] = self.execution.path
         if self.test is not None and self.test.done_per_task:
-            told["items_done_per_task"] = list(self.test.done_per_task.values())
+            reported["items_done_per_task"] = list(self.test.done_per_task.values())
         if self.test is not None and self.test.summary is not None:
-            told["repetitions"] = self.test.summary.iterations
-        return told
+            reported["repetitions"] = self.test.summary.iterations
+        return reported
 
     def _problems(self) -> list[str]:
         """Return why the result is not whole, in the order in which a reader wants to know."""
@@ -163,14 +177,20 @@ class _Judge:
         problems = list(dict.fromkeys(execution.errors))[:3]
         last = test is None or test is execution.tests[-1]
         if execution.times_only and test is not None:
-            problems.append("mdtest was asked for times instead of rates (-Z)")
+            problems.append(
+                Message("times-not-rates", "mdtest printed times instead of rates (-Z)")
+            )
         elif test is None or test.summary is None:
-            problems.append("mdtest ended before its summary")
+            problems.append(Message("output-unfinished", "mdtest ended before its summary"))
         elif last and not execution.complete:
-            problems.append("the output ends before mdtest had finished")
+            problems.append(
+                Message("output-unfinished", "the output ends before mdtest had finished")
+            )
         if test is not None and test.summary is not None and not execution.times_only:
             lacking = self._lacking(test.summary)
-            problems += [f"the summary lacks {', '.join(lacking)}"] if lacking else []
+            if lacking:
+                text = f"the summary lacks {', '.join(lacking)}"
+                problems.append(Message("phases-missing", text))
         return problems + list(dict.fromkeys(self.doubts.values()))[:3]
 
     def _all_wrong(self) -> str | None:
@@ -179,13 +199,19 @@ class _Judge:
         test, both = self.test, self.options.get("P", "0") != "0"
         ended = execution.complete or (test is not None and test is not execution.tests[-1])
         if ended and test is not None and test.summary and both and not test.times:
-            return "the table of times is not there (-P): its rows may stand among the rates"
+            return Message(
+                "table-missing",
+                "the table of times (-P) is missing: its rows may be among the rates",
+            )
         if execution.integrity_lost:
-            return "data read is not what was written: mdtest found errors"
+            return Message("data-corrupt", "data read is not what was written: mdtest found errors")
         if execution.failure is not None:
             count = execution.failures
-            what = f"{count} operations" if count > 1 else "an operation"
-            return f"{what} failed, which the rates count: {execution.failure[:120]}"
+            noun = f"{count} operations" if count > 1 else "an operation"
+            return Message(
+                "operations-failed",
+                f"{noun} failed and are counted in the rates: {execution.failure[:120]}",
+            )
         return None
 
     def _lacking(self, summary: Summary) -> list[str]:
@@ -196,8 +222,8 @@ class _Judge:
             wanted += ["File creation", "File stat", "File read", "File removal"]
         if self.options and (both or "D" in self.options):
             wanted += ["Directory creation", "Directory stat", "Directory removal"]
-        found = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
-        return [name for name in wanted if METRICS[name] not in found]
+        metrics = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
+        return [name for name in wanted if METRICS[name] not in metrics]
 
     def _read(self, test: Test) -> None:
         """Make the samples of a test."""
@@ -209,13 +235,17 @@ class _Judge:
         for metric in METRICS.values():
             row, of_metric = rows.get(metric), repeated.get(metric, [])
             if row is not None and row.figures is None:
-                self.warnings.append(f"line {row.line} is not a whole row of the summary")
+                self.warnings.append(
+                    Message("line-damaged", f"line {row.line} is not a complete row of the summary")
+                )
                 row = None
             if row is not None and not any(row.figures.values() if row.figures else ()):
                 row = None  # a phase that was not asked for
             self._phase(metric, test, row, of_metric)
         if test.summary is not None and test.summary.iterations > 1 and not test.repetitions:
-            reason = "mdtest prints the rate of each only with -v"
+            reason = Message(
+                "repetitions-not-printed", "mdtest prints the rate of each only with -v"
+            )
             self.missing.append(Missing("repetitions", reason))
 
     def _rows(self, test: Test) -> dict[str, Row]:
@@ -224,9 +254,13 @@ class _Judge:
         for row in test.summary.rows if test.summary is not None else ():
             first = rows.setdefault(row.metric, row)
             if first is not row:
-                self.warnings.append(f"line {row.line} is the second row of the same name")
+                self.warnings.append(
+                    Message("row-twice", f"line {row.line} is the second row of the same name")
+                )
             if first.figures != row.figures:
-                reason = f"lines {first.line} and {row.line} are both of it, and differ"
+                reason = Message(
+                    "row-twice", f"lines {first.line} and {row.line} give different values for it"
+                )
                 self.doubts.setdefault(row.metric, reason)
             elif first.stray:
                 self.doubts.setdefault(row.metric, _STRAY)
@@ -238,20 +272,22 @@ class _Judge:
         table = _Table(self._version, self._tasks, iterations or 1, row, metric in _TREE)
         figures = table.figures
         doubt = self._doubt(metric)
-        own = [
-            self._of_task_0(one, test, table, doubt)
-            for one in {one.iteration: one for one in repeated}.values()
+        of_task_0 = [
+            self._of_task_0(repetition, test, table, doubt)
+            for repetition in {repetition.iteration: repetition for repetition in repeated}.values()
         ]
         if figures is None or row is None:
-            self.samples += own
+            self.samples += of_task_0
             return
         doubt = doubt or table.unfit(figures)
-        if iterations == 1 and not (own and table.fastest):
+        if iterations == 1 and not (of_task_0 and table.fastest):
             value = figures["min"] if table.over_tasks else figures["max"]
             reason = doubt or (_FASTEST if table.fastest else None)
             self.samples.append(Sample(metric, value, 0, None, "total", 0, row.line, reason))
             return
-        self.samples += own if not own or table.fastest else _near(own, figures["mean"])
+        self.samples += (
+            of_task_0 if not of_task_0 or table.fastest else _near(of_task_0, figures["mean"])
+        )
         for statistic, value in figures.items() if iterations != 1 else ():
             reason = doubt or table.wrong(statistic)
             self.samples.append(Sample(metric, value, None, None, statistic, 0, row.line, reason))
@@ -277,18 +313,24 @@ class _Judge:
             items = None  # as many as the run before it created
         own_items, reason = table.own_items, doubt
         if items is not None and self._tasks > 1 and not table.tree:
-            own = _fits(repetition, items)
+            misfit = _fits(repetition, items)
             of_all = _fits(repetition, items * self._tasks)
-            if own_items is None and own != of_all:
-                own_items = own
-            if not (own if own_items else of_all):
+            if own_items is None and misfit != of_all:
+                own_items = misfit
+            if not (misfit if own_items else of_all):
                 expected = items if own_items else items * self._tasks
                 reason = reason or (
-                    f"{repetition.rate:g} a second for {repetition.duration_s:g} s are not "
-                    f"{expected} items"
+                    Message(
+                        "figures-disagree",
+                        f"{repetition.rate:g} a second for {repetition.duration_s:g} s are not "
+                        f"{expected} items",
+                    )
                 )
         elif items is not None and not table.tree and not _fits(repetition, items):
-            reason = reason or f"{repetition.rate:g} a second are not {items} items in its time"
+            reason = reason or Message(
+                "figures-disagree",
+                f"{repetition.rate:g} a second are not {items} items in its time",
+            )
         if own_items is None and self._tasks > 1 and not table.tree:
             reason = reason or _EITHER
         factor = self._tasks if own_items and not table.tree else 1
@@ -318,8 +360,8 @@ class _Table:
         if self.row is None or self.row.figures is None:
             return None
         printed = self.row.figures
-        found = {name: printed[column] for column, name in _COLUMNS.items() if column in printed}
-        return found if {"max", "min", "mean"} <= set(found) else None
+        values = {name: printed[column] for column, name in _COLUMNS.items() if column in printed}
+        return values if {"max", "min", "mean"} <= set(values) else None
 
     @property
     def over_tasks(self) -> bool:
@@ -362,7 +404,10 @@ class _Table:
         count = self.iterations * (self.tasks if self.over_tasks else 1)
         span, slack = high - low, 2 * _HALF_UNIT + 1e-9 * high
         if not low + span / count - slack <= mean <= high - span / count + slack:
-            return f"a mean of {mean} is not that of {count} values from {low} to {high}"
+            return Message(
+                "figures-disagree",
+                f"a mean of {mean} is not that of {count} values from {low} to {high}",
+            )
         deviation = figures.get("stddev")
         if deviation is None:
             return None
@@ -371,7 +416,10 @@ class _Table:
         least = 0.0 if count == 1 else span / (2 * count) ** 0.5
         least *= sample if self.own_items else 1.0
         if not least - slack <= deviation <= sample * span / 2 + slack:
-            return f"a deviation of {deviation} is not that of {count} values from {low} to {high}"
+            return Message(
+                "figures-disagree",
+                f"a deviation of {deviation} is not that of {count} values from {low} to {high}",
+            )
         return None
 
 
@@ -382,14 +430,17 @@ def _fits(repetition: Repetition, items: int) -> bool:
     return low <= items <= high
 
 
-def _near(own: list[Sample], mean: float) -> list[Sample]:
+def _near(samples: list[Sample], mean: float) -> list[Sample]:
     """Return task 0's views, doubted where the summary has another mean."""
-    values = [sample.value for sample in own if sample.value is not None]
+    values = [sample.value for sample in samples if sample.value is not None]
     seen = sum(values) / len(values)
     if mean > 0 and abs(seen / mean - 1) <= NEAR:
-        return own
-    reason = f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}"
-    return [_doubted(sample, reason) for sample in own]
+        return samples
+    reason = Message(
+        "clocks-disagree",
+        f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}",
+    )
+    return [_doubted(sample, reason) for sample in samples]
 
 
 def _doubted(sample: Sample, reason: str) -> Sample:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import tail
-from trimtab.model.run import RawOutput
+from trimtab.errors import UsageError
+from trimtab.measure.phases import Ask, printed_version
 from trimtab.model.telemetry import NotAvailable
 
 _VERSION_ARGUMENTS: Final = ("-a", "DUMMY", "-F", "-C", "-n", "1", "-d", "/dev/null/trimtab")
@@ -48,21 +45,14 @@ class MdtestSpec:
     stonewall_s: float | None = None
 
 
-def version(run: Callable[[tuple[str, ...]], RawOutput], path: str) -> str | NotAvailable:
+def version(run: Ask, path: str) -> str | NotAvailable:
     """Return the version of the mdtest at ``path``, or why it cannot be used.
 
     The mdtest of IOR 3.2 calls itself 1.9.3, as the one before it that stood alone.
     """
-    try:
-        output = run((path, *_VERSION_ARGUMENTS))
-    except ToolError as error:
-        return NotAvailable(error.message)
-    text = output.stdout.decode("utf-8", "replace")
-    found = re.search(r"^mdtest-([0-9]\S*) was launched", text, re.MULTILINE)
-    if found is None:
-        said = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120)
-        return NotAvailable(f"{path} does not say that it is mdtest: {said or 'it says nothing'}")
-    return found.group(1)
+    return printed_version(
+        run, (path, *_VERSION_ARGUMENTS), r"^mdtest-([0-9]\S*) was launched", name="mdtest"
+    )
 
 
 def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...]:
@@ -84,12 +74,20 @@ def command(spec: MdtestSpec, *, program: str, directory: str) -> tuple[str, ...
         mdtest cannot express it.
     """
     if "@" in directory:
-        raise UsageError(f"mdtest cannot use {directory}: it takes @ for the end of a directory")
+        raise UsageError(
+            f"mdtest cannot use {directory}: it takes @ for the end of a directory",
+            code="directory-unusable",
+        )
     if min(spec.tasks, spec.items_per_task, spec.iterations) < 1:
-        raise UsageError("mdtest needs at least one task, one item and one iteration")
+        raise UsageError(
+            "mdtest needs at least one task, one item and one iteration",
+            code="test-parameters-invalid",
+        )
     if spec.stonewall_s is not None and not spec.files_only:
         # MDTEST_FILE_CREATE_NUM is the only phase that looks at the timer (mdtest.c).
-        raise UsageError("the stonewall of mdtest stops the creation of files alone")
+        raise UsageError(
+            "the stonewall of mdtest stops only file creation", code="stonewall-unsupported"
+        )
     argv = [program, "-v", "-n", str(spec.items_per_task), "-i", str(spec.iterations)]
     if spec.files_only:
         argv.append("-F")

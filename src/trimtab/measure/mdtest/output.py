@@ -240,13 +240,13 @@ class _Reader:
         return execution
 
     def _launched(self, line: str) -> None:
-        found = _LAUNCHED.match(line)
-        if found is None:
+        match = _LAUNCHED.match(line)
+        if match is None:
             return
         last = self.executions[-1] if self.executions else None
         execution = last if last is not None and last.version is None else self._begin()
-        execution.version = found.group(1)
-        execution.tasks, execution.nodes = int(found.group(2)), int(found.group(3))
+        execution.version = match.group(1)
+        execution.tasks, execution.nodes = int(match.group(2)), int(match.group(3))
 
     def _complaint(self, line: str) -> None:
         if not line.startswith(("WARNING:", "ERROR:")) and not _FAILED.match(line):
@@ -257,8 +257,8 @@ class _Reader:
             self.early.append(line)
 
     def _numbered(self, number: int, line: str) -> None:
-        if self.executions and (found := _TASKS.match(line)):
-            self.executions[-1].tests.append(_test(number, found))
+        if self.executions and (match := _TASKS.match(line)):
+            self.executions[-1].tests.append(_test(number, match))
             self._table = None
         else:
             self._complaint(line)
@@ -275,8 +275,8 @@ class _Reader:
             self._result(number, line, execution.tests[-1], execution)
 
     def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
-        if found := _SUMMARY.match(line):
-            self._table = Summary(_what(found, execution), int(found.group(3)))
+        if match := _SUMMARY.match(line):
+            self._table = Summary(_what(match, execution), int(match.group(3)))
             if self._table.what == "time":
                 test.times = True
                 execution.times_only = execution.times_only or test.summary is None
@@ -298,35 +298,35 @@ class _Reader:
 
 
 def _complain(execution: Execution, line: str) -> None:
-    kind, _, said = line.partition(":")
-    said = said.strip()
-    kept = execution.warnings
+    kind, _, complaint = line.partition(":")
+    complaint = complaint.strip()
+    complaints = execution.warnings
     if failed := _FAILED.match(line):
-        said, kept = failed.group(1), execution.errors
+        complaint, complaints = failed.group(1), execution.errors
     elif kind == "ERROR":
-        kept = execution.errors
+        complaints = execution.errors
         execution.integrity_lost = execution.integrity_lost or bool(_VERIFY.match(line))
-    elif _ITEM_FAILED.search(said):
+    elif _ITEM_FAILED.search(complaint):
         execution.failures += 1
-        execution.failure = execution.failure or said
+        execution.failure = execution.failure or complaint
         return
-    elif _TREE_FAILED.search(said):
-        execution.tree_failure = execution.tree_failure or said
-    if len(kept) < _KEPT:
-        kept.append(said)
+    elif _TREE_FAILED.search(complaint):
+        execution.tree_failure = execution.tree_failure or complaint
+    if len(complaints) < _KEPT:
+        complaints.append(complaint)
 
 
-def _what(found: re.Match[str], execution: Execution) -> str:
+def _what(match: re.Match[str], execution: Execution) -> str:
     """Return what a table holds: ``unknown`` where its line does not say what it always does."""
-    what, unit = found.group(1) or "", found.group(2)
-    if what == "" and not (execution.version or "").startswith("1."):
+    statistic, unit = match.group(1) or "", match.group(2)
+    if statistic == "" and not (execution.version or "").startswith("1."):
         return "unknown"
-    return "unknown" if what == "rate" and unit not in (None, "ops/sec") else what
+    return "unknown" if statistic == "rate" and unit not in (None, "ops/sec") else statistic
 
 
-def _test(number: int, found: re.Match[str]) -> Test:
-    tasks, items = int(found.group(1)), int(found.group(2))
-    shared = found.group(3) == "file"
+def _test(number: int, match: re.Match[str]) -> Test:
+    tasks, items = int(match.group(1)), int(match.group(2))
+    shared = match.group(3) == "file"
     per_task = None if shared or tasks < 1 or items % tasks or not items else items // tasks
     return Test(tasks, number, per_task)
 
@@ -347,14 +347,14 @@ def _columns(line: str) -> tuple[str, ...]:
 def _row(number: int, line: str, columns: tuple[str, ...]) -> Row:
     begins = _ROW_BEGINS.match(line)
     metric = METRICS.get(begins.group(1), "") if begins else ""
-    found = _ROW.match(line)
-    if found is None:
+    match = _ROW.match(line)
+    if match is None:
         return Row(metric, number, None)
-    words = found.group(3).split()
+    words = match.group(3).split()
     if len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
         return Row(metric, number, None)
     figures = dict(zip(columns, map(float, words), strict=True))
-    return Row(metric, number, figures, colon=bool(found.group(2)))
+    return Row(metric, number, figures, colon=bool(match.group(2)))
 
 
 def _moment(text: str) -> datetime | None:

@@ -47,7 +47,9 @@ def read(source: Source) -> tuple[Measurement, ...]:
     if as_dict(document.value.get("runs")):
         return read_report(document)
     if not isinstance(document.value.get("metric"), dict):
-        raise DataError("there is no metric and no run in this file of MLPerf Storage", line=1)
+        raise DataError(
+            "no metric and no run in this file of MLPerf Storage", code="no-result", line=1
+        )
     return (read_run(source, document),)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from trimtab.errors import DataError
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Source
+from trimtab.message import Message
 
 KIND: Final = "mlperf-storage"
 MIB: Final = 2**20
@@ -42,10 +43,10 @@ class Document:
         value: Any = self.value
         for key in path:
             value = as_dict(value).get(key)
-        return [as_number(one) for one in as_list(value)]
+        return [as_number(number) for number in as_list(value)]
 
 
-def document_of(source: Source, what: str = "a file of MLPerf Storage") -> Document:
+def document_of(source: Source, name: str = "a file of MLPerf Storage") -> Document:
     """Return the object that a JSON file holds.
 
     Raises
@@ -57,12 +58,14 @@ def document_of(source: Source, what: str = "a file of MLPerf Storage") -> Docum
         value = json.loads(source.text)
     except json.JSONDecodeError as error:
         raise DataError(
-            f"this is not the whole of {what}: {error.msg}", line=error.lineno
+            f"{name} is cut or damaged: {error.msg}", code="json-cut", line=error.lineno
         ) from None
     except (ValueError, RecursionError):
-        raise DataError(f"this is not {what}: its JSON cannot be read", line=1) from None
+        raise DataError(
+            f"this is not {name}: its JSON cannot be read", code="not-this-format", line=1
+        ) from None
     if not isinstance(value, dict):
-        raise DataError(f"this is not {what}: it is no JSON object", line=1)
+        raise DataError(f"this is not {name}: it is no JSON object", code="not-this-format", line=1)
     return Document(value, _lines(source.text))
 
 
@@ -78,8 +81,8 @@ def _lines(text: str) -> dict[_Path, int]:
     lines: dict[_Path, int] = {}
     path: list[str | int] = []
     line, key = 1, ""
-    for found in itertools.islice(_TOKEN.finditer(text), _TOKENS_MAXIMUM):
-        token = found[0]
+    for token_match in itertools.islice(_TOKEN.finditer(text), _TOKENS_MAXIMUM):
+        token = token_match[0]
         if token == "\n":
             line += 1
         elif token in "{[":
@@ -106,15 +109,15 @@ def settings_of(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in text.splitlines():
-        found = re.fullmatch(r"( *)([\w-]+):(?: +(\S.*?))?\s*", line[:1000])
-        if found is None:
+        match = re.fullmatch(r"( *)([\w-]+):(?: +(\S.*?))?\s*", line[:1000])
+        if match is None:
             continue
-        indent = len(found[1])
+        indent = len(match[1])
         while above and above[-1][0] >= indent:
             above.pop()
-        above.append((indent, found[2]))
-        if found[3] is not None:
-            values[".".join(name for _, name in above)] = found[3].strip("'\"")
+        above.append((indent, match[2]))
+        if match[3] is not None:
+            values[".".join(name for _, name in above)] = match[3].strip("'\"")
     return values
 
 
@@ -122,8 +125,8 @@ def decimal(value: object) -> float | None:
     """Return a figure that may stand in quotes; ``None`` for what is none."""
     if not isinstance(value, str):
         return as_number(value)
-    found = re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value)
-    return None if found is None else float(value)
+    match = re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value)
+    return None if match is None else float(value)
 
 
 def whole(value: object) -> int | None:
@@ -133,12 +136,15 @@ def whole(value: object) -> int | None:
     return as_whole(value)
 
 
-def mean_reason(what: str, figures: Sequence[float | None], mean: float | None) -> str | None:
+def mean_reason(name: str, figures: Sequence[float | None], mean: float | None) -> str | None:
     """Return why figures and the mean that stands beside them do not fit together."""
     known = [figure for figure in figures if figure is not None]
     if mean is None or len(known) < len(figures):
-        return f"a figure or the mean of {what} is missing"
-    own = sum(known) / len(known) if known else 0.0
-    if math.isclose(own, mean, rel_tol=_TOLERANCE):
+        return Message("figures-incomplete", f"a figure or the mean of {name} is missing")
+    expected = sum(known) / len(known) if known else 0.0
+    if math.isclose(expected, mean, rel_tol=_TOLERANCE):
         return None
-    return f"the mean of {what} is given as {mean:g}, the figures make {own:g}"
+    return Message(
+        "figures-disagree",
+        f"the mean of {name} is given as {mean:g}, its figures give {expected:g}",
+    )

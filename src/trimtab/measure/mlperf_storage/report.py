@@ -8,6 +8,7 @@ from typing import Any
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mlperf_storage.document import KIND, MIB, Document, mean_reason, whole
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -16,10 +17,10 @@ def read_report(document: Document) -> tuple[Measurement, ...]:
     """Return the runs of a report in the order of their names, then ``overall``."""
     runs = sorted(as_dict(document.value.get("runs")), key=_natural)
     problem = _report_problem(document, runs)
-    found = [_reported(document, ("runs", name), problem) for name in runs]
+    measurements = [_reported(document, ("runs", name), problem) for name in runs]
     if as_dict(document.value.get("overall")):
-        found.append(_reported(document, ("overall",), problem))
-    return tuple(found)
+        measurements.append(_reported(document, ("overall",), problem))
+    return tuple(measurements)
 
 
 def _reported(document: Document, path: tuple[str, ...], problem: str | None) -> Measurement:
@@ -35,7 +36,9 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
         ("read_bandwidth", f"train_throughput{middle}_MB_per_second", MIB),
     ):
         value = as_number(figures.get(key))
-        reason = problem or ("the report has no figure here" if value is None else None)
+        reason = problem or (
+            Message("no-figure", "the report has no value here") if value is None else None
+        )
         samples.append(
             Sample(
                 metric=metric,
@@ -49,18 +52,21 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
         )
     keys = {"model": "model", "accelerator": "accelerator", "files": "num_files_train"}
     keys |= {"samples_per_file": "num_samples_per_file", "tasks": "train_num_accelerators"}
-    asked = {name: figures.get(key) for name, key in keys.items()}
-    asked["tasks"] = whole(asked["tasks"])
+    requested = {name: figures.get(key) for name, key in keys.items()}
+    requested["tasks"] = whole(requested["tasks"])
     failure = next((sample.reason for sample in samples if sample.reason), None)
-    reason = "a report has the mean of each run; its epochs are in the summary.json of the run"
+    reason = Message(
+        "epochs-elsewhere",
+        "a report has the mean of each run; its epochs are in the summary.json of the run",
+    )
     return Measurement(
         kind=KIND,
         status=RunStatus.OK if failure is None else RunStatus.FAILED,
-        problem=failure,
+        problems=() if failure is None else (failure,),
         name=path[-1],
         layer="application",
-        asked={key: value for key, value in asked.items() if value is not None},
-        told={"runs": len(as_dict(document.value.get("runs")))} if overall else {},
+        requested={key: value for key, value in requested.items() if value is not None},
+        reported={"runs": len(as_dict(document.value.get("runs")))} if overall else {},
         samples=tuple(samples),
         missing=(Missing("accelerator_utilization", reason),),
     )
@@ -78,5 +84,5 @@ def _report_problem(document: Document, runs: list[str]) -> str | None:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.*?)([0-9]{1,9})?", name, re.DOTALL)
-    return (name, 0) if found is None else (found[1], int(found[2] or 0))
+    match = re.fullmatch(r"(.*?)([0-9]{1,9})?", name, re.DOTALL)
+    return (name, 0) if match is None else (match[1], int(match[2] or 0))

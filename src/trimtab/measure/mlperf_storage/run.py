@@ -24,6 +24,7 @@ from trimtab.measure.mlperf_storage.document import (
 )
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Source
+from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
@@ -54,7 +55,9 @@ class _Run:
         samples = [*self._training(), *self._checkpointing()]
         began, ended = (_time(self.document.value.get(key)) for key in ("start", "end"))
         if ended is None:
-            self.problems.append("the summary does not say that the run ended")
+            self.problems.append(
+                Message("end-unknown", "the summary does not say that the run ended")
+            )
         believed = any(sample.believed for sample in samples)
         low = self._utilization_too_low()
         if low is not None:
@@ -63,20 +66,26 @@ class _Run:
         if low is not None or not believed:
             status = RunStatus.FAILED
             reasons = [sample.reason for sample in samples if sample.reason]
-            self.problems.insert(0, low or (reasons[0] if reasons else "it holds no figures"))
+            self.problems.insert(
+                0,
+                low
+                or (
+                    reasons[0] if reasons else Message("no-result", "the file contains no figures")
+                ),
+            )
         elif self.problems:
             status = RunStatus.PARTIAL
         self._note_caching()
         return Measurement(
             kind=KIND,
             status=status,
-            problem="; ".join(dict.fromkeys(self.problems)) or None,
+            problems=tuple(dict.fromkeys(self.problems)),
             layer="application",
             began=began,
             ended=ended,
             host=_word(self.document.value.get("hostname")),
-            asked=self._asked(),
-            told=self._told(began, ended),
+            requested=self._requested(),
+            reported=self._reported(began, ended),
             samples=tuple(samples),
             warnings=tuple(dict.fromkeys(self.warnings)),
             missing=tuple(self.missing),
@@ -97,7 +106,7 @@ class _Run:
         busy_mean = self.document.number("metric", "train_au_mean_percentage")
         doubt = self._epochs_reason(busy) or mean_reason("utilization", busy, busy_mean)
         if max((share or 0.0 for share in busy), default=0.0) > 100.0:
-            doubt = doubt or "a utilization is over 100 %"
+            doubt = doubt or Message("figures-disagree", "a utilization is over 100 %")
         samples += self._epochs("accelerator_utilization", "train_au_percentage", 0.01, doubt)
         samples += self._mean("accelerator_utilization", "train_au_mean_percentage", 0.01, doubt)
         if rate_mean and io_mean:
@@ -116,7 +125,10 @@ class _Run:
                 repetition=epoch,
                 output=0,
                 line=self.document.lines.get(("metric", key, epoch)),
-                reason=reason or ("the summary has no figure here" if value is None else None),
+                reason=reason
+                or (
+                    Message("no-figure", "the summary has no value here") if value is None else None
+                ),
             )
             for epoch, value in enumerate(self.document.numbers("metric", key))
         ]
@@ -130,12 +142,12 @@ class _Run:
 
     def _checkpointing(self) -> list[Sample]:
         """Return every checkpoint beside the summary, and the summary's means."""
-        samples = [sample for one in self.checkpoints for sample in one.samples()]
+        samples = [sample for checkpoint in self.checkpoints for sample in checkpoint.samples()]
         for verb, metric, time in (
             ("save", "write_bandwidth", "write_time"),
             ("load", "read_bandwidth", "read_time"),
         ):
-            rates = [one.rate for one in self.checkpoints if one.verb == verb]
+            rates = [checkpoint.rate for checkpoint in self.checkpoints if checkpoint.verb == verb]
             key = f"{verb}_checkpoint_io_mean_GB_per_second"
             value = self.document.number("metric", key)
             reason = mean_reason("GB/s", rates, value) if rates else None
@@ -146,27 +158,36 @@ class _Run:
             samples += self._mean(metric, key, GIB, reason)
             samples += self._mean(time, f"{verb}_checkpoint_duration_mean_seconds", 1.0, reason)
             if value is not None and not rates:
-                reason = "per_epoch_stats.json is not beside the summary"
+                reason = Message(
+                    "companion-missing", "per_epoch_stats.json is not next to the summary"
+                )
                 self.missing.append(Missing(f"{verb} of each checkpoint", reason))
         return samples
 
     def _epochs_reason(self, figures: Sequence[float | None]) -> str | None:
         epochs = as_whole(self.document.value.get("epochs"))
         if epochs is not None and epochs != len(figures):
-            return f"the summary has {epochs} epochs and {len(figures)} figures"
+            return Message(
+                "figures-disagree", f"the summary has {epochs} epochs and {len(figures)} figures"
+            )
         return None
 
-    def _record_told(self) -> float | None:
+    def _configured_record_bytes(self) -> float | None:
         """Return bytes of a sample as the configuration says; the key has two names."""
         keys = ("workload.dataset.record_length_bytes", "workload.dataset.record_length")
         return next(filter(None, (decimal(self.configuration.get(key)) for key in keys)), None)
 
     def _record_reason(self) -> str | None:
-        told = self._record_told()
-        if told and self.record_bytes and not math.isclose(told, self.record_bytes, rel_tol=1e-6):
-            return (
+        reported = self._configured_record_bytes()
+        if (
+            reported
+            and self.record_bytes
+            and not math.isclose(reported, self.record_bytes, rel_tol=1e-6)
+        ):
+            return Message(
+                "figures-disagree",
                 f"bytes over samples are {self.record_bytes:.2f} a sample,"
-                f" the configuration says {told:.2f}"
+                f" the configuration says {reported:.2f}",
             )
         return None
 
@@ -178,23 +199,30 @@ class _Run:
             return None
         minimum = self._minimum()
         if mean is not None and minimum is not None and mean < 100.0 * minimum:
-            return (
+            return Message(
+                "utilization-too-low",
                 f"accelerator utilization {mean:.1f} % is under the {100 * minimum:g} % that a run"
                 " of MLPerf Storage needs to count: the storage does not feed this many"
-                " accelerators"
+                " accelerators",
             )
-        said = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
-        if said == "fail":
-            return "DLIO says that accelerator utilization did not meet its expectation"
-        if mean is None or said != "success":
-            return "the summary does not show that accelerator utilization was high enough"
+        expectation = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
+        if expectation == "fail":
+            return Message(
+                "utilization-too-low",
+                "DLIO says that accelerator utilization did not meet its expectation",
+            )
+        if mean is None or expectation != "success":
+            return Message(
+                "utilization-unknown",
+                "the summary does not show that accelerator utilization was high enough",
+            )
         return None
 
     def _minimum(self) -> float | None:
         """Return the least utilization, as a fraction; ``None`` where the model is not known."""
-        own = decimal(self.configuration.get("workload.metric.au"))
-        if own is not None and 0.0 < own <= 1.0:
-            return own
+        configured = decimal(self.configuration.get("workload.metric.au"))
+        if configured is not None and 0.0 < configured <= 1.0:
+            return configured
         model = self._model()
         if model is None:
             return None
@@ -205,8 +233,11 @@ class _Run:
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:
             self.warnings.append(
-                f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
-                " first may have been read from there"
+                Message(
+                    "data-fits-memory",
+                    f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
+                    " first may have been read from there",
+                )
             )
 
     def _configuration(self, source: Source) -> dict[str, str]:
@@ -220,16 +251,19 @@ class _Run:
                 values |= settings_of(text)
             else:
                 # A list of its own in overrides.yaml, deeper within hydra.yaml.
-                found = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
-                values |= {"accelerator": found[2], "override.model": found[1]} if found else {}
+                match = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
+                values |= {"accelerator": match[2], "override.model": match[1]} if match else {}
         for key in ("num_files_train", "num_samples_per_file"):
-            told = values.get(f"workload.dataset.{key}")
-            own = self.document.value.get(key)
+            reported = values.get(f"workload.dataset.{key}")
+            actual = self.document.value.get(key)
             # As numbers: v1.0 prints what DLIO counted, the configuration what was asked for.
-            if told is not None and decimal(told) != as_number(own):
+            if reported is not None and decimal(reported) != as_number(actual):
                 self.warnings.append(
-                    f"the configuration beside it is of another run: {key} is {told} there,"
-                    f" {own} here; it is not used"
+                    Message(
+                        "companion-of-another-run",
+                        f"the configuration next to it is of another run:"
+                        f" {key} is {reported} there, {actual} here; it is not used",
+                    )
                 )
                 return {}
         return values
@@ -241,10 +275,10 @@ class _Run:
                 return configuration[key]
         return None
 
-    def _asked(self) -> dict[str, object]:
+    def _requested(self) -> dict[str, object]:
         """Return the parameters: what must be equal for two runs to be comparable."""
         settings = self.configuration
-        asked: dict[str, object | None] = {
+        requested: dict[str, object | None] = {
             "model": self._model(),
             "accelerator": settings.get("accelerator"),
             "tasks": as_whole(self.document.value.get("num_accelerators")),
@@ -259,22 +293,22 @@ class _Run:
         }
         size = self.document.number("metric", "checkpoint_size_GB")
         if size:
-            asked["checkpoint_bytes"] = round(size * GIB)
-        record_bytes = self._record_told() or self.record_bytes
+            requested["checkpoint_bytes"] = round(size * GIB)
+        record_bytes = self._configured_record_bytes() or self.record_bytes
         if record_bytes is not None:
-            asked["record_bytes"] = round(record_bytes, 2)
-        return {key: value for key, value in asked.items() if value is not None}
+            requested["record_bytes"] = round(record_bytes, 2)
+        return {key: value for key, value in requested.items() if value is not None}
 
-    def _told(self, began: datetime | None, ended: datetime | None) -> dict[str, object]:
+    def _reported(self, began: datetime | None, ended: datetime | None) -> dict[str, object]:
         document = self.document
         size = as_number(document.value.get("data_size_per_host_GB"))
-        told: dict[str, object | None] = {
+        reported: dict[str, object | None] = {
             "elapsed_s": (ended - began).total_seconds() if began and ended else None,
             "data_bytes_per_host": None if size is None else round(size * GIB),
             "utilization_minimum": self._minimum(),
             "data_loader": self.configuration.get("workload.reader.data_loader"),
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in reported.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +328,7 @@ class _Checkpoint:
         figures = (None if self.rate is None else self.rate * GIB, self.elapsed_s)
         metrics = (f"{access}_bandwidth", f"{access}_time")
         for metric, value, line in zip(metrics, figures, self.lines, strict=True):
-            reason = "DLIO gave no figure" if value is None else None
+            reason = Message("no-figure", "DLIO gave no figure") if value is None else None
             yield Sample(
                 metric, value, self.repetition, output=self.output, line=line, reason=reason
             )
@@ -308,9 +342,9 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
         try:
             document = document_of(Source(name, content), "times of epochs")
         except DataError as error:
-            warnings.append(f"{name} is not used: {error.message}")
+            warnings.append(Message("companion-unreadable", f"{name} is not used: {error.message}"))
             continue
-        found: list[_Checkpoint] = []
+        checkpoints: list[_Checkpoint] = []
         count = {"save": 0, "load": 0}
         for epoch, steps in document.value.items():
             for step, figures in as_dict(steps).items():
@@ -320,13 +354,13 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
                 # Times are text in some versions, numbers in others.
                 values = tuple(decimal(as_dict(figures).get(key)) for key in _CHECKPOINT_KEYS)
                 lines = tuple(document.lines.get((epoch, step, key)) for key in _CHECKPOINT_KEYS)
-                found.append(
+                checkpoints.append(
                     _Checkpoint(
                         verb, count[verb], values[0], values[1], output, (lines[0], lines[1])
                     )
                 )
                 count[verb] += 1
-        return found
+        return checkpoints
     return []
 
 

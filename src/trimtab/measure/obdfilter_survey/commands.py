@@ -52,21 +52,30 @@ class SurveySpec:
         """
         record_kib = self.record_bytes // 1024
         if self.record_bytes % 4096 or not 4 <= record_kib <= _RECORD_KIB_MAXIMUM:
-            raise UsageError(f"records of {self.record_bytes} bytes: 4 KiB to 4 MiB, whole pages")
+            raise UsageError(
+                f"a record size of {self.record_bytes} bytes: use 4 KiB to 4 MiB in whole pages",
+                code="record-size-invalid",
+            )
         if not 1 <= self.objects <= self.threads <= _THREADS_MAXIMUM or self.threads % self.objects:
             raise UsageError(
                 f"{self.threads} threads and {self.objects} objects",
-                hint="threads are a multiple of objects, at most 1024",
+                code="threads-invalid",
+                hint="threads must be a multiple of objects, at most 1024",
             )
         if self.size_bytes % _MIB or self.size_bytes % (self.record_bytes * self.threads):
             raise UsageError(
-                f"{self.size_bytes} bytes are not a whole number of records for each thread",
+                f"{self.size_bytes} bytes do not divide into whole records for each thread",
+                code="size-invalid",
                 hint="take a multiple of 1 MiB times the threads",
             )
         if not self.size_bytes:
-            raise UsageError("there is nothing to write")
+            raise UsageError("no objects to write", code="objects-missing")
         if self.tests[:1] != ("write",) or not set(self.tests) <= set(TESTS):
-            raise UsageError("the first test is write", hint=f"known: {', '.join(TESTS)}")
+            raise UsageError(
+                "the first test must be write",
+                code="tests-invalid",
+                hint=f"known: {', '.join(TESTS)}",
+            )
 
 
 def command(
@@ -96,7 +105,7 @@ def command(
     """
     for name in targets:
         if _NAME.fullmatch(name) is None:
-            raise UsageError(f"{name!r} is not Lustre's name of an OST")
+            raise UsageError(f"{name!r} is not a Lustre OST name", code="target-invalid")
     variables = {
         "case": "disk",
         "targets": " ".join(targets),

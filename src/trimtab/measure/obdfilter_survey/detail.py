@@ -33,6 +33,7 @@ from typing import Final
 from trimtab.errors import DataError
 from trimtab.measure.measurement import agrees, beginning
 from trimtab.measure.obdfilter_survey.summary import LINE_START, Shape, shape_of
+from trimtab.message import Message
 
 _MARK: Final = "=============> "
 _BLOCK_MARK_REST: Final = "=========="
@@ -139,10 +140,14 @@ def read_detail(text: str) -> tuple[Block, ...]:
         if before.endswith(_BLOCK_MARK_REST):
             _begin(blocks, section, line)
             if len(blocks) > _BLOCKS_MAXIMUM:
-                raise DataError(f"more than {_BLOCKS_MAXIMUM} blocks: no survey", line=line)
+                raise DataError(
+                    f"more than {_BLOCKS_MAXIMUM} blocks: too many for a survey",
+                    code="too-many-results",
+                    line=line,
+                )
         elif blocks:
             if before and not before.endswith("\n"):
-                blocks[-1].damaged = f"line {line} holds two things"
+                blocks[-1].damaged = Message("line-damaged", f"line {line} has two entries")
             _take(blocks[-1], section, line)
         before = section
         line += section.count("\n")
@@ -163,10 +168,10 @@ def objects_left(text: str) -> tuple[Objects, ...]:
             continue
         of_client = left.setdefault(words[3], {})
         if words[0] == "Create":
-            of_client |= {int(found, 0): None for found in _CREATED.findall(body)}
+            of_client |= {int(identifier, 0): None for identifier in _CREATED.findall(body)}
         elif words[0] == "Destroy":
-            for found in _DESTROYED.findall(body):
-                of_client.pop(int(found, 0), None)
+            for object_id in _DESTROYED.findall(body):
+                of_client.pop(int(object_id, 0), None)
     return tuple(Objects(client, tuple(ids)) for client, ids in left.items() if ids)
 
 
@@ -186,12 +191,14 @@ def target_of(client: str) -> str:
 
 
 def _begin(blocks: list[Block], section: str, line: int) -> None:
-    found = LINE_START.match(section)
-    shape = None if found is None else shape_of(found)
+    match = LINE_START.match(section)
+    shape = None if match is None else shape_of(match)
     if shape is not None:
         blocks.append(Block(line, shape))
     elif blocks:
-        blocks[-1].damaged = f"line {line} is no beginning: {beginning(section)}"
+        blocks[-1].damaged = Message(
+            "line-damaged", f"line {line} does not begin an entry: {beginning(section)}"
+        )
 
 
 def _take(block: Block, section: str, line: int) -> None:
@@ -205,36 +212,49 @@ def _take(block: Block, section: str, line: int) -> None:
         if block.tests and block.tests[-1].name == word and not block.tests[-1].closed:
             _close(block, block.tests[-1], body)
         else:
-            block.damaged = f"line {line} closes a test that was not begun"
+            block.damaged = Message("line-damaged", f"line {line} ends a test that never began")
     elif " " in rest or not rest:
-        block.damaged = f"line {line} is not understood: {beginning(head)}"
+        block.damaged = Message("line-damaged", f"line {line} is not understood: {beginning(head)}")
     else:
         if not block.tests or block.tests[-1].closed:
             block.tests.append(Test(word))
         if block.tests[-1].name != word:
-            block.damaged = f"line {line} is of {beginning(word)}, not {block.tests[-1].name}"
+            block.damaged = Message(
+                "line-damaged", f"line {line} is of {beginning(word)}, not {block.tests[-1].name}"
+            )
         elif len(block.tests[-1].rates) >= block.shape.targets:
-            block.damaged = f"line {line} is of one target more than there are"
+            block.damaged = Message("line-damaged", f"line {line} has one target too many")
         else:
             block.tests[-1].rates.append(_rate(block.shape, rest, section, line))
 
 
 def _rate(shape: Shape, client: str, section: str, line: int) -> TargetRate:
     position = section.rfind("\nTotal: ") + 1
-    found = _TOTAL.match(section, position) if position else None
-    if found is None:
-        return TargetRate(client, None, None, line, "no total is printed for this target")
-    records, threads, elapsed_s, rate = found.groups()
+    match = _TOTAL.match(section, position) if position else None
+    if match is None:
+        return TargetRate(
+            client, None, None, line, Message("no-total", "no total printed for this target")
+        )
+    records, threads, elapsed_s, rate = match.groups()
     elapsed, per_s, reason = float(elapsed_s), float(rate), None
     record_bytes = shape.record_kib * 1024
     if "error" in section:
-        reason = f"lctl printed an error: {beginning(section[section.find('error') :])}"
+        reason = Message(
+            "tool-error", f"lctl printed an error: {beginning(section[section.find('error') :])}"
+        )
     elif int(threads) * shape.targets != shape.threads:
-        reason = f"{threads} threads, {shape.threads // shape.targets} are asked for"
+        reason = Message(
+            "workload-mismatch",
+            f"{threads} threads, {shape.threads // shape.targets} are asked for",
+        )
     elif int(records) * shape.record_kib * shape.targets != shape.size_kib:
-        reason = f"{records} records are not its share of {shape.size_kib}K"
+        reason = Message(
+            "workload-mismatch", f"{records} records are not its share of {shape.size_kib}K"
+        )
     elif not agrees(per_s, int(records), elapsed, tolerance=_ROUNDING + 1e-6 / (elapsed or 1)):
-        reason = f"{records} records in {elapsed_s} s are not {rate} in a second"
+        reason = Message(
+            "figures-disagree", f"{records} records in {elapsed_s} s are not {rate} in a second"
+        )
     return TargetRate(
         client,
         per_s * record_bytes,

@@ -23,6 +23,7 @@ from trimtab.measure.obdfilter_survey.summary import (
     read_summary,
 )
 from trimtab.measure.source import Format, Mark, Source
+from trimtab.message import Message
 from trimtab.model.run import Layer, RunStatus, Sample
 
 KIND: Final = "obdfilter-survey"
@@ -68,25 +69,31 @@ def results(
     strange = None
     paired = [(line.shape, block.shape) for line, block in zip(summary.lines, blocks, strict=False)]
     if any(line != block for line, block in paired):
-        strange, blocks = "the .detail beside it is of another survey and was not used", ()
+        strange, blocks = (
+            Message(
+                "companion-of-another-run",
+                "the .detail file belongs to another survey and was not used",
+            ),
+            (),
+        )
     if not summary.lines and not blocks:
         raise _nothing(summary)
     count = max(len(summary.lines), len(blocks))
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     names: dict[str, int] = {}
     for place in range(count):
         line = summary.lines[place] if place < len(summary.lines) else None
         block = blocks[place] if place < len(blocks) else None
-        one = _Result(summary, line, block, detail_output)
-        times = names[one.shape.name] = names.get(one.shape.name, 0) + 1
-        found.append(one.measurement(times, strange))
-    return tuple(found)
+        result = _Result(summary, line, block, detail_output)
+        times = names[result.shape.name] = names.get(result.shape.name, 0) + 1
+        measurements.append(result.measurement(times, strange))
+    return tuple(measurements)
 
 
 def _nothing(summary: Summary) -> DataError:
-    said = "; ".join(text for _, text in summary.others if not text.startswith(_BEGINNING))
-    why = f": {said[:300]}" if said else ""
-    return DataError(f"obdfilter-survey measured nothing{why}", line=1)
+    complaints = "; ".join(text for _, text in summary.others if not text.startswith(_BEGINNING))
+    why = f": {complaints[:300]}" if complaints else ""
+    return DataError(f"obdfilter-survey measured nothing{why}", code="no-result", line=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +115,25 @@ class _Result:
     def measurement(self, times: int, strange: str | None) -> Measurement:
         survey = self._survey()
         samples = tuple(self._samples())
-        problem = self._problem()
+        problems = self._problems()
         stands = any(sample.believed for sample in samples)
-        if not stands and problem is None:
-            problem = next((one.reason for one in samples if one.reason), "it holds no result")
+        if not stands and not problems:
+            reasons = [sample.reason for sample in samples if sample.reason]
+            problems = [*reasons[:1]] or [Message("no-result", "no result in this survey")]
         status = RunStatus.OK
-        if problem is not None:
+        if problems:
             status = RunStatus.PARTIAL if stands else RunStatus.FAILED
         name = self.shape.name
         return Measurement(
             kind=KIND,
             status=status,
-            problem=problem,
+            problems=tuple(problems),
             name=name if times == 1 else f"{name} #{times}",
             layer="ost" if survey is None else _LAYERS.get(survey.case),
             began=None if survey is None else survey.began,
             host=None if survey is None else survey.host,
-            asked=self._asked(survey),
-            told=self._told(),
+            requested=self._requested(survey),
+            reported=self._reported(),
             samples=samples,
             warnings=tuple(self._warnings(strange)),
             identity=self._identity(survey),
@@ -142,10 +150,10 @@ class _Result:
             return self.summary.surveys[self.line.survey]
         return None
 
-    def _asked(self, survey: Survey | None) -> dict[str, object]:
+    def _requested(self, survey: Survey | None) -> dict[str, object]:
         shape = self.shape
-        asked: dict[str, object] = {"case": "disk" if survey is None else survey.case}
-        return asked | {
+        requested: dict[str, object] = {"case": "disk" if survey is None else survey.case}
+        return requested | {
             "size_bytes": shape.size_kib // shape.targets * 1024,
             "transfer_size_bytes": shape.record_kib * 1024,
             "objects_per_target": shape.objects // shape.targets,
@@ -168,53 +176,59 @@ class _Result:
         digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
         return {"count": len(names), "sha256": digest[:12]}
 
-    def _told(self) -> dict[str, object]:
-        told: dict[str, object] = {"targets": self.shape.targets}
+    def _reported(self) -> dict[str, object]:
+        reported: dict[str, object] = {"targets": self.shape.targets}
         file_system = self._file_system()
         if file_system is not None:
-            told["file_system"] = file_system
+            reported["file_system"] = file_system
         short = [part.test for part in self._parts() if part.word == "SHORT"]
-        return told | {"short": short} if short else told
+        return reported | {"short": short} if short else reported
 
     def _tests(self) -> list[tuple[str, Part | None, Test | None]]:
         """Return the tests in their order, as the line and as the block tell them."""
         parts = self._parts()
         tests = [] if self.block is None else self.block.tests
-        found: list[tuple[str, Part | None, Test | None]] = []
+        rows: list[tuple[str, Part | None, Test | None]] = []
         for place in range(max(len(parts), len(tests))):
             part = parts[place] if place < len(parts) else None
             test = tests[place] if place < len(tests) else None
             if part is not None and test is not None and part.test != test.name:
                 test = None
             name = part.test if part is not None else tests[place].name
-            found.append((name, part, test))
+            rows.append((name, part, test))
         running = None if self.line is None else self.line.unfinished
-        if running is not None and len(found) == len(parts):
-            found.append((running, None, None))
-        return found
+        if running is not None and len(rows) == len(parts):
+            rows.append((running, None, None))
+        return rows
 
     def _parts(self) -> tuple[Part, ...]:
         return () if self.line is None else self.line.parts
 
-    def _problem(self) -> str | None:
+    def _problems(self) -> list[str]:
         line, block = self.line, self.block
         if line is None:
             assert block is not None
-            whole = block.whole and block.damaged is None
-            return None if whole else block.damaged or "the .detail ends before the survey did"
-        problems = [] if line.problem is None else [f"line {line.number}: {line.problem}"]
+            if block.whole and block.damaged is None:
+                return []
+            cut = Message("detail-cut", "the .detail ends before the survey did")
+            return [block.damaged or cut]
+        problems: list[str] = []
+        if line.problem is not None:
+            problems.append(Message(line.problem.code, f"line {line.number}: {line.problem}"))
         problems += [
-            f"obdfilter-survey says ERROR in {part.test}"
+            Message("tool-error", f"obdfilter-survey says ERROR in {part.test}")
             for part in line.parts
             if part.word == "ERROR"
         ]
         problems += [
-            f"{name} is none of its tests" for name, _, _ in self._tests() if name not in _METRICS
+            Message("test-unknown", f"{name} is not one of its tests")
+            for name, _, _ in self._tests()
+            if name not in _METRICS
         ]
         if line.problem is not None and not line.damaged:
-            said = [text for number, text in self.summary.others if number > line.number]
-            problems += said[:1]
-        return "; ".join(problems) or None
+            complaints = [text for number, text in self.summary.others if number > line.number]
+            problems += complaints[:1]
+        return problems
 
     def _warnings(self, strange: str | None) -> Iterator[str]:
         if strange is not None:
@@ -223,14 +237,19 @@ class _Result:
         if short:
             was = "was" if len(short) == 1 else "were"
             yield (
-                f"{', '.join(short)} {was} over in about two seconds: starting the threads is part"
-                " of the time"
+                Message(
+                    "too-short",
+                    f"{', '.join(short)} {was} over in about two seconds: thread start-up is part"
+                    " of the time",
+                )
             )
         if self.line is not None and self.block is not None:
             if self.block.damaged is not None:
-                yield f"the .detail is damaged: {self.block.damaged}"
+                yield Message("detail-damaged", f"the .detail is damaged: {self.block.damaged}")
             elif not self.block.whole:
-                yield "the .detail does not show that its objects were removed"
+                yield Message(
+                    "objects-maybe-left", "the .detail does not show that its objects were removed"
+                )
 
     def _samples(self) -> Iterator[Sample]:
         seen: dict[str, int] = {}
@@ -252,9 +271,11 @@ class _Result:
         metric, repetition = place
         if part is None or self.line is None:
             reason = (
-                "the .summary with the figure of all targets is missing"
+                Message(
+                    "companion-missing", "the .summary with the figure of all targets is missing"
+                )
                 if self.line is None
-                else "it did not end"
+                else Message("run-unfinished", "it did not end")
             )
             line = self.line.number if self.line is not None else None
             output = 0 if self.line is not None else None
@@ -262,7 +283,9 @@ class _Result:
             return
         reason = self._disbelief(part, test)
         if again:
-            reason = reason or "its objects were written before: this is a rewrite"
+            reason = reason or Message(
+                "rewrite", "its objects were written before: this is a rewrite"
+            )
         for statistic, value in (
             ("total", part.bandwidth_bytes_per_s),
             ("interval_min", part.slowest_bytes_per_s),
@@ -276,13 +299,13 @@ class _Result:
     def _disbelief(self, part: Part, test: Test | None) -> str | None:
         assert self.line is not None
         if self.line.damaged:
-            return f"the line is damaged: {self.line.problem}"
+            return Message("line-damaged", f"the line is damaged: {self.line.problem}")
         if part.word == "ERROR":
-            return "obdfilter-survey says ERROR"
+            return Message("tool-error", "obdfilter-survey says ERROR")
         if part.bandwidth_bytes_per_s == 0:
-            return "printed as 0.00: with too few digits to be a figure"
+            return Message("too-few-digits", "printed as 0.00: with too few digits to be a figure")
         if (part.slowest_bytes_per_s or 0.0) > (part.fastest_bytes_per_s or 0.0):
-            return "its slowest second is faster than its fastest one"
+            return Message("figures-disagree", "its slowest second is faster than its fastest one")
         if test is None or self.block is None or self.block.damaged is not None:
             return None
         return _contradiction(self.shape, part, test)
@@ -292,9 +315,11 @@ class _Result:
         assert block is not None
         metric, repetition = place
         output = self.detail_output
-        spoilt = block.damaged and f"the .detail is damaged: {block.damaged}"
+        spoilt = block.damaged and Message(
+            "detail-damaged", f"the .detail is damaged: {block.damaged}"
+        )
         if not spoilt and self.line is not None and self.line.damaged:
-            spoilt = "the line of the summary is damaged"
+            spoilt = Message("line-damaged", "the line of the summary is damaged")
         spoilt = spoilt or _doubled(test)
         short = self._file_system() is not None
         for rate in test.rates:
@@ -317,16 +342,16 @@ class _Result:
         if self.block is None or not self.block.tests:
             return None
         names = {target_of(rate.client) for rate in self.block.tests[0].rates}
-        found = [_OST.fullmatch(name) for name in names]
-        systems = {one[1] for one in found if one is not None}
-        return systems.pop() if all(found) and len(systems) == 1 else None
+        matches = [_OST.fullmatch(name) for name in names]
+        systems = {match[1] for match in matches if match is not None}
+        return systems.pop() if all(matches) and len(systems) == 1 else None
 
 
 def _doubled(test: Test) -> str | None:
     """Return what is wrong with the list of targets of one test."""
     clients = {rate.client for rate in test.rates}
     if len(clients) != len(test.rates):
-        return "a target stands in the .detail twice"
+        return Message("target-twice", "a target stands in the .detail twice")
     return None
 
 
@@ -342,17 +367,22 @@ def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
         # The survey's own clock runs from before the threads start until all have ended.
         rounding = 0.005 * MIB / part.bandwidth_bytes_per_s
         if elapsed_s * (1 + rounding) < slowest.elapsed_s * (1 - 1e-6):
-            return (
+            return Message(
+                "figures-disagree",
                 f"the figure means {elapsed_s:.3f} s, but {target_of(slowest.client)} alone took"
-                f" {slowest.elapsed_s:.3f} s"
+                f" {slowest.elapsed_s:.3f} s",
             )
     if test.extremes is None or part.slowest_bytes_per_s is None or test.extremes.seconds <= 0:
         return None
     printed = (part.slowest_bytes_per_s, part.fastest_bytes_per_s or 0.0)
-    found = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
-    if all(math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, found, strict=True)):
+    extremes = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
+    if all(
+        math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, extremes, strict=True)
+    ):
         return None
-    return "its slowest and fastest seconds are not those of the .detail"
+    return Message(
+        "figures-disagree", "its slowest and fastest seconds are not those of the .detail"
+    )
 
 
 def _beside(source: Source) -> str | None:

@@ -30,6 +30,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
+from trimtab.message import Message
 
 MIB: Final = 2**20
 
@@ -136,7 +137,7 @@ class Line:
     shape: Shape
     parts: tuple[Part, ...]
     survey: int | None = None
-    problem: str | None = None
+    problem: Message | None = None
     unfinished: str | None = None
     damaged: bool = False
     text: str = ""
@@ -186,17 +187,19 @@ def read_summary(text: str) -> Summary:
         It has more lines than any survey.
     """
     if text.count("\n") > _LINES_MAXIMUM:
-        raise DataError(f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", line=1)
+        raise DataError(
+            f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", code="too-many-lines", line=1
+        )
     surveys: list[Survey] = []
     lines: list[Line] = []
     others: list[tuple[int, str]] = []
     for number, line, whole in _lines(text):
-        if _TITLE in line and (found := _HEADER.fullmatch(line)) is not None:
-            surveys.append(_survey(found))
+        if _TITLE in line and (match := _HEADER.fullmatch(line)) is not None:
+            surveys.append(_survey(match))
         elif (start := LINE_START.match(line)) is not None:
             shape = shape_of(start)
             if shape is None:
-                others.append((number, f"line {number} is damaged"))
+                others.append((number, Message("line-damaged", f"line {number} is damaged")))
                 continue
             place = (number, len(surveys) - 1 if surveys else None)
             lines.append(_line(shape, (start[0], line[start.end() :]), place, whole=whole))
@@ -205,7 +208,7 @@ def read_summary(text: str) -> Summary:
     return Summary(tuple(surveys), tuple(lines), tuple(others))
 
 
-def shape_of(found: re.Match[str]) -> Shape | None:
+def shape_of(match: re.Match[str]) -> Shape | None:
     """Return what the beginning of a line says, ``None`` where its columns are not a survey's.
 
     Parameters
@@ -213,13 +216,13 @@ def shape_of(found: re.Match[str]) -> Shape | None:
     found
         A match of `LINE_START`.
     """
-    shape = Shape(*(int(group) for group in found.groups()))
-    unit = "K" if "K obj" in found[0] else ""
+    shape = Shape(*(int(group) for group in match.groups()))
+    unit = "K" if "K obj" in match[0] else ""
     printed = (
         f"ost {shape.targets:2d} sz {shape.size_kib:8d}K rsz {shape.record_kib:4d}{unit}"
         f" obj {shape.objects:4d} thr {shape.threads:4d} "
     )
-    return shape if found[0] == printed and shape.sound else None
+    return shape if match[0] == printed and shape.sound else None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -230,15 +233,15 @@ def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
             yield number, line.rstrip("\r"), number < len(lines)
 
 
-def _survey(found: re.Match[str]) -> Survey:
-    month, day, hour, minute, second, zone, year, case, host = found.groups()
+def _survey(match: re.Match[str]) -> Survey:
+    month, day, hour, minute, second, zone, year, case, host = match.groups()
     try:
         clock = (int(hour), int(minute), int(second))
         began = datetime(int(year), _MONTHS[month], int(day), *clock)
     except (KeyError, ValueError):
-        return Survey(None, case, host, found[0])
+        return Survey(None, case, host, match[0])
     moment = began.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else began
-    return Survey(moment, case, host, found[0])
+    return Survey(moment, case, host, match[0])
 
 
 def _line(
@@ -254,13 +257,16 @@ def _line(
             running = running.removesuffix(ending)
         if _TEST_ALONE.fullmatch(running):
             unfinished = running.strip()
-            problem = f"it ended during {unfinished}"
+            problem = Message("run-unfinished", f"it ended during {unfinished}")
         else:
-            problem, damaged = f"it is not understood from here on: {beginning(rest)}", whole
+            problem, damaged = (
+                Message("line-damaged", f"it is not understood from here on: {beginning(rest)}"),
+                whole,
+            )
     elif not parts:
-        problem = "it ended before the first test"
+        problem = Message("run-unfinished", "the output ends before the first test")
     elif not whole:
-        problem = "its end is missing"
+        problem = Message("end-unknown", "its end is missing")
     return Line(number, shape, tuple(parts), survey, problem, unfinished, damaged, printed)
 
 
@@ -268,9 +274,9 @@ def _parts(text: str) -> tuple[list[Part], str]:
     """Return the tests of a line, and what follows them."""
     parts: list[Part] = []
     position = 0
-    while (found := _PART.match(text, position)) is not None:
-        test, rate, slowest, fastest, word = found.groups()
-        low, high = (None if one is None else float(one) * MIB for one in (slowest, fastest))
+    while (match := _PART.match(text, position)) is not None:
+        test, rate, slowest, fastest, word = match.groups()
+        low, high = (None if speed is None else float(speed) * MIB for speed in (slowest, fastest))
         parts.append(Part(test, float(rate) * MIB, low, high, word))
-        position = found.end()
+        position = match.end()
     return parts, text[position:].strip()

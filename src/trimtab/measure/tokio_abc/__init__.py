@@ -37,6 +37,7 @@ from trimtab.measure.tokio_abc.workload import (
     usual,
     workload_of,
 )
+from trimtab.message import Message, code_of, joined
 from trimtab.model.run import RunStatus, Sample
 
 KIND: Final = "tokio-abc"
@@ -70,7 +71,7 @@ class _Row:
         workload = workload_of(row)
         name = row.text("_file_system") or jobs.get(row.text("_jobid") or "")
         if name is None:
-            return cls(row, "the table names no file system", None)
+            return cls(row, Message("file-system-unnamed", "the table names no file system"), None)
         known = workload if isinstance(workload, Workload) else None
         return cls(row, workload, kind_of(row, known, name))
 
@@ -95,37 +96,48 @@ def read(source: Source) -> tuple[Measurement, ...]:
     rows = list(rows_of(source.text))
     jobs = file_systems(rows)
     read_rows = [_Row.of(row, jobs) for row in rows]
-    if not any(one.kind is not None for one in read_rows):
-        raise DataError("the table holds no row with a file system", line=2)
+    if not any(row.kind is not None for row in read_rows):
+        raise DataError("the table holds no row with a file system", code="no-result", line=2)
     members: dict[Kind, list[tuple[TableRow, Workload]]] = {}
     by_site: dict[str, list[TableRow]] = {}
-    for one in read_rows:
-        if one.kind is not None:
-            by_site.setdefault(one.kind.site, []).append(one.row)
-            if isinstance(one.workload, Workload):
-                members.setdefault(one.kind, []).append((one.row, one.workload))
-    rule = {kind: usual(found) for kind, found in members.items()}
-    happened = {line: one for found in by_site.values() for line, one in failovers(found).items()}
+    for described in read_rows:
+        if described.kind is not None:
+            by_site.setdefault(described.kind.site, []).append(described.row)
+            if isinstance(described.workload, Workload):
+                members.setdefault(described.kind, []).append((described.row, described.workload))
+    rule = {kind: usual(rows) for kind, rows in members.items()}
+    happened = {
+        line: happening for rows in by_site.values() for line, happening in failovers(rows).items()
+    }
     percent = is_percent(rows)
-    return tuple(_measurement(one, rule, happened, percent=percent) for one in read_rows)
+    return tuple(_measurement(row, rule, happened, percent=percent) for row in read_rows)
 
 
 FORMAT: Final = Format(KIND, recognises, read)
 
 
+_INCONSISTENT: Final = Message(
+    "figures-disagree", "bandwidth, bytes and time in the table are inconsistent"
+)
+
+
 def _measurement(
-    one: _Row,
+    described: _Row,
     rule: Mapping[Kind, tuple[Usual, ...]],
     happened: Mapping[int, Happening],
     *,
     percent: bool,
 ) -> Measurement:
-    row, kind = one.row, one.kind
+    row, kind = described.row, described.kind
     began = row.time("darshan_start_time")
-    if isinstance(one.workload, str) or kind is None:
-        problem = one.workload if isinstance(one.workload, str) else None
-        return _without_figures(one, rule, problem or "the table names no file system")
-    workload = one.workload
+    if isinstance(described.workload, str) or kind is None:
+        problem = described.workload if isinstance(described.workload, str) else None
+        return _without_figures(
+            described,
+            rule,
+            problem or Message("file-system-unnamed", "the table names no file system"),
+        )
+    workload = described.workload
     expected = spec_of(workload, rule[kind])
     status, problem = difference(row, workload, expected)
     sample = _sample(row, workload, problem)
@@ -135,13 +147,13 @@ def _measurement(
     return Measurement(
         kind=KIND,
         status=status,
-        problem=problem,
+        problems=() if problem is None else (problem,),
         name=_name(row, kind),
         layer="application",
         began=began,
         ended=row.time("darshan_end_time"),
-        asked={"application": _application(row), **expected.workload.asked()},
-        told=_told(row, workload, percent=percent),
+        requested={"application": _application(row), **expected.workload.requested()},
+        reported=_reported(row, workload, percent=percent),
         samples=(sample, _moved(row, workload)),
         identity=_identity(row, kind),
         alike=True,
@@ -153,25 +165,25 @@ def _measurement(
 
 
 def _without_figures(
-    one: _Row, rule: Mapping[Kind, tuple[Usual, ...]], problem: str
+    described: _Row, rule: Mapping[Kind, tuple[Usual, ...]], problem: str
 ) -> Measurement:
     """Return a failed run: that it was there is all that its row tells."""
-    row, kind = one.row, one.kind
-    asked: dict[str, object] = {"application": _application(row)}
+    row, kind = described.row, described.kind
+    requested: dict[str, object] = {"application": _application(row)}
     if kind is not None and kind in rule:
-        asked |= rule[kind][0].workload.asked()
+        requested |= rule[kind][0].workload.requested()
     walltime = row.number("darshan_walltime")
     after = "" if walltime is None else f", and it ended after {walltime:.0f} s"
     return Measurement(
         kind=KIND,
         status=RunStatus.FAILED,
-        problem=problem + after,
+        problems=(Message(code_of(problem) or "tool-message", problem + after),),
         name=_name(row, kind),
         layer="application",
         began=row.time("darshan_start_time"),
         ended=row.time("darshan_end_time"),
-        asked=asked,
-        told={"line": row.line, "job": row.text("_jobid")},
+        requested=requested,
+        reported={"line": row.line, "job": row.text("_jobid")},
         identity=None if kind is None else _identity(row, kind),
         alike=True,
         site=None if kind is None else kind.site,
@@ -185,14 +197,19 @@ def _sample(row: TableRow, workload: Workload, problem: str | None) -> Sample:
     mib_per_s, time = row.number(_PERFORMANCE), row.number("darshan_io_time")
     if not mib_per_s:
         return Sample(
-            metric, None, 0, output=0, line=line, reason=f"the table has no {_PERFORMANCE}"
+            metric,
+            None,
+            0,
+            output=0,
+            line=line,
+            reason=Message("no-figure", f"the table has no {_PERFORMANCE}"),
         )
     value = mib_per_s * _MIB
     # The time of the slowest rank is of files of its own alone: 0 where all share one file.
     if time and workload.files > 1:
         fits = agrees(value, workload.moved_bytes, time, tolerance=_TOLERANCE)
-        odd = None if fits else "bandwidth, bytes and time in the table do not fit together"
-        problem = "; ".join(filter(None, (problem, odd))) or None
+        if not fits:
+            problem = joined(problem, _INCONSISTENT)
     return Sample(metric, value, 0, output=0, line=line, reason=problem)
 
 
@@ -202,9 +219,9 @@ def _moved(row: TableRow, workload: Workload) -> Sample:
     return Sample(metric, workload.moved_bytes, 0, output=0, line=row.line)
 
 
-def _told(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, object]:
+def _reported(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, object]:
     """Return what the row says besides, the figures of its moment under ``telemetry``."""
-    told: dict[str, object] = {
+    reported: dict[str, object] = {
         "line": row.line,
         "job": row.text("_jobid"),
         "walltime_s": row.number("darshan_walltime"),
@@ -212,7 +229,7 @@ def _told(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, obje
         "telemetry": amounts(row, workload, percent=percent),
         "telemetry_problem": counters_problem(row, workload),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 def _application(row: TableRow) -> str:

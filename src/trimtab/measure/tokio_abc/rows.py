@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from trimtab.errors import DataError
+from trimtab.message import Message
 
 REQUIRED: Final = (
     "_file_system",
@@ -97,7 +98,11 @@ def rows_of(text: str) -> Iterator[TableRow]:
     """
     names = header_of(text)
     if not names:
-        raise DataError("the first line does not name the columns of a TOKIO summary", line=1)
+        raise DataError(
+            "the first line does not name the columns of a TOKIO summary",
+            code="columns-missing",
+            line=1,
+        )
     whole = text.endswith("\n")
     lines = text.count("\n") + (not whole)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -113,7 +118,9 @@ def rows_of(text: str) -> Iterator[TableRow]:
             cut = reader.line_num == lines and not whole
             yield _row(names, fields, reader.line_num, indexed=indexed, cut=cut)
     except csv.Error as error:
-        raise DataError(f"this is no line of a table: {error}", line=reader.line_num) from error
+        raise DataError(
+            f"not a line of a table: {error}", code="line-damaged", line=reader.line_num
+        ) from error
 
 
 def _row(
@@ -121,7 +128,11 @@ def _row(
 ) -> TableRow:
     expected = len(names) + indexed
     if len(fields) != expected:
-        return TableRow(line, {}, f"the line has {len(fields)} fields in place of {expected}")
+        return TableRow(
+            line,
+            {},
+            Message("line-damaged", f"the line has {len(fields)} fields instead of {expected}"),
+        )
     if cut:
-        return TableRow(line, {}, "the file ends within this line")
+        return TableRow(line, {}, Message("line-cut", "the file ends within this line"))
     return TableRow(line, dict(zip(names, fields[indexed:], strict=True)))

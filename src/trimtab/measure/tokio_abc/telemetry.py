@@ -17,6 +17,7 @@ from typing import Final
 from trimtab.measure.measurement import Happening
 from trimtab.measure.tokio_abc.rows import TableRow
 from trimtab.measure.tokio_abc.workload import Workload
+from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
 
@@ -74,15 +75,23 @@ def counters_problem(row: TableRow, workload: Workload | None) -> str | None:
     """Return why the servers' figures of a row are not to be used; ``None`` where they are."""
     read, written = row.number("fs_tot_bytes_read"), row.number("fs_tot_bytes_written")
     if read is None or written is None:
-        return "the table has no figures of the servers for this run"
+        return Message(
+            "servers-not-in-table", "the table has no figures of the servers for this run"
+        )
     if row.number("fs_monitoring_samples") == 0:
-        return "the servers' counters were not recorded (no sample during the run)"
+        return Message(
+            "counters-not-recorded",
+            "the servers' counters were not recorded (no sample during the run)",
+        )
     if workload is None:
         return None
     seen = read if workload.access == "read" else written
     if seen >= _SEEN_LEAST * workload.moved_bytes:
         return None
-    return "the servers' counters show less than half of what the run itself moved"
+    return Message(
+        "counters-incomplete",
+        "the servers' counters show less than half of the bytes that the run moved",
+    )
 
 
 def jobs(row: TableRow) -> int | None:
@@ -99,37 +108,40 @@ def amounts(row: TableRow, workload: Workload | None, *, percent: bool) -> dict[
     Fractions and bytes over the run; see ``docs/benchmarks/tokio-abc.md`` for each.
     """
     scale = 100.0 if percent else 1.0
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     if not _is_stale(row):
         for name, column in _AS_FRACTION:
-            found[name] = _scaled(row.number(column), 1 / scale)
-    found |= {name: row.number(column) for name, column in _PLAIN}
-    found["concurrent_jobs"] = jobs(row)
-    if found["concurrent_jobs"] is not None:
-        found["concurrent_nodes"] = row.number("jobsdb_concurrent_nodes")
+            values[name] = _scaled(row.number(column), 1 / scale)
+    values |= {name: row.number(column) for name, column in _PLAIN}
+    values["concurrent_jobs"] = jobs(row)
+    if values["concurrent_jobs"] is not None:
+        values["concurrent_nodes"] = row.number("jobsdb_concurrent_nodes")
     if counters_problem(row, workload) is None:
-        found |= _of_servers(row, workload)
-    return {name: value for name, value in found.items() if value is not None}
+        values |= _of_servers(row, workload)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _of_servers(row: TableRow, workload: Workload | None) -> dict[str, float | None]:
-    found: dict[str, float | None] = {
+    values: dict[str, float | None] = {
         name: _scaled(row.number(column), 0.01) for name, column in _OF_SERVERS
     }
-    own = {"read": 0.0, "written": 0.0}
+    moved = {"read": 0.0, "written": 0.0}
     if workload is not None:
-        own["read" if workload.access == "read" else "written"] = workload.moved_bytes
-    for way, mine in own.items():
+        moved["read" if workload.access == "read" else "written"] = workload.moved_bytes
+    for way, mine in moved.items():
         total = row.number(f"fs_tot_bytes_{way}")
-        found[f"server_bytes_{way}"] = total
+        values[f"server_bytes_{way}"] = total
         if total is not None:
             # The last bytes of a run may be counted after it.
-            found[f"other_bytes_{way}"] = max(0.0, total - mine)
-    counts = [row.number(f"fs_tot_{one}{'' if '_' in one else '_ops'}") for one in _OPERATIONS]
+            values[f"other_bytes_{way}"] = max(0.0, total - mine)
+    counts = [
+        row.number(f"fs_tot_{operation}{'' if '_' in operation else '_ops'}")
+        for operation in _OPERATIONS
+    ]
     known = [count for count in counts if count is not None]
-    found["metadata_operations"] = sum(known) if known else None
-    found["counters_missing_fraction"] = row.number("fs_frac_missing")
-    return found
+    values["metadata_operations"] = sum(known) if known else None
+    values["counters_missing_fraction"] = row.number("fs_frac_missing")
+    return values
 
 
 def _scaled(value: float | None, factor: float) -> float | None:
@@ -152,7 +164,7 @@ def snapshot_of(
     hosts = tuple(_hosts(row, counters_problem(row, workload)))
     targets = [*_named_targets(row)] if percent else []
     whole = [*_whole(row)]
-    if at is None or not (targets or hosts or any(one.value is not None for one in whole)):
+    if at is None or not (targets or hosts or any(reading.value is not None for reading in whole)):
         return None
     if hosts:
         targets.append(TargetSnapshot(Target("MDT0000", "mdt", "mds"), ()))
@@ -167,30 +179,36 @@ def _named_targets(row: TableRow) -> Iterator[TargetSnapshot]:
         if name is not None:
             used = row.number(f"fshealth_ost_{which}_full_kib")
             share = row.number(f"fshealth_ost_{which}_full_pct")
-            what = f"fshealth_ost_{which}_full"
+            column = f"fshealth_ost_{which}_full"
             readings = (
-                *_space(row, what, used, share, times=1),
-                Reading("available_bytes", None, reason="the table has no column of it"),
+                *_space(row, column, used, share, times=1),
+                Reading(
+                    "available_bytes",
+                    None,
+                    reason=Message("column-missing", "the table has no column of it"),
+                ),
             )
             named[name] = TargetSnapshot(Target(name, "ost"), readings)
     yield from named.values()
 
 
 def _space(
-    row: TableRow, what: str, used_kib: float | None, percent: float | None, *, times: int
+    row: TableRow, column: str, used_kib: float | None, percent: float | None, *, times: int
 ) -> Iterator[Reading]:
     """Yield capacity and used space of so many OSTs, from their (mean) use in KiB and per cent."""
     lead = row.number("fshealth_ost_fullness_lead_secs")
     if used_kib is None or not percent:
-        reason = f"the table has no {what}"
+        reason = Message("column-missing", f"the table has no {column}")
     elif _is_stale(row):
-        reason = f"lfs df was last run {lead or 0:.0f} s before this run"
+        reason = Message(
+            "reading-too-old", f"lfs df was last run {lead or 0:.0f} s before this run"
+        )
     else:
-        said = f"lfs df, {lead or 0:.0f} s before: {what}_kib"
+        source = f"lfs df, {lead or 0:.0f} s before: {column}_kib"
         # Per cent has 12 digits: 90,767,651,352 KiB comes out whole, as Edison's lfs df prints it.
         capacity = round(100.0 * used_kib / percent) * _KIB * times
-        yield Reading("capacity_bytes", capacity, source=f"{said} over {what}_pct")
-        yield Reading("used_bytes", round(used_kib * times) * _KIB, source=said)
+        yield Reading("capacity_bytes", capacity, source=f"{source} over {column}_pct")
+        yield Reading("used_bytes", round(used_kib * times) * _KIB, source=source)
         return
     for name in ("capacity_bytes", "used_bytes"):
         yield Reading(name, None, reason=reason)
@@ -200,7 +218,7 @@ def _whole(row: TableRow) -> Iterator[Reading]:
     """Yield what is of the whole file system: space, whether a server stands in for another."""
     count = row.whole("fshealth_ost_count")
     if count:
-        used, percent = (row.number(f"fshealth_ost_avg_full_{one}") for one in ("kib", "pct"))
+        used, percent = (row.number(f"fshealth_ost_avg_full_{unit}") for unit in ("kib", "pct"))
         yield from _space(row, "fshealth_ost_avg_full", used, percent, times=count)
     overloaded = row.whole("fshealth_ost_overloaded_ost_count")
     if overloaded is not None:
@@ -220,7 +238,7 @@ def _hosts(row: TableRow, problem: str | None) -> Iterator[HostSnapshot]:
         if column not in row.fields:
             continue
         if percent is None or problem is not None:
-            reason = problem or f"the table has no {column}"
+            reason = problem or Message("column-missing", f"the table has no {column}")
             reading = Reading("server_cpu_fraction", None, reason=reason)
         else:
             source = f"{column}: mean of {who} over the run (LMT)"
@@ -246,7 +264,7 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
         if (at := row.time("darshan_start_time")) is not None
         and (count := row.whole("fshealth_ost_overloaded_ost_count")) is not None
     ]
-    looked.sort(key=lambda one: (one[0], one[1].line))
+    looked.sort(key=lambda entry: (entry[0], entry[1].line))
     stretches: list[tuple[int, int]] = []
     for place, (_, _, count) in enumerate(looked):
         if not count:
@@ -255,7 +273,7 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
             stretches[-1] = (stretches[-1][0], place)
         else:
             stretches.append((place, place))
-    found = {}
+    happenings = {}
     for first, last in stretches:
         at, row, count = looked[first]
         servers = row.whole("fshealth_ost_overloaded_oss_count") or 0
@@ -271,5 +289,5 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
         )
         detail = f"{count} OSTs on {servers} OSS; {before}, {after} UTC ({last - first + 1} runs)"
         source = "fshealth_ost_overloaded_ost_count"
-        found[row.line] = Happening(EventKind.FAILOVER, at, detail, source, looked[last][0])
-    return found
+        happenings[row.line] = Happening(EventKind.FAILOVER, at, detail, source, looked[last][0])
+    return happenings

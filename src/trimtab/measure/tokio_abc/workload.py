@@ -17,6 +17,7 @@ from statistics import median
 from typing import Final
 
 from trimtab.measure.tokio_abc.rows import TableRow
+from trimtab.message import Message
 from trimtab.model.run import Access, RunStatus
 from trimtab.units import format_bytes
 
@@ -57,11 +58,14 @@ class Workload:
 
     def is_as(self, other: Workload) -> bool:
         """Return whether both did the same, but for the bytes that a library adds of its own."""
-        mine, its = ((one.access, one.tasks, one.files, one.opens) for one in (self, other))
+        mine, its = (
+            (workload.access, workload.tasks, workload.files, workload.opens)
+            for workload in (self, other)
+        )
         limit = _TOLERANCE * other.moved_bytes
         return mine == its and abs(self.moved_bytes - other.moved_bytes) <= limit
 
-    def asked(self) -> dict[str, object]:
+    def requested(self) -> dict[str, object]:
         """Return what makes two runs comparable; bytes to the MiB, see `is_as`."""
         return {
             "accesses": [self.access],
@@ -90,14 +94,14 @@ class Kind:
 
 def workload_of(row: TableRow) -> Workload | str:
     """Return what a row did, or why that cannot be told."""
-    read, written = (row.number(f"darshan_tot_bytes_{one}_posix") for one in ("read", "written"))
+    read, written = (row.number(f"darshan_tot_bytes_{verb}_posix") for verb in ("read", "written"))
     counts = (
         row.whole("darshan_nprocs"),
         row.whole("darshan_num_opens_posix"),
         row.whole("darshan_tot_opens_posix"),
     )
     if read is None or written is None or None in counts:
-        return "Darshan saw it open no file: the table has no figures of it"
+        return Message("no-files-opened", "Darshan recorded no open file: the table has no figures")
     if (read > 0) == (written > 0):
         return "it read and wrote" if read else "it moved nothing"
     tasks, files, opens = (count or 0 for count in counts)
@@ -126,12 +130,12 @@ def file_systems(rows: Iterable[TableRow]) -> Mapping[str, str]:
 
     A run that opened nothing has none in its row; the others of its job were in the same place.
     """
-    found: dict[str, set[str]] = {}
+    systems: dict[str, set[str]] = {}
     for row in rows:
         job, name = row.text("_jobid"), row.text("_file_system")
         if job and name:
-            found.setdefault(job, set()).add(name)
-    return {job: next(iter(names)) for job, names in found.items() if len(names) == 1}
+            systems.setdefault(job, set()).add(name)
+    return {job: next(iter(names)) for job, names in systems.items() if len(names) == 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +161,27 @@ def usual(members: Iterable[tuple[TableRow, Workload]]) -> tuple[Usual, ...]:
     Of equally many the larger comes first. Another one lasts where it has at least ten runs over
     thirty days that are a quarter of all runs of their time: a probe that was changed on purpose.
     """
-    found = list(members)
-    counts = Counter(workload for _, workload in found)
+    candidates = list(members)
+    counts = Counter(workload for _, workload in candidates)
     # Those that differ by a library's own bytes count together, or one probe would have two.
     together = {
-        one: sum(count for other, count in counts.items() if other.is_as(one))
-        for one, _ in counts.most_common(_CANDIDATES)
+        workload: sum(count for other, count in counts.items() if other.is_as(workload))
+        for workload, _ in counts.most_common(_CANDIDATES)
     }
-    order = sorted(together, key=lambda one: (-together[one], -counts[one], -one.moved_bytes))
-    kept: list[Usual] = []
-    for one in order:
-        if any(one.is_as(other.workload) for other in kept):
+    order = sorted(
+        together,
+        key=lambda workload: (-together[workload], -counts[workload], -workload.moved_bytes),
+    )
+    chosen: list[Usual] = []
+    for option in order:
+        if any(option.is_as(other.workload) for other in chosen):
             continue
-        rows = [row for row, workload in found if workload.is_as(one)]
-        if not kept or _lasts(rows, found):
+        rows = [row for row, workload in candidates if workload.is_as(option)]
+        if not chosen or _lasts(rows, candidates):
             times = [row.number("darshan_walltime") for row in rows]
             known = [time for time in times if time is not None]
-            kept.append(Usual(one, len(rows), median(known) if known else None))
-    return tuple(kept)
+            chosen.append(Usual(option, len(rows), median(known) if known else None))
+    return tuple(chosen)
 
 
 def _lasts(rows: Sequence[TableRow], members: Sequence[tuple[TableRow, Workload]]) -> bool:
@@ -188,7 +195,7 @@ def _lasts(rows: Sequence[TableRow], members: Sequence[tuple[TableRow, Workload]
 
 def spec_of(workload: Workload, rule: Sequence[Usual]) -> Usual:
     """Return which of a probe's workloads a run had; where it had none, the usual one."""
-    return next((one for one in rule if workload.is_as(one.workload)), rule[0])
+    return next((candidate for candidate in rule if workload.is_as(candidate.workload)), rule[0])
 
 
 def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[RunStatus, str | None]:
@@ -196,28 +203,33 @@ def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[Run
     expected = as_a_rule.workload
     if workload.is_as(expected):
         return RunStatus.OK, None
-    said = ", ".join(_differing(workload, expected))
+    differences = ", ".join(_differing(workload, expected))
     walltime_s = row.number("darshan_walltime")
     took, usually = walltime_s or 0.0, as_a_rule.walltime_s or math.inf
     if workload.moved_bytes < expected.moved_bytes and took > _MUCH_LONGER * usually:
         # The slowest runs of all would go uncounted if they passed for another workload.
         return (
             RunStatus.UNFINISHED,
-            f"{said}, and took {took:.0f} s where those that did all of it take {usually:.0f} s:"
-            " it did not finish its work",
+            Message(
+                "run-unfinished",
+                f"{differences}, and took {took:.0f} s where complete runs take {usually:.0f} s:"
+                " it did not finish",
+            ),
         )
-    return RunStatus.INVALID_WORKLOAD, f"{said}: another workload than the probe's"
+    return RunStatus.INVALID_WORKLOAD, Message(
+        "workload-mismatch", f"{differences}: not the probe's workload"
+    )
 
 
 def _differing(workload: Workload, expected: Workload) -> list[str]:
     """Return each difference in words, the bytes first."""
     verb = "wrote" if workload.access == "write" else "read"
-    said = []
+    differences = []
     if abs(workload.moved_bytes - expected.moved_bytes) > _TOLERANCE * expected.moved_bytes:
-        moved, usually = (format_bytes(one.moved_bytes) for one in (workload, expected))
-        said.append(f"{verb} {moved} in place of {usually}")
+        moved, usually = (format_bytes(side.moved_bytes) for side in (workload, expected))
+        differences.append(f"{verb} {moved} instead of {usually}")
     for name in ("tasks", "files", "opens"):
         mine, its = getattr(workload, name), getattr(expected, name)
         if mine != its:
-            said.append(f"{mine:,} {name} in place of {its:,}")
-    return said
+            differences.append(f"{mine:,} {name} instead of {its:,}")
+    return differences

@@ -22,9 +22,11 @@ column              Polars; in Parquet          what
                                                 seconds; null where one of them is
 ==================  ==========================  ==================================================
 
-Nullable columns have a question mark; Polars writes all columns as optional, and no null stands in
-the others. A time that does not fit (beyond 2262) is the last that does, as in the scan. Shards of
-before pools were kept have no ``pool``, and are read as if it were null.
+The core declares the columns (`crates/namespace/src/index/schema.rs`); names, order, types and
+nulls are read from it. Nullable columns have a question mark; Polars writes all columns as
+optional, and no null stands in the others. A time that does not fit (beyond 2262) is the last that
+does, as in the scan. Shards of before pools were kept have no ``pool``, and are read as if it were
+null.
 """
 
 from __future__ import annotations
@@ -40,12 +42,6 @@ if TYPE_CHECKING:
 TIMES: Final = ("atime_ns", "mtime_ns", "ctime_ns")
 """The times that an age can be made of, in the order of the rules."""
 
-REQUIRED: Final = (
-    "parent", "name", "id", "id_kind", "device", "uid", "gid", "size_bytes", "allocated_bytes",
-    "nlink", "type",
-)  # fmt: skip
-"""Columns without nulls."""
-
 NO_GROUP: Final = 2**32 - 1
 """``(gid_t)-1``, which no file can have: stands where a source does not tell the group."""
 
@@ -59,28 +55,24 @@ def columns() -> Mapping[str, pl.DataType | type[pl.DataType]]:
     """Return the Polars type of each column, in the order of the shards."""
     import polars as pl
 
-    return {
-        "parent": pl.Binary,
-        "name": pl.Binary,
-        "id": pl.Binary,
-        "id_kind": pl.String,
-        "device": pl.UInt64,
-        "uid": pl.UInt32,
-        "gid": pl.UInt32,
-        "project": pl.UInt32,
-        "size_bytes": pl.UInt64,
-        "allocated_bytes": pl.UInt64,
-        "nlink": pl.UInt32,
-        "atime_ns": pl.Int64,
-        "mtime_ns": pl.Int64,
-        "ctime_ns": pl.Int64,
-        "btime_ns": pl.Int64,
-        "type": pl.String,
-        "stripe_count": pl.UInt32,
-        "osts": pl.List(pl.UInt32),
-        "pool": pl.Binary,
-        "last_use_s": pl.Int64,
+    from trimtab._core import INDEX_COLUMNS
+
+    kinds = {
+        "binary": pl.Binary,
+        "string": pl.String,
+        "uint32": pl.UInt32,
+        "uint64": pl.UInt64,
+        "int64": pl.Int64,
+        "list[uint32]": pl.List(pl.UInt32),
     }
+    return {name: kinds[kind] for name, kind, _ in INDEX_COLUMNS}
+
+
+def required() -> tuple[str, ...]:
+    """Return the columns without nulls."""
+    from trimtab._core import INDEX_COLUMNS
+
+    return tuple(name for name, _, nullable in INDEX_COLUMNS if not nullable)
 
 
 def lacking_of(names: set[str]) -> frozenset[Lack]:

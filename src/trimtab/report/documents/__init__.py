@@ -1,6 +1,78 @@
-"""What ``--json`` prints: pydantic models, from which the published JSON Schemas are made.
+"""What ``--json`` prints: the values of the model in thin envelopes, one for each command.
 
 Numbers are base SI with the unit beside them, ratios are fractions, intervals are
 ``[low, high]`` with ``level``, times are RFC 3339 with offset, and what is absent is null with a
-reason. One function for each document turns the plain values of `trimtab.model` into it.
+reason. `encode` writes them and makes their JSON Schemas.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trimtab.report.documents import judged as judged
+    from trimtab.report.documents import kept as kept
+    from trimtab.report.documents import measured as measured
+    from trimtab.report.documents import purged as purged
+    from trimtab.report.documents import simulated as simulated
+
+DOCUMENTS: Final[Mapping[str, str]] = {
+    "check": "measured.CheckDocument",
+    "init": "measured.InitDocument",
+    "site": "measured.SiteDocument",
+    "targets": "measured.TargetsDocument",
+    "snapshot": "measured.SnapshotDocument",
+    "probe": "measured.ProbeDocument",
+    "sweep": "judged.SweepDocument",
+    "watch": "kept.WatchDocument",
+    "import": "measured.ImportDocument",
+    "status": "kept.StatusDocument",
+    "judge": "judged.JudgeDocument",
+    "incidents": "judged.IncidentsDocument",
+    "explain": "judged.ExplainDocument",
+    "correlate": "judged.CorrelateDocument",
+    "event": "kept.EventsDocument",
+    "compare": "judged.CompareDocument",
+    "ladder": "judged.LadderDocument",
+    "survey": "measured.SurveyDocument",
+    "hints": "judged.HintsDocument",
+    "twin": "simulated.AmplificationDocument",
+    "twin-list": "simulated.ScenariosDocument",
+    "twin-show": "simulated.ScenarioDocument",
+    "twin-run": "simulated.TwinRunDocument",
+    "size": "simulated.SizeDocument",
+    "whatif": "simulated.WhatIfDocument",
+    "reproduce": "simulated.ReproduceDocument",
+    "purge": "purged.PurgeReportDocument",
+    "purge-policy": "purged.PurgePolicyDocument",
+    "purge-scan": "purged.IndexDocument",
+    "purge-import": "purged.IndexDocument",
+    "purge-query": "purged.PurgeQueryDocument",
+    "purge-horizon": "purged.PurgeHorizonDocument",
+    "purge-evasion": "purged.PurgeEvasionDocument",
+    "purge-replay": "purged.PurgeReplayDocument",
+    "purge-plan": "purged.PurgePlanDocument",
+    "purge-notify": "purged.PurgeNotifyDocument",
+    "purge-arm": "purged.PurgeArmDocument",
+    "purge-run": "purged.PurgeRunDocument",
+    "runs": "kept.RunsDocument",
+    "show": "kept.ShowDocument",
+    "error": "measured.FailureDocument",
+}
+"""Name of the schema to the module and class of what the command prints."""
+
+
+def document_of(schema: str) -> type:
+    """Return the class of the document that has a schema."""
+    module, _, name = DOCUMENTS[schema].partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
+    if name not in {"judged", "kept", "measured", "purged", "simulated"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

@@ -215,7 +215,7 @@ def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
         "nodes": command.nodes,
         "launcher": LAUNCHER,
     }
-    return {**measured.asked, "command": words}
+    return {**measured.requested, "command": words}
 
 
 def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyCommand:

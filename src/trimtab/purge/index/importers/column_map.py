@@ -181,7 +181,7 @@ def frame_of(
         values = texts[one.column].to_list()
         if one.target in ("path", "parent", "name"):
             paths[one.target] = _decoded(values, one.unit)
-        elif one.target == "pool":
+        elif UNITS[one.target] == ("raw",):
             columns.append(fields.names_of(one.target, values))
         else:
             text = fields.text_of(one.target, values)

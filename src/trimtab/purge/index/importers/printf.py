@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError, UsageError
-from trimtab.purge.index import fields, identity
+from trimtab.purge.index import fields, identity, schema
 from trimtab.purge.index.reading import Reading, Records, placed
 from trimtab.visible import visible
 
@@ -258,9 +258,9 @@ def frame_of(
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
     readers = {**_readers(), **special}
     series = [
-        fields.names_of("pool", values)
-        if one.column == "pool"
-        else readers[one.column](fields.text_of(one.column, values))
+        readers[one.column](fields.text_of(one.column, values))
+        if one.column in readers
+        else fields.names_of(one.column, values)
         for one, values in zip(form.directives, columns, strict=False)
         if one.column is not None
     ]
@@ -284,15 +284,14 @@ def _readers() -> dict[str, Reader]:
     def number(kind: type[pl.DataType]) -> Reader:
         return lambda text: fields.whole(text, kind)
 
+    numbers = {
+        name: number(kind)
+        for name, kind in schema.columns().items()
+        if kind in (pl.UInt32, pl.UInt64)
+    }
     return {
+        **numbers,
         "id": number(pl.UInt64),
-        "device": number(pl.UInt64),
-        "nlink": number(pl.UInt32),
-        "uid": number(pl.UInt32),
-        "gid": number(pl.UInt32),
-        "project": number(pl.UInt32),
-        "stripe_count": number(pl.UInt32),
-        "size_bytes": number(pl.UInt64),
         "allocated_bytes": fields.blocks,
         "atime_ns": fields.seconds,
         "mtime_ns": fields.seconds,

@@ -1,0 +1,308 @@
+//! One thread at work: look, take, look again, remove or put back.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
+use rustix::io::Errno;
+
+use super::check::{Checks, is_as_before, is_fixed};
+use super::lease::{self, Told};
+use super::outcome::Outcome;
+use super::parent::{Parent, project_of};
+use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
+use crate::beneath::Root;
+use crate::entry::{Entry, ObjectId};
+use crate::index::Row;
+
+/// What all threads of a batch share.
+pub(super) struct Job<'a> {
+    pub(super) root: &'a Root,
+    pub(super) checks: &'a Checks,
+    pub(super) rows: &'a [Row],
+    /// The number of the first row in the plan.
+    pub(super) first: u64,
+    /// Whether files may go that somebody may have open.
+    pub(super) open_files: bool,
+    /// Whether a lease on this file system speaks for everybody.
+    pub(super) leases: bool,
+}
+
+/// What became of one row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Verdict {
+    pub(super) row: usize,
+    pub(super) outcome: Outcome,
+    pub(super) freed_bytes: u64,
+    /// The system's error number behind `Denied` and `Failed`; 0 for none.
+    pub(super) errno: i32,
+    pub(super) latency_s: f32,
+}
+
+/// Why a row is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) outcome: Outcome,
+    pub(super) errno: i32,
+}
+
+impl From<Outcome> for Refusal {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, errno: 0 }
+    }
+}
+
+impl From<Errno> for Refusal {
+    /// What an error about a name in a directory that is open means.
+    fn from(errno: Errno) -> Self {
+        let outcome = match errno {
+            Errno::NOENT => Outcome::Gone,
+            Errno::LOOP | Errno::NXIO | Errno::ISDIR => Outcome::ChangedType,
+            Errno::ACCESS | Errno::PERM => Outcome::Denied,
+            // Somebody else holds a lease on it.
+            Errno::AGAIN => Outcome::Open,
+            _ => Outcome::Failed,
+        };
+        Self { outcome, errno: errno.raw_os_error() }
+    }
+}
+
+/// A file that passed every check under its name.
+pub(super) struct Looked {
+    row: usize,
+    stat: Statx,
+    /// Open where a lease or its project was asked for; closing it gives the lease up.
+    opened: Option<OwnedFd>,
+    /// How long it has taken so far.
+    spent: Duration,
+}
+
+/// One thread.
+pub(super) struct Worker<'a> {
+    job: &'a Job<'a>,
+    /// Where files are taken to; `None` where nothing may be touched.
+    cell: Option<(&'a Quarantine, &'a mut Cell)>,
+    /// How a file with several names was left when one of them had been removed: its next name is
+    /// held against this and not against the plan, which our own removal has outdated.
+    pub(super) left: HashMap<ObjectId, Entry>,
+    pub(super) verdicts: Vec<Verdict>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        job: &'a Job<'a>,
+        cell: Option<(&'a Quarantine, &'a mut Cell)>,
+        left: HashMap<ObjectId, Entry>,
+    ) -> Self {
+        Self { job, cell, left, verdicts: Vec::new() }
+    }
+
+    /// Goes through rows of one directory.
+    pub(super) fn directory(&mut self, rows: &[usize]) {
+        let Some(path) = rows.first().map(|row| &self.job.rows[*row].parent) else { return };
+        match Parent::open(self.job.root, path) {
+            Ok(parent) => rows.chunks(ROUND).for_each(|round| self.round(&parent, round)),
+            Err((outcome, errno)) => {
+                let refusal = Refusal { outcome, errno: errno.raw_os_error() };
+                rows.iter().for_each(|row| self.keep(*row, refusal, Duration::ZERO));
+            }
+        }
+    }
+
+    /// Goes through rows that are names of files with several, one by one: what is left of a file
+    /// is known before its next name is looked at.
+    pub(super) fn names(&mut self, rows: &[usize]) {
+        rows.chunks(1).for_each(|row| self.directory(row));
+    }
+
+    /// Goes through as many rows of one directory as there are slots, at most.
+    pub(super) fn round(&mut self, parent: &Parent, rows: &[usize]) {
+        let mut taken = Vec::with_capacity(rows.len());
+        let mut slots: Vec<usize> =
+            self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());
+        for &row in rows {
+            let began = Instant::now();
+            match self.look(row, parent) {
+                Err(refusal) => self.keep(row, refusal, began.elapsed()),
+                Ok(_) if self.cell.is_none() => {
+                    self.end(row, Outcome::WouldDelete, 0, began.elapsed());
+                }
+                Ok(looked) => match self.take(&looked, parent, slots.pop()) {
+                    Err(refusal) => self.keep(row, refusal, began.elapsed()),
+                    Ok(slot) => taken.push((slot, Looked { spent: began.elapsed(), ..looked })),
+                },
+            }
+        }
+        if taken.is_empty() {
+            return;
+        }
+        if let Some((_, cell)) = &mut self.cell {
+            cell.note(taken.iter().map(|(_, looked)| self.job.first + looked.row as u64));
+        }
+        // Their directory was there before they were taken; is it there after?
+        let in_place = parent.is_in_place(self.job.root);
+        for (slot, looked) in taken {
+            self.settle(slot, &looked, parent, in_place);
+        }
+    }
+
+    /// Looks at what has the name now.
+    pub(super) fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+        let planned = self.planned(row);
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let stat = statx(&parent.descriptor, &*planned.name, flags, WANTED)?;
+        let mut present = Entry::of_statx(&stat);
+        // Unknown as yet, and no reason before it was asked for.
+        present.project = planned.entry.project;
+        self.job.checks.allow(&planned, &present)?;
+        if parent.fixed || is_fixed(&stat) {
+            return Err(Outcome::Immutable.into());
+        }
+        let opened = self.open(&planned, &mut present, parent, &stat)?;
+        Ok(Looked { row, stat, opened, spent: Duration::ZERO })
+    }
+
+    /// The row, as far as our own removals have not outdated it.
+    fn planned(&self, row: usize) -> std::borrow::Cow<'a, Row> {
+        let planned = &self.job.rows[row];
+        let Some(left) = self.left.get(&planned.entry.id) else {
+            return std::borrow::Cow::Borrowed(planned);
+        };
+        let mut planned = planned.clone();
+        planned.entry.links = left.links;
+        planned.entry.times.change_ns = left.times.change_ns;
+        std::borrow::Cow::Owned(planned)
+    }
+
+    /// Opens the file where something is to be known that only a descriptor tells.
+    fn open(
+        &self,
+        planned: &Row,
+        present: &mut Entry,
+        parent: &Parent,
+        stat: &Statx,
+    ) -> Result<Option<OwnedFd>, Refusal> {
+        let with_project = planned.entry.project.is_some()
+            || parent.project.is_some()
+            || !self.job.checks.rules.exempt.projects().is_empty();
+        let with_lease = !self.job.open_files;
+        if with_lease && !self.job.leases {
+            return Err(Outcome::OpenUnknown.into());
+        }
+        if !with_lease && !with_project && present.links == 1 {
+            return Ok(None);
+        }
+        let file = open_the_same(&parent.descriptor, &planned.name, stat)?;
+        if with_project {
+            present.project = project_of(&file).map(|project| project.number).or(present.project);
+            if parent.project.is_some_and(|project| present.project != Some(project)) {
+                return Err(Outcome::CannotReturn.into());
+            }
+            self.job.checks.allow(planned, present)?;
+        }
+        if with_lease {
+            match lease::take(&file) {
+                Told::Closed => {}
+                Told::Open => return Err(Outcome::Open.into()),
+                Told::Nothing => return Err(Outcome::OpenUnknown.into()),
+            }
+        }
+        Ok(Some(file))
+    }
+
+    pub(super) fn take(
+        &self,
+        looked: &Looked,
+        parent: &Parent,
+        slot: Option<usize>,
+    ) -> Result<usize, Refusal> {
+        let (Some((_, cell)), Some(slot)) = (&self.cell, slot) else {
+            return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
+        };
+        cell.take(&parent.descriptor, &self.job.rows[looked.row].name, slot)?;
+        Ok(slot)
+    }
+
+    /// Removes a file in quarantine, or puts it back.
+    pub(super) fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
+        let began = Instant::now();
+        let Some((quarantine, cell)) = &mut self.cell else { return };
+        let place = cell.place(slot);
+        let lease = looked.opened.as_ref().filter(|_| !self.job.open_files);
+        let allowed = match in_place {
+            true => remove_if_same(place, &looked.stat, lease),
+            false => Err(Outcome::Moved.into()),
+        };
+        let row = looked.row;
+        match allowed {
+            Ok(freed_bytes) => {
+                self.leave(looked);
+                self.end(row, Outcome::Deleted, freed_bytes, looked.spent + began.elapsed());
+            }
+            Err(refusal) => {
+                let name = &self.job.rows[row].name;
+                let number = self.job.first + row as u64;
+                let back = quarantine.put_back(place, &parent.descriptor, name, number);
+                cell.look_after(slot);
+                let kept = if back { refusal } else { Outcome::InQuarantine.into() };
+                self.keep(row, kept, looked.spent + began.elapsed());
+            }
+        }
+    }
+
+    /// Remembers how a file was left that has names still.
+    fn leave(&mut self, looked: &Looked) {
+        if looked.stat.stx_nlink < 2 {
+            return;
+        }
+        let Some(file) = &looked.opened else { return };
+        if let Ok(stat) = statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED) {
+            let entry = Entry::of_statx(&stat);
+            self.left.insert(entry.id, entry);
+        }
+    }
+
+    fn keep(&mut self, row: usize, refusal: Refusal, spent: Duration) {
+        let latency_s = spent.as_secs_f32();
+        let Refusal { outcome, errno } = refusal;
+        let told = matches!(outcome, Outcome::Denied | Outcome::Failed | Outcome::CannotReturn);
+        let errno = if told { errno } else { 0 };
+        self.verdicts.push(Verdict { row, outcome, freed_bytes: 0, errno, latency_s });
+    }
+
+    fn end(&mut self, row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) {
+        let latency_s = spent.as_secs_f32();
+        self.verdicts.push(Verdict { row, outcome, freed_bytes, errno: 0, latency_s });
+    }
+}
+
+/// The last look, where nobody can exchange the file any more; then it goes.
+pub(super) fn remove_if_same(
+    place: Place<'_>,
+    before: &Statx,
+    lease: Option<&OwnedFd>,
+) -> Result<u64, Refusal> {
+    let stat = place.stat()?;
+    is_as_before(before, &stat)?;
+    if lease.is_some_and(|file| !lease::is_whole(file)) {
+        return Err(Outcome::Open.into());
+    }
+    place.remove()?;
+    // The room of a file with names left is not free yet.
+    Ok(if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 })
+}
+
+/// Opens a name, if it stands for what was looked at. Nothing is read and no time is moved.
+pub(super) fn open_the_same(at: &OwnedFd, name: &[u8], stat: &Statx) -> Result<OwnedFd, Refusal> {
+    let flags = OFlags::RDONLY
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOATIME
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let file = openat(at, name, flags, Mode::empty())?;
+    let opened = statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED)?;
+    is_as_before(stat, &opened)?;
+    Ok(file)
+}

@@ -1,0 +1,328 @@
+"""The one encoder of ``--json``: it writes the values of the model as they are.
+
+A frozen dataclass becomes an object with its fields as keys. The rules, once for all documents:
+
+* ``from_`` is written ``from``; an aware datetime as RFC 3339, with ``Z`` for UTC.
+* An `Interval` is ``[low, high]``; one ``level`` stands beside all intervals of an object.
+* A sentence is followed by its code: ``reason`` and ``reason_code``, ``notes`` and
+  ``notes_codes``. The code is null where the text has none, as text from a store.
+* What is absent is null. NaN and infinities are errors. Text is ASCII with escapes, so that a
+  file name that is not UTF-8 comes back whole: ``os.fsencode(json.loads(...))``.
+
+Where a document differs from the model, `shape` says so, once for each type: what is left out,
+what is derived, which value stands inline. `schema` makes the JSON Schema from the same tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+import sys
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date, datetime
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+from trimtab.message import Message, code_of
+from trimtab.model.verdict import Interval
+
+SCHEMA_VERSION: Final = 1
+"""Of every document; raised when a key is removed or changes its meaning."""
+
+Value = TypeVar("Value")
+Getter = Callable[[Any], Any]
+
+_SENTENCES: Final = frozenset({"reason", "problem", "refusal", "notes", "doubts", "warnings"})
+"""Fields that hold sentences also where they are annotated ``str``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Shape:
+    omit: frozenset[str]
+    derive: Mapping[str, tuple[Any, Getter]]
+    inline: Mapping[str, tuple[str, ...]]
+    optional: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entry:
+    key: str
+    get: Getter
+    hint: Any
+    required: bool = True
+
+
+_PLAIN: Final = _Shape(frozenset(), {}, {}, frozenset())
+_SHAPES: Final[dict[type, _Shape]] = {}
+
+
+def shape(
+    of: type[Value],
+    *,
+    omit: Collection[str] = (),
+    derive: Mapping[str, tuple[Any, Callable[[Value], Any]]] | None = None,
+    inline: Mapping[str, Collection[str]] | None = None,
+    optional: Collection[str] = (),
+) -> None:
+    """Say how the object of a type differs from the type.
+
+    Parameters
+    ----------
+    of
+        A dataclass; of another class only what is derived is written.
+    omit
+        Fields that are not written; ``level``: no level stands beside the intervals.
+    derive
+        Key to type and function of the value. A key that is a field replaces it.
+    inline
+        Fields whose own keys stand in this object: all of them, or those that are named.
+    optional
+        Keys that documents of earlier versions lack.
+    """
+    derived = dict(derive or {})
+    inlined = {name: tuple(keys) for name, keys in (inline or {}).items()}
+    names = {"level"}
+    if dataclasses.is_dataclass(of):
+        names |= {field.name for field in dataclasses.fields(of)}
+    unknown = {*omit, *inlined} - names
+    if unknown or of in _SHAPES:
+        raise TypeError(f"shape of {of.__name__}: {sorted(unknown) or 'declared twice'}")
+    _SHAPES[of] = _Shape(frozenset(omit), derived, inlined, frozenset(optional))
+
+
+def rfc3339(at: datetime) -> str:
+    """Return an aware time as RFC 3339."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def to_json(document: object) -> str:
+    """Return a document as one line of JSON, with its ``schema_version``."""
+    return dumps({"schema_version": SCHEMA_VERSION, **_plain(document)})
+
+
+def dumps(value: object) -> str:
+    """Return any value of the model, or what is made of such values, as JSON."""
+    return json.dumps(value, allow_nan=False, check_circular=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return plain_of(type(value))(value)
+
+
+@cache
+def plain_of(kind: type) -> Getter:
+    """Return the function that makes JSON of one value; values that it holds stay as they are."""
+    for base, convert in _LEAVES.items():
+        if issubclass(kind, base):
+            return convert
+    if not _is_object(kind):
+        raise TypeError(f"{kind.__name__} has no form in JSON")
+    pairs = [(entry.key, entry.get) for entry in _entries(kind)]
+    return lambda value: {key: get(value) for key, get in pairs}
+
+
+_LEAVES: Final[dict[type, Getter]] = {
+    datetime: rfc3339,
+    date: date.isoformat,
+    Interval: lambda interval: (interval.low, interval.high),
+    Mapping: dict,
+    frozenset: sorted,
+    set: sorted,
+}
+
+
+def _is_object(kind: Any) -> bool:
+    return isinstance(kind, type) and (
+        _shape_of(kind) is not None or dataclasses.is_dataclass(kind)
+    )
+
+
+def _shape_of(kind: type) -> _Shape | None:
+    return next((_SHAPES[base] for base in kind.__mro__ if base in _SHAPES), None)
+
+
+@cache
+def _entries(kind: type) -> tuple[_Entry, ...]:
+    """Return the keys of the object that a type becomes, in order."""
+    declared = _shape_of(kind) or _PLAIN
+    entries: list[_Entry] = []
+    intervals: list[Getter] = []
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    written = [field.name for field in fields if field.name not in declared.omit]
+    for name in written:
+        hint = declared.derive[name][0] if name in declared.derive else _field_hint(kind, name)
+        get = declared.derive[name][1] if name in declared.derive else attrgetter(name)
+        if name in declared.inline:
+            entries += _inlined(hint, get, declared.inline[name])
+            continue
+        if _without_none(hint) is Interval:
+            intervals.append(get)
+        entries += _with_code(name.removesuffix("_"), get, hint)
+    if intervals and "level" not in {*declared.omit, *declared.derive}:
+        entries.append(_Entry("level", lambda value: _level(intervals, value), float | None))
+    for key, (hint, get) in declared.derive.items():
+        if key not in written:
+            entries += _with_code(key, get, hint)
+    return tuple(
+        dataclasses.replace(entry, required=entry.required and entry.key not in declared.optional)
+        for entry in entries
+    )
+
+
+def _inlined(hint: Any, get: Getter, keys: tuple[str, ...]) -> list[_Entry]:
+    inner = [e for e in _entries(_without_none(hint)) if not keys or e.key in keys]
+    if hint is _without_none(hint):
+        return [dataclasses.replace(e, get=_after(get, e.get)) for e in inner]
+    return [
+        dataclasses.replace(e, get=_after(get, e.get, absent=True), hint=e.hint | None)
+        for e in inner
+    ]
+
+
+def _after(outer: Getter, inner: Getter, *, absent: bool = False) -> Getter:
+    if not absent:
+        return lambda value: inner(outer(value))
+
+    def get(value: Any) -> Any:
+        held = outer(value)
+        return None if held is None else inner(held)
+
+    return get
+
+
+def _with_code(key: str, get: Getter, hint: Any) -> list[_Entry]:
+    entry = _Entry(key, get, hint)
+    plain = _without_none(hint)
+    one = plain in {Message, str} and _is_sentence(key, plain)
+    if one:
+        return [
+            entry,
+            _Entry(
+                f"{key}_code",
+                lambda value: getattr(get(value), "code", None),
+                str | None,
+                required=False,
+            ),
+        ]
+    arguments = get_args(plain)
+    if arguments and arguments[0] in {Message, str} and _is_list(get_origin(plain)):
+        if not _is_sentence(key, arguments[0]):
+            return [entry]
+        codes = _Entry(
+            f"{key}_codes",
+            lambda value: [code_of(text) for text in get(value)],
+            tuple[str | None, ...],
+            required=False,
+        )
+        return [entry, codes]
+    return [entry]
+
+
+def _is_sentence(key: str, plain: Any) -> bool:
+    return plain is Message or key in _SENTENCES or key.endswith("_reason")
+
+
+def _is_list(origin: Any) -> bool:
+    return (
+        isinstance(origin, type)
+        and issubclass(origin, Iterable)
+        and not issubclass(origin, Mapping)
+    )
+
+
+def _level(intervals: Iterable[Getter], value: Any) -> float | None:
+    return next((held.level for get in intervals if (held := get(value)) is not None), None)
+
+
+def _field_hint(kind: type, name: str) -> Any:
+    """Return the type of one field: only it is looked up, others may hold what is costly."""
+    owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+    hint = inspect.get_annotations(owner)[name]
+    if not isinstance(hint, str):
+        return hint
+    return eval(hint, vars(sys.modules[owner.__module__]))  # noqa: S307 (our own annotations)
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in {Union, types.UnionType}:
+        rest = tuple(part for part in get_args(hint) if part is not types.NoneType)
+        return Union[rest] if len(rest) < len(get_args(hint)) else hint  # noqa: UP007 (of a tuple)
+    return hint
+
+
+def schema(document: type) -> dict[str, Any]:
+    """Return the JSON Schema of a document, with ``$defs`` for every type in it."""
+    definitions: dict[type, Any] = {}
+    root = _object(document, definitions)
+    root["properties"] = {"schema_version": {"const": SCHEMA_VERSION}, **root["properties"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": document.__name__,
+        **root,
+        "$defs": {kind.__name__: definitions[kind] for kind in sorted(definitions, key=_name)},
+    }
+
+
+def _name(kind: type) -> str:
+    return kind.__name__
+
+
+def _object(kind: type, definitions: dict[type, Any]) -> dict[str, Any]:
+    entries = _entries(kind)
+    return {
+        "description": (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " "),
+        "type": "object",
+        "properties": {entry.key: _schema(entry.hint, definitions) for entry in entries},
+        "required": [entry.key for entry in entries if entry.required],
+        "additionalProperties": False,
+    }
+
+
+_SIMPLE: Final[dict[Any, dict[str, Any]]] = {
+    Any: {},
+    object: {},
+    str: {"type": "string"},
+    Message: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    types.NoneType: {"type": "null"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    Interval: {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+}
+
+
+def _schema(hint: Any, definitions: dict[type, Any]) -> dict[str, Any]:
+    if hint in _SIMPLE:
+        return dict(_SIMPLE[hint])
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in {Union, types.UnionType}:
+        return {"anyOf": [_schema(part, definitions) for part in arguments]}
+    if origin is tuple and arguments[-1] is not ...:
+        items = [_schema(part, definitions) for part in arguments]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "items": False}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
+    if _is_list(origin):
+        return {"type": "array", "items": _schema(arguments[0], definitions)}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {"type": "string", "enum": [member.value for member in hint]}
+    if not _is_object(hint):
+        raise TypeError(f"{hint} has no JSON Schema")
+    return _reference(hint, definitions)
+
+
+def _reference(kind: type, definitions: dict[type, Any]) -> dict[str, Any]:
+    if kind not in definitions:
+        if kind.__name__ in map(_name, definitions):
+            raise TypeError(f"two types of one document are called {kind.__name__}")
+        definitions[kind] = {}  # known while it is made: types may hold themselves
+        definitions[kind] = _object(kind, definitions)
+    return {"$ref": f"#/$defs/{kind.__name__}"}

@@ -1,0 +1,244 @@
+"""Documents of what is judged and explained: judge, incidents, compare, ladder, sweep, hints ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab.explain.hints import Hint, JobRequest
+from trimtab.model.compare import CompareResult, Effect, TakenOut
+from trimtab.model.correlation import Correlation
+from trimtab.model.incident import Assessment, Evidence, Explanation, Incident
+from trimtab.model.ladder import (
+    CheckedClaim,
+    Claim,
+    Efficiency,
+    Estimate,
+    Ladder,
+    Loss,
+    Rung,
+    Step,
+    Track,
+)
+from trimtab.model.run import RunStatus
+from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
+from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis
+from trimtab.model.verdict import Verdict
+from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
+from trimtab.report.documents.encode import shape
+
+Bounds = tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDocument:
+    """``trimtab judge --json``."""
+
+    judgement: SiteJudgement
+    store: str | None = None
+    file: str | None = None
+    report: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentsDocument:
+    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record."""
+
+    store: str
+    site: str
+    judged_at: datetime
+    judged_until: datetime | None
+    incidents: tuple[Explanation, ...]
+    standing: tuple[Assessment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDocument:
+    """``trimtab explain --json``: everything that is known about one moment."""
+
+    store: str
+    site: str
+    at: datetime
+    incidents: tuple[Explanation, ...]
+    moment: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class CompareDocument:
+    """``trimtab compare A B --json``."""
+
+    result: CompareResult
+
+
+@dataclass(frozen=True, slots=True)
+class LadderDocument:
+    """``trimtab ladder --json``."""
+
+    ladder: Ladder
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatedSeries:
+    """One series with all telemetry that was held against it, the surest first."""
+
+    key: SeriesKey
+    runs: int
+    from_: datetime
+    to: datetime
+    correlations: tuple[Correlation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelateDocument:
+    """``trimtab correlate --json``."""
+
+    store: str
+    site: str
+    snapshots: int
+    series: tuple[CorrelatedSeries, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HintsDocument:
+    """``trimtab hints --json``; ``text`` is for a job script."""
+
+    job: JobRequest
+    hints: tuple[Hint, ...]
+    setstripe: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point of one round, and the run that measured it."""
+
+    levels: Mapping[str, Level]
+    round: int
+    run: str | None
+    status: RunStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepDoubt:
+    """One reason for which kept runs hold no believed figure, and how many runs it is of."""
+
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEffect:
+    """How much a factor, or two together, matters."""
+
+    metric: str
+    effect: FactorEffect
+
+
+@dataclass(frozen=True, slots=True)
+class SweepDocument:
+    """``trimtab sweep --json``: how far it is, and what it showed."""
+
+    store: str
+    site: str
+    name: str
+    points: tuple[SweepPoint, ...]
+    waiting: tuple[Mapping[str, Level], ...]
+    failures: tuple[str, ...]
+    doubts: tuple[SweepDoubt, ...]
+    analysis: SweepAnalysis
+
+
+def _rounding(low: float | None, high: float | None) -> Bounds:
+    return None if low is None or high is None else (low, high)
+
+
+shape(
+    SeriesJudgement,
+    omit=["verdict", "changes"],
+    inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
+    derive={
+        "runs": (int, lambda series: series.overall.n),
+        "unfinished": (int, lambda series: series.overall.unfinished),
+        "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
+        "change_points": (tuple[ChangePoint, ...], lambda series: series.changes),
+    },
+)
+shape(JudgeDocument, inline={"judgement": ()})
+shape(Evidence, omit=["throughout"])
+shape(
+    Assessment,
+    omit=["cause", "measurement"],
+    derive={"id": (str, lambda assessment: assessment.cause)},
+)
+shape(Incident, inline={"key": ("probe", "metric", "unit")})
+shape(Explanation, inline={"incident": ()})
+shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
+shape(CompareDocument, inline={"result": ()})
+shape(Effect, omit=["margin", "level"])
+shape(TakenOut, omit=["level"])
+shape(
+    Estimate,
+    omit=["low", "high", "values"],
+    derive={
+        "interval": (Bounds, lambda rate: _rounding(rate.low, rate.high)),
+        "n": (int, lambda rate: len(rate.values) or 1),
+    },
+)
+shape(
+    Efficiency,
+    omit=["low", "high"],
+    derive={"interval": (Bounds, lambda efficiency: _rounding(efficiency.low, efficiency.high))},
+)
+shape(Rung, omit=["metric"])
+shape(Step, inline={"rung": ()})
+shape(
+    Track,
+    omit=["steps", "loss"],
+    derive={
+        "rungs": (tuple[Step, ...], lambda track: track.steps),
+        "largest_loss": (Loss, lambda track: track.loss),
+    },
+)
+shape(
+    Claim,
+    derive={
+        "printed": (str | None, lambda claim: claim.printed.text),
+        "printed_value": (float, lambda claim: claim.printed.middle),
+        "unit": (str, lambda claim: claim.printed.unit),
+    },
+)
+shape(
+    CheckedClaim,
+    omit=["low", "high", "loose_low", "loose_high"],
+    inline={"claim": ()},
+    derive={
+        "interval": (Bounds, lambda claim: _rounding(claim.low, claim.high)),
+        "interval_if_zeros_are_filling": (
+            Bounds,
+            lambda claim: _rounding(claim.loose_low, claim.loose_high),
+        ),
+    },
+)
+shape(
+    Ladder,
+    omit=["hardware", "claims"],
+    derive={"printed": (tuple[CheckedClaim, ...], lambda ladder: ladder.claims)},
+)
+shape(LadderDocument, inline={"ladder": ()})
+shape(SweepEffect, inline={"effect": ()})
+shape(
+    SweepAnalysis,
+    omit=["points", "rounds"],
+    derive={
+        "effects": (
+            tuple[SweepEffect, ...],
+            lambda analysis: [
+                SweepEffect(metric, effect)
+                for metric, effects in (analysis.effects or {}).items()
+                for effect in effects
+            ],
+        )
+    },
+)
+shape(SweepDocument, inline={"analysis": ()})

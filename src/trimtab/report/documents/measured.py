@@ -1,0 +1,365 @@
+"""Documents of what is measured and seen: check, probe, targets, survey, import ..."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+
+from trimtab.errors import Interrupted, TrimtabError
+from trimtab.message import code_of
+from trimtab.model.check import CheckResult
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.imported import Imported, ImportedFile
+from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
+from trimtab.model.site import Checked
+from trimtab.model.survey import SLOW, Candidate, Spread, Standing, Survey, SurveyPlan
+from trimtab.model.target import SiteState, TargetState, Trouble
+from trimtab.model.telemetry import (
+    HostSnapshot,
+    NotAvailable,
+    Reading,
+    Setting,
+    TargetSnapshot,
+)
+from trimtab.model.verdict import Comparison, Trend, Verdict
+from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, shape
+
+Problem = TrimtabError | Interrupted
+"""What keeps a command from doing what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One named setting, or why it cannot be read."""
+
+    name: str
+    value: str | None
+    source: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One machine of the site."""
+
+    host: HostSnapshot
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """One figure of one target: ``ratio`` is to the median of all that were measured."""
+
+    metric: str
+    unit: str
+    value: float
+    ratio: float | None
+    slow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSample:
+    """One number of a file; ``result`` names the result where a file has several."""
+
+    sample: Sample
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDocument:
+    """What any command with ``--json`` prints when it has nothing else to print."""
+
+    error: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDocument:
+    """``trimtab check --json``."""
+
+    result: CheckResult
+    error: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeDocument:
+    """``trimtab probe --json``: the run, what it says, and why it is not whole.
+
+    More runs follow where one command measured several things.
+    """
+
+    store: str
+    runs: tuple[Run, ...]
+    verdicts: tuple[Verdict, ...]
+    comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...]
+    error: Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsDocument:
+    """``trimtab targets --json``: the targets of a site at one time, the most troubled first."""
+
+    state: SiteState
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDocument:
+    """``trimtab snapshot --json``: what was kept, under which id, and where."""
+
+    store: str
+    id: str
+    snapshot: SiteState
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDocument:
+    """``trimtab site --json``: a site file, its warnings, and what reality says of it."""
+
+    site: str
+    file: str | None
+    driver: str
+    path: str
+    warnings: tuple[str, ...]
+    checked: tuple[Checked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InitDocument:
+    """``trimtab init --json``: the site file that was made, and what was found on the way."""
+
+    site: str
+    file: str | None
+    text: str
+    found: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyDocument:
+    """``trimtab survey --json``: what would be done, and with ``--apply`` what came of it.
+
+    ``targets`` are the slowest first. Without ``--apply`` nothing was done: ``applied`` is false,
+    ``store`` null, and there is no target, spread or run.
+    """
+
+    plan: SurveyPlan
+    applied: bool
+    slow_under: float
+    store: str | None
+    targets: tuple[Standing, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    notes: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    error: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDocument:
+    """``trimtab import --json``."""
+
+    store: str | None
+    site: str
+    files: tuple[ImportedFile, ...]
+    error: Problem | None
+
+
+def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
+    """Return the document of a survey that was carried out."""
+    return SurveyDocument(
+        survey.plan,
+        applied=True,
+        slow_under=SLOW,
+        store=store,
+        targets=survey.standings,
+        spreads=survey.spreads,
+        notes=survey.notes,
+        runs=(survey.run,),
+        error=error,
+    )
+
+
+def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
+    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is there.
+
+    What ends it early stands in ``error``, and is raised when the document is whole.
+    """
+    head = dumps({"schema_version": SCHEMA_VERSION, "store": store, "site": site})
+    yield f'{head[:-1]}, "files": ['
+    try:
+        for number, file in enumerate(files):
+            yield (",\n" if number else "\n") + dumps(file)
+    except (TrimtabError, Interrupted) as error:
+        yield f'\n], "error": {dumps(error)}}}\n'
+        error.reported = True
+        raise
+    yield '\n], "error": null}\n'
+
+
+def _setting_rows(settings: Mapping[str, Setting | NotAvailable]) -> tuple[SettingRow, ...]:
+    return tuple(
+        SettingRow(name, setting.value, setting.source, None)
+        if isinstance(setting, Setting)
+        else SettingRow(name, None, None, setting.reason)
+        for name, setting in settings.items()
+    )
+
+
+def _checked_targets(check: CheckResult) -> tuple[TargetSnapshot, ...]:
+    """Return the targets with the settings that the check read."""
+    return tuple(
+        replace(seen, settings=dict(sorted(check.settings.get(seen.target.name, {}).items())))
+        for seen in check.snapshot.targets
+    )
+
+
+def _host_rows(state: SiteState) -> tuple[HostRow, ...]:
+    troubles = {host.name: host.troubles for host in state.hosts}
+    return tuple(HostRow(host, troubles.get(host.name, ())) for host in state.snapshot.hosts)
+
+
+def _rates(standing: Standing) -> tuple[RateRow, ...]:
+    return tuple(
+        RateRow(
+            metric,
+            METRIC_UNITS[metric],
+            value,
+            standing.ratios.get(metric),
+            metric in standing.slow,
+        )
+        for metric, value in standing.rates.items()
+    )
+
+
+_LINE = re.compile(r"line ([0-9]+)")
+
+
+def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
+    """Return every number of a file as the keys of `ImportedSample`.
+
+    Not through that class: a directory of surveys holds a quarter of a million samples.
+    """
+    samples = [
+        {
+            "metric": sample.metric,
+            "unit": METRIC_UNITS[sample.metric],
+            "value": sample.value,
+            "statistic": sample.statistic,
+            "repetition": sample.repetition,
+            "target": sample.target,
+            "output": sample.output,
+            "line": sample.line,
+            "reason": sample.reason,
+            "reason_code": code_of(sample.reason),
+            "result": result.name,
+        }
+        for result in file.results
+        for sample in result.samples
+    ]
+    return samples + [reading for result in file.results for reading in _readings(result)]
+
+
+def _readings(result: Imported) -> Iterator[dict[str, Any]]:
+    """Yield each number of a snapshot as a sample: the metric is the telemetry's name."""
+    for target in () if result.snapshot is None else result.snapshot.targets:
+        for reading in target.readings:
+            if isinstance(reading.value, (str, bool)):
+                continue
+            line = _LINE.search(reading.source or "")
+            yield {
+                "metric": reading.name,
+                "unit": reading.unit or "1",
+                "value": reading.value,
+                "statistic": "total",
+                "repetition": None,
+                "target": target.target.name,
+                "output": None,
+                "line": None if line is None else int(line.group(1)),
+                "reason": reading.reason,
+                "reason_code": code_of(reading.reason),
+                "result": result.name,
+            }
+
+
+_ERROR_KEYS: Mapping[str, tuple[Any, Any]] = {
+    "message": (str, lambda error: error.message),
+    "code": (str, lambda error: error.code),
+    "hint": (str | None, lambda error: error.hint),
+    "exit_code": (int, lambda error: error.exit_code),
+}
+shape(TrimtabError, derive=_ERROR_KEYS, optional=["code"])
+shape(Interrupted, derive=_ERROR_KEYS, optional=["code"])
+
+shape(Sample, derive={"unit": (str, attrgetter("unit"))})
+shape(
+    RawOutput,
+    omit=["stdout", "stderr"],
+    derive={
+        "stdout_bytes": (int, lambda output: len(output.stdout)),
+        "sha256": (str, lambda output: hashlib.sha256(output.stdout).hexdigest()),
+    },
+)
+shape(Trend, omit=["metric", "unit", "probe"])
+shape(
+    PathDescription,
+    omit=["device_number"],
+    derive={"is_flash": (bool | None, lambda path: path.is_flash)},
+)
+shape(Reading, derive={"unit": (str | None, lambda reading: reading.unit)})
+shape(
+    TargetSnapshot,
+    inline={"target": ()},
+    derive={
+        "fullness": (float | None, lambda seen: seen.fullness()),
+        "settings": (tuple[SettingRow, ...], lambda seen: _setting_rows(seen.settings)),
+    },
+)
+shape(
+    HostSnapshot,
+    derive={"settings": (tuple[SettingRow, ...], lambda host: _setting_rows(host.settings))},
+)
+shape(HostRow, inline={"host": ()})
+shape(TargetState, inline={"seen": ()})
+shape(
+    SiteState,
+    inline={"snapshot": ("at", "driver", "complete")},
+    derive={"hosts": (tuple[HostRow, ...], _host_rows)},
+)
+shape(TargetsDocument, inline={"state": ()})
+shape(
+    CheckResult,
+    omit=["snapshot", "settings", "run", "timelines", "histograms", "history"],
+    derive={
+        "targets": (tuple[TargetSnapshot, ...], _checked_targets),
+        "runs": (tuple[Run, ...], lambda check: () if check.run is None else (check.run,)),
+    },
+)
+shape(CheckDocument, inline={"result": ()})
+shape(Candidate, omit=["partners", "closed"])
+shape(
+    Standing,
+    omit=["ratios"],
+    inline={"result": ()},
+    derive={"rates": (tuple[RateRow, ...], _rates)},
+)
+shape(
+    Spread,
+    omit=["median_bytes_per_s", "least_bytes_per_s", "most_bytes_per_s"],
+    derive={
+        "unit": (str, lambda spread: METRIC_UNITS[spread.metric]),
+        "median": (float, lambda spread: spread.median_bytes_per_s),
+        "least": (float, lambda spread: spread.least_bytes_per_s),
+        "most": (float, lambda spread: spread.most_bytes_per_s),
+    },
+)
+shape(SurveyDocument, inline={"plan": ()})
+shape(
+    ImportedFile,
+    omit=["named"],
+    derive={"samples": (tuple[ImportedSample, ...], _imported_samples)},
+)
+shape(Imported, omit=["samples", "snapshot", "site", "told"])
+shape(ImportedSample, inline={"sample": ()})
