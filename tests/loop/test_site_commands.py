@@ -288,7 +288,7 @@ def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
         state.mount = "/elsewhere"  # lfs no longer knows the site's path: the client is unmounted
     ended = fake.run("watch", fake.file, "--once")
     assert ended.code == 3
-    assert "is it mounted?" in ended.stderr
+    assert "which is not Lustre" in ended.stderr
     assert fake.run("site", fake.file, "--validate").code == 3
     assert fake.run("check", fake.file, "--no-probe").code == 3
     assert fake.run("runs", "--json").document["runs"] == []

@@ -143,7 +143,7 @@ def test_which_osts_is_to_be_said(place: Place) -> None:
         (on_servers(), "no OST is named"),
         (on_servers("OST00ff"), "there is no OST 'OST00ff'"),
         (on_servers("MDT0000"), "there is no OST 'MDT0000'"),
-        (on_servers("OST0000", size_bytes=SIZE + 1), "whole number of records"),
+        (on_servers("OST0000", size_bytes=SIZE + 1), "whole records"),
         (on_servers("OST0000", threads=3, objects=2), "3 threads and 2 objects"),
         (Asked(way="client", benchmark="fio"), "fio cannot write into files"),
     ):

@@ -289,7 +289,7 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     found = survey(place, on_servers("OST0000"), replace(tools, run=run))
     error = error_of(found)
     assert isinstance(error, ToolError)
-    assert "the object 0x2 of scratch-OST0000_ecc stays" in " ".join(found.notes)
+    assert "the object 0x2 of scratch-OST0000_ecc was not removed" in " ".join(found.notes)
     assert any("less are free than before" in note for note in found.notes)
     (directory,) = directories(place)
     assert directory.exists(), "the .detail names what is left"

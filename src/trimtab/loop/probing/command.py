@@ -144,13 +144,13 @@ class Command:
         ]
         parameters = _without(directory, measurement.requested)
         if not differences:
-            return dataclasses.replace(measurement, asked=parameters)
+            return dataclasses.replace(measurement, requested=parameters)
         problem = Message(
             "workload-differs", f"another workload than requested: {'; '.join(differences)}"
         )
         return dataclasses.replace(
             measurement,
-            asked=parameters,
+            requested=parameters,
             status=RunStatus.INVALID_WORKLOAD,
             problem=problem,
             samples=tuple(with_reason(sample, problem) for sample in measurement.samples),
