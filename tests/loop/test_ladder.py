@@ -15,14 +15,13 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import ladder_of, of_store, with_data_sheet
 from trimtab.model.event import Event, EventKind
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.identifier import new_identifier
 from trimtab.model.ladder import Basis, Coverage, LimitKind, Rung
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Servers, Site
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.record.store import Store
-from trimtab.site.figures import parse_figure
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HARDWARE = Hardware(

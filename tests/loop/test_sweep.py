@@ -220,27 +220,31 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "place", "code"),
     [
-        ("[factor]", "[factors]", "factors"),
-        ("rounds = 2", "rounds = 0", "rounds"),
-        ("rounds = 2", "times = 2", "times"),
-        ('name = "try"', 'name = "Try it"', "name"),
-        ('site = "scratch"', "", "site is missing"),
-        ("nodes = [1, 2]", "nodes = []", "nodes"),
-        ("nodes = [1, 2]", "nodes = [1, 1]", "different"),
-        ("nodes = [1, 2]", "nodes = [[1]]", "nodes"),
-        ("nodes = [1, 2]", "nps = [1]", r"\[factor\] and in \[manual\]"),
-        ("nodes = [1, 2]", 'schedule = ["every 1h"]', "schedule"),
-        ("nodes = [1, 2]", f"nodes = {list(range(1, 6000))}", "more than"),
-        ("nodes = [1, 2]", "nodes = [1, 2", "not TOML"),
+        ("[factor]", "[factors]", "[factors]", "unknown-table"),
+        ("rounds = 2", "rounds = 0", "[sweep] rounds", "out-of-range"),
+        ("rounds = 2", "times = 2", "[sweep] times", "unknown-key"),
+        ('name = "try"', 'name = "Try it"', "[sweep] name", "name-invalid"),
+        ('site = "scratch"', "", "[sweep] site", "missing-key"),
+        ("nodes = [1, 2]", "nodes = []", "[factor] nodes", "malformed-value"),
+        ("nodes = [1, 2]", "nodes = [1, 1]", "[factor] nodes", "malformed-value"),
+        ("nodes = [1, 2]", "nodes = [[1]]", "[factor] nodes", "wrong-type"),
+        ("nodes = [1, 2]", "nps = [1]", "[factor] nps", "contradiction"),
+        ("nodes = [1, 2]", 'schedule = ["every 1h"]', "[factor] schedule", "factor-fixed"),
+        ("nodes = [1, 2]", f"nodes = {list(range(1, 6000))}", "[factor]", "out-of-range"),
+        ("nodes = [1, 2]", "nodes = [1, 2", "", "not-toml"),
     ],
 )
-def test_a_mistake_in_the_file_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_in_the_file_is_told(
+    tmp_path: Path, old: str, new: str, place: str, code: str
+) -> None:
     path = tmp_path / "s.toml"
     path.write_text(GOOD.replace(old, new))
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError) as caught:
         load_sweep(str(path))
+    assert caught.value.code == code
+    assert place in caught.value.message
 
 
 def test_a_level_by_hand_is_one_of_the_file() -> None:

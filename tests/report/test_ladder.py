@@ -11,12 +11,12 @@ import pytest
 from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
+from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import LadderDocument
 from trimtab.report.ladder import ladder_chart, render_ladder
 from trimtab.report.ladder_text import computed_text, rate_text
-from trimtab.site.figures import parse_figure
 from trimtab.site.ladder_file import load_ladder, parse_ladder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"

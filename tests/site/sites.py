@@ -6,7 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.site import (
     Servers,
     Site,
@@ -16,7 +16,6 @@ from trimtab.model.site import (
     SiteStore,
     Ssh,
 )
-from trimtab.site.figures import parse_figure
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 # Surrogates are not UTF-8; control characters are refused everywhere but in the path.

@@ -16,64 +16,154 @@ PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message", "hint"),
+    ("text", "line", "place", "code", "hint"),
     [
-        (SITE + '[probe.a]\ncommand = "run me"', ":6", "run me is not a list of words", '["pro'),
-        (SITE + "[probe.a]\ncommand = []", ":6", "a command has no words", None),
-        (SITE + '[probe.a]\ncommand = ["a", 1]', ":6", "not a list of words", None),
-        (SITE + '[probe.a]\ncommand = ["a\\n"]', ":6", "control character", None),
-        (SITE + '[probe.a]\ncommand = ["./run"]', ":6", "'./run' is not a program", "full path"),
-        (SITE + '[probe.a]\ncommand = ["-x"]', ":6", "'-x' is not a program", "PATH"),
+        (SITE + '[probe.a]\ncommand = "run me"', ":6", "[probe.a] command", "wrong-type", '["pro'),
+        (SITE + "[probe.a]\ncommand = []", ":6", "[probe.a] command", "text-empty", None),
+        (SITE + '[probe.a]\ncommand = ["a", 1]', ":6", "[probe.a] command", "wrong-type", None),
+        (
+            SITE + '[probe.a]\ncommand = ["a\\n"]',
+            ":6",
+            "[probe.a] command",
+            "control-character",
+            None,
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["./run"]',
+            ":6",
+            "[probe.a] command",
+            "program-invalid",
+            "full path",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["-x"]',
+            ":6",
+            "[probe.a] command",
+            "program-invalid",
+            "PATH",
+        ),
         (
             SITE + '[probe.a]\ncommand = ["run", "--to=${HOME}"]',
             ":6",
-            "{HOME} stands for nothing",
+            "[probe.a] command",
+            "placeholder-unknown",
             "{directory}, {tasks}, {nodes}; no shell",
         ),
-        (SITE + '[probe.a]\ncommand = ["run", "{tasks}"]', ":5", "tasks a command has", "write"),
+        (
+            SITE + '[probe.a]\ncommand = ["run", "{tasks}"]',
+            ":5",
+            "[probe.a] tasks_per_node",
+            "tasks-missing",
+            "write",
+        ),
         (
             SITE + '[probe.a]\nlauncher = "mpi"\ncommand = ["run"]',
             ":5",
-            "[probe.a] tasks_per_node: how many",
+            "[probe.a] tasks_per_node",
+            "tasks-missing",
             "write tasks_per_node",
         ),
         (
             SITE + '[probe.a]\ncommand = ["run"]\ntransfer_size = "4MiB"',
             ":7",
-            "[probe.a] transfer_size: the command says that itself",
+            "[probe.a] transfer_size",
+            "key-unused",
             "leave it out",
         ),
-        (SITE + '[probe.a]\ncommand = ["run"]\nrepetitions = 3', ":7", "itself", "leave"),
-        (SITE + '[probe.a]\ncommand = ["run"]\noptions = {z = ""}', ":7", "itself", "leave"),
-        (SITE + '[probe.a]\ncommand = ["run"]\nitems = 3', ":7", "only mdtest", "leave"),
-        (SITE + '[probe.a]\nbenchmark = "mdtest"\nduration = "9s"', ":7", "mdtest has no", None),
-        (SITE + "[probe.a]\nitems = 3", ":6", "only mdtest", None),
-        (SITE + '[probe.a]\noutput = "x"', ":6", "there is none", "add command"),
-        (SITE + '[probe.a]\nbenchmark = "io500"', ":6", "is the site's to say", "command = ["),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\nrepetitions = 3',
+            ":7",
+            "[probe.a] repetitions",
+            "key-unused",
+            "leave",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\noptions = {z = ""}',
+            ":7",
+            "[probe.a] options",
+            "key-unused",
+            "leave",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\nitems = 3',
+            ":7",
+            "[probe.a] items",
+            "key-unused",
+            "leave",
+        ),
+        (
+            SITE + '[probe.a]\nbenchmark = "mdtest"\nduration = "9s"',
+            ":7",
+            "[probe.a] duration",
+            "key-unused",
+            None,
+        ),
+        (SITE + "[probe.a]\nitems = 3", ":6", "[probe.a] items", "key-unused", None),
+        (
+            SITE + '[probe.a]\noutput = "x"',
+            ":6",
+            "[probe.a] output",
+            "command-missing",
+            "add command",
+        ),
+        (
+            SITE + '[probe.a]\nbenchmark = "io500"',
+            ":6",
+            "[probe.a] benchmark",
+            "command-missing",
+            "command = [",
+        ),
         (
             SITE + '[probe.a]\nbenchmark = "obdfilter-survey"\ncommand = ["run"]',
             ":6",
-            "runs on servers",
+            "[probe.a] benchmark",
+            "benchmark-on-servers",
             "trimtab survey",
         ),
-        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "../x"', ":7", "not below", "relative"),
-        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "/x"', ":7", "not below", "relative"),
-        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "a//x"', ":7", "not below", None),
-        (SITE + '[probe.a]\ncommand = ["run"]\noutput = "a**/x"', ":7", "part of a name", None),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\noutput = "../x"',
+            ":7",
+            "[probe.a] output",
+            "path-outside-site",
+            "relative",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\noutput = "/x"',
+            ":7",
+            "[probe.a] output",
+            "path-outside-site",
+            "relative",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\noutput = "a//x"',
+            ":7",
+            "[probe.a] output",
+            "path-outside-site",
+            None,
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run"]\noutput = "a**/x"',
+            ":7",
+            "[probe.a] output",
+            "pattern-invalid",
+            None,
+        ),
         (
             LUSTRE + '[probe.a]\nbenchmark = "ior"\ncommand = ["run"]\ntarget_pinning = true',
             ":8",
-            "the files of a command cannot be placed",
+            "[probe.a] target_pinning",
+            "pinning-unsupported",
             None,
         ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(
-    text: str, place: str, message: str, hint: str | None
+    text: str, line: str, place: str, code: str, hint: str | None
 ) -> None:
     error = refused(text)
-    assert error.message.startswith(f"scratch.toml{place}")
-    assert message in error.message
+    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
+    assert f": {place}: " in error.message
+    assert error.code == code
     assert (hint or "") in (error.hint or "")
 
 

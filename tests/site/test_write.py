@@ -79,26 +79,26 @@ def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
     )
     assert "# Found:\n#   Lustre 2.17.57\n#   2 OSTs\n" in text
     assert (
-        "# The servers, as ClusterShell node sets.\n"
+        "# The servers, and how they are asked.\n"
         "# as lctl dl -t says\n"
         "[servers]\n"
-        'mds = "mds1"                   # metadata servers\n'
-        'oss = "oss[1-2]"               # object storage servers\n'
-        '# clients = "login1,nid[1-2]"  # some of each class: atime recorded?\n'
-        '# reach = "ssh"                # ssh, or local: they are all this host\n'
+        'oss = "oss[1-2]"               # Object storage servers: a ClusterShell node set.\n'
+        'mds = "mds1"                   # Metadata servers: a ClusterShell node set.\n'
+        '# clients = "login1,nid[1-2]"  # Some clients of each class: do they record atime?\n'
+        '# reach = "ssh"                # ssh, or local: every server is this host.\n'
     ) in text
     assert '[servers.home]\noss1 = "OST0000"\noss2 = "OST000a"\n' in text
     tables = [line for line in text.splitlines() if line.startswith("[")]
     assert tables == [
         "[site]",
         "[servers]",
-        "[servers.ssh]",
         "[servers.home]",
+        "[servers.ssh]",
         "[limits]",
         "[snapshot]",
+        "[store]",
         "[probe.hourly]",
         "[launcher.mpi]",
-        "[store]",
         "[policy.trim]",
     ]
     assert max(len(line) for line in text.splitlines()) <= 100

@@ -15,7 +15,7 @@ from trimtab.loop.workers import one_by_one, side_by_side
 from trimtab.twin.scenario.keys import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.runs import Kept, Run, seeded
+from trimtab.whatif.runs import FigureCache, Run, seeded
 from trimtab.whatif.sweep import summed, sweep
 from trimtab.whatif.vary import Axis, combinations
 
@@ -27,10 +27,10 @@ AXES = [Axis("trim", ("never", "nightly")), Axis("start-fullness", ("0.5", "0.7"
 UNTIL_S = 12 * 3600.0
 
 
-def run(kept: Kept | None = None, together=one_by_one, seeds: int = 2):
+def run(kept: FigureCache | None = None, together=one_by_one, seeds: int = 2):
     return sweep(
         combinations(SMALL, AXES), seeds=seeds, until_s=UNTIL_S, together=together,
-        kept=kept or Kept(None),
+        cache=kept or FigureCache(None),
     )  # fmt: skip
 
 
@@ -57,16 +57,16 @@ def test_fuller_is_fuller(swept):
 
 def test_it_is_taken_up_from_a_file(tmp_path, swept):
     path = tmp_path / "deep" / "kept.jsonl"
-    first = run(Kept(path))
+    first = run(FigureCache(path))
     assert first == swept
     lines = path.read_text().splitlines()
     assert len(lines) == 8
     # Killed within the sixth line: five are whole.
     path.write_text("\n".join(lines[:5]) + "\n" + lines[5][:40])
-    again = run(Kept(path))
+    again = run(FigureCache(path))
     assert again == replace(swept, taken_up=5)
     assert sum(_is_json(line) for line in path.read_text().splitlines()) == 8
-    whole = run(Kept(path), together=_nothing)
+    whole = run(FigureCache(path), together=_nothing)
     assert whole == replace(swept, taken_up=8)
 
 
@@ -92,9 +92,9 @@ def test_what_was_done_before_an_interruption_is_kept(tmp_path):
 
     path = tmp_path / "kept.jsonl"
     with pytest.raises(Interrupted):
-        run(Kept(path), together=interrupted)
+        run(FigureCache(path), together=interrupted)
     assert len(path.read_text().splitlines()) == 3
-    assert run(Kept(path)).taken_up == 3
+    assert run(FigureCache(path)).taken_up == 3
 
 
 def test_other_scenarios_have_other_keys():
@@ -133,7 +133,7 @@ class _Ask:
 def test_equal_scenarios_are_run_once(tmp_path):
     cases = combinations(SMALL, [Axis("trim", ("weekly", "7d"))])
     path = tmp_path / "kept.jsonl"
-    found = sweep(cases, seeds=1, until_s=UNTIL_S, together=one_by_one, kept=Kept(path))
+    found = sweep(cases, seeds=1, until_s=UNTIL_S, together=one_by_one, cache=FigureCache(path))
     assert len(path.read_text().splitlines()) == 1
     one, other = (row.figure("fullness").mean for row in found.rows)
     assert one == other
@@ -192,4 +192,4 @@ def test_differences_of_nothing_are_found_within_chance():
 def test_a_file_of_rubbish_is_no_results(tmp_path):
     path: Path = tmp_path / "rubbish"
     path.write_bytes(b'\xff\xfe\n[1, 2]\n{"key": 3}\nnull\n')
-    assert Kept(path).get("3") is None
+    assert FigureCache(path).get("3") is None

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 
 
 def _rate(text: str) -> float:
-    from trimtab.site.figures import parse_figure
+    from trimtab.model.hardware import parse_figure
 
     return parse_figure(text, "B/s").value
 
 
 _RATE = options.Quantity("rate", _rate)
+
+
+def _fullness() -> float:
+    from trimtab.model.site import LIMITS
+
+    return LIMITS.fullness
 
 
 @click.command("size")
@@ -58,7 +64,7 @@ _RATE = options.Quantity("rate", _rate)
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
     help="Drives per OST.",
 )  # fmt: skip
-@click.option("--fullness", type=options.FRACTION, default=0.75, help="Highest fullness.")
+@click.option("--fullness", type=options.FRACTION, default=_fullness, help="Highest fullness.")
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
     show_default=True, help="When free space is handed to the drives.",
@@ -85,10 +91,10 @@ def command(explained: bool, **options_given: Any) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.report import documents
-    from trimtab.whatif.sizing.asked import Asked
+    from trimtab.whatif.sizing.request import SizingRequest
     from trimtab.whatif.sizing.sizing import size
 
-    asked = Asked(
+    request = SizingRequest(
         daily_writes_bytes=options_given["daily_writes"],
         drive=_drive(options_given),
         raid=_raid(options_given["raid"], options_given["drives_per_ost"]),
@@ -108,7 +114,7 @@ def command(explained: bool, **options_given: Any) -> None:
         seed=options_given["seed"],
     )
     with progress_bar() as progress:
-        sizing = size(asked, progress)
+        sizing = size(request, progress)
     show(
         lambda: documents.simulated.SizeDocument(sizing),
         lambda: print_sizing(sizing, explained=explained),
@@ -158,8 +164,8 @@ def _raid(text: str, drives: int) -> Raid:
 def print_sizing(sizing: Sizing, *, explained: bool) -> None:
     """Print all figures; ``explained`` prints formula and source beneath each."""
     out = console()
-    drive = sizing.asked.drive
-    head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.asked.raid.drives} x {drive.name}"
+    drive = sizing.request.drive
+    head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.request.raid.drives} x {drive.name}"
     out.print(
         visible(f"{head}, simulated, {format_percent(sizing.fullness, 0)} full"), style="bold"
     )
@@ -211,9 +217,9 @@ def _print_schedules(out: Console, sizing: Sizing) -> None:
     out.print("\nwrite amplification of each trim schedule, simulated", style="bold")
     for word, one in sizing.amplified.items():
         error = "" if one.error is None else f" (standard error {one.error:.3f})"
-        mark = " <- asked" if word == sizing.asked.trim else ""
+        mark = " <- asked" if word == sizing.request.trim else ""
         out.print(f"  {word:<8} {one.simulated:.2f}{error}{mark}")
-    one = sizing.amplified[sizing.asked.trim]
+    one = sizing.amplified[sizing.request.trim]
     out.print(
         f"  formulas for writes at random: {one.trimmed:.2f} with all that is free trimmed, "
         f"{one.untrimmed:.2f} with nothing",
@@ -222,16 +228,16 @@ def _print_schedules(out: Console, sizing: Sizing) -> None:
 
 
 def _print_curve(out: Console, sizing: Sizing) -> None:
-    out.print(f"\nwith trim {sizing.asked.trim}, by fullness", style="bold")
+    out.print(f"\nwith trim {sizing.request.trim}, by fullness", style="bold")
     parts = [f"{format_percent(one.case.fullness, 0)} {one.simulated:.2f}" for one in sizing.curve]
     out.print(f"  {', '.join(parts)}", soft_wrap=True)
 
 
 def _print_comparison(out: Console, sizing: Sizing) -> None:
-    one, trim = sizing.comparison, sizing.asked.trim
+    one, trim = sizing.comparison, sizing.request.trim
     peer = one.peer
     out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
-    own = sizing.asked.drive
+    own = sizing.request.drive
     out.print(
         f"  this drive, {format_percent(own.spare)} spare, {format_percent(sizing.fullness, 0)}"
         f" full: {one.own_never.simulated:.2f} never trimmed,"

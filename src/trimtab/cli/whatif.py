@@ -16,7 +16,7 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from trimtab.model.verdict import Interval
     from trimtab.twin.scenario.model import Scenario
-    from trimtab.whatif.sweep import Row, Swept, Told
+    from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
 @click.command("whatif")
@@ -131,13 +131,13 @@ def _with(value: float, interval: Interval | None, unit: str) -> str:
     return f"{text} ({_shown(interval.low, unit)} to {_shown(interval.high, unit)})"
 
 
-def _is_nothing(figure: Told) -> bool:
+def _is_nothing(figure: SummedFigure) -> bool:
     """Return whether a difference is one of rounding."""
     assert figure.mean is not None
     return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.mean)
 
 
-def _change(figure: Told, unit: str) -> str:
+def _change(figure: SummedFigure, unit: str) -> str:
     assert figure.difference is not None
     assert figure.mean is not None
     size, before = abs(figure.difference), figure.mean - figure.difference

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from trimtab.config.problems import NAME as NAME_FORM
-from trimtab.config.problems import BadValue, did_you_mean
+from trimtab.config.problems import BadValue, did_you_mean, problem_of
 from trimtab.errors import UsageError
 from trimtab.units import parse_bytes, parse_duration, parse_fraction, parse_unit
 from trimtab.visible import visible
@@ -68,6 +68,8 @@ class Kind:
         The word for no value, if there may be none.
     schema
         JSON Schema of what a file has.
+    rows
+        Of a value that is a table of its own: its keys with their texts.
     """
 
     noun: str
@@ -77,6 +79,7 @@ class Kind:
     unit: str | None = None
     absent: str | None = None
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    rows: Callable[[Any], Mapping[str, str]] | None = None
 
     def or_word(self, word: str) -> Kind:
         """Return the kind that may also be ``word``, which is ``None`` inside."""
@@ -93,7 +96,7 @@ class Kind:
                 return self.read(value)
             except UsageError as error:
                 hint = f'{error.hint or "write " + self.example}, or "{word}"'
-                raise BadValue(error.message, code=error.code, hint=hint) from error
+                raise BadValue(error.message, code=problem_of(error, ()).code, hint=hint) from error
 
         return replace(
             self,
@@ -212,8 +215,8 @@ def _in_units(
 
 def _write_duration(value_s: float) -> str:
     for unit, factor in _TIME_UNITS:
-        # A single week, day or hour reads better in the unit below: 48h and 24h, 7d, 60s.
-        least = 7 if unit == "d" else 2
+        # A single week, day or minute reads better in the unit below: 48h and 24h, 7d, 60s.
+        least = {"d": 7, "h": 1}.get(unit, 2)
         if value_s >= least * factor and value_s % factor == 0:
             return f'"{int(value_s // factor)}{unit}"'
     exact = Decimal(repr(value_s))
@@ -420,6 +423,32 @@ def real(least: float, most: float) -> Kind:
 
     schema = {"type": "number", "minimum": least, "maximum": most}
     return Kind(f"number, {least:g} to {most:g}", "1.1", read, number_text, schema=schema)
+
+
+def table_of(kind: Kind, example: str) -> Kind:
+    """Return the kind of tables whose keys a person chooses, each with a value of ``kind``."""
+
+    def read(value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise BadValue("must be a table", code="wrong-type", hint=f"write {example}")
+        values = {}
+        for name, item in value.items():
+            try:
+                values[name] = kind.read(item)
+            except UsageError as error:
+                problem = problem_of(error, (name,))
+                raise BadValue(
+                    problem.message, code=problem.code, hint=problem.hint, within=problem.location
+                ) from error
+        return values
+
+    return Kind(
+        f"table of {kind.noun}",
+        example,
+        read,
+        lambda values: inline_table({name: str(kind.write(item)) for name, item in values.items()}),
+        schema={"type": "object", "additionalProperties": kind.schema},
+    )
 
 
 def choice(words: Sequence[str]) -> Kind:

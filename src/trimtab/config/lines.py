@@ -12,6 +12,8 @@ from trimtab.visible import visible
 
 Location = tuple[str, ...]
 """Table and key, as ``("probe", "hourly", "launcher")``; entries of a list by number, from 0."""
+ELSEWHERE: Final = "*"
+"""In place of the number of an entry that stands in another file, which this one extends."""
 
 _SIMPLE_KEY = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\]|\\.)*\"|'[^']*')"
 _KEY = rf"{_SIMPLE_KEY}(?:[ \t]*\.[ \t]*{_SIMPLE_KEY})*"
@@ -35,6 +37,8 @@ class Lines:
 
     def line_of(self, location: Location) -> int | None:
         """Return the line of a key, else of the nearest table around it; ``None``: the file."""
+        if ELSEWHERE in location:
+            return None
         every = self.tables | self.keys
         while location:
             if location in every:
@@ -50,7 +54,7 @@ class Lines:
 
         What stands inside an inline table follows the key that holds it.
         """
-        if len(location) > 1 and location[:1] in self.lists:
+        if location[1:2] == (ELSEWHERE,) or (len(location) > 1 and location[:1] in self.lists):
             number = f" {int(location[1]) + 1}" if is_digits(location[1]) else ""
             return " ".join((f"[[{_shown(location[0])}]]{number}", *map(_shown, location[2:])))
         depth = len(location) if location in self.tables else max(len(location) - 1, 1)

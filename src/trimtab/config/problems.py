@@ -78,9 +78,9 @@ class BadValue(UsageError):
 
 def problem_of(error: UsageError, location: Location) -> Problem:
     """Return an error of a value as a problem of its key."""
-    within = error.within if isinstance(error, BadValue) else ()
-    code = error.code if error.code != UsageError.code else BadValue.code
-    return Problem((*location, *within), error.message, error.hint, code)
+    if isinstance(error, BadValue):
+        return Problem((*location, *error.within), error.message, error.hint, error.code)
+    return Problem(location, error.message, error.hint, BadValue.code)
 
 
 def config_error(problems: Sequence[Problem], source: str, lines: Lines) -> ConfigError:

@@ -206,14 +206,22 @@ class Schema:
     tables
         Comments of tables that are no dataclass, in the order of the file; an empty comment only
         keeps a place in that order.
+    kinds
+        Kinds of keys (``probe.benchmark``) that only a layer above the model knows; they take the
+        place of the declared ones.
     """
 
     def __init__(
-        self, model: type, home: str = "", tables: Mapping[str, str] | None = None
+        self,
+        model: type,
+        home: str = "",
+        tables: Mapping[str, str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
         self.model = model
         self._home: Location = (home,) if home else ()
         self._comments = dict(tables or {})
+        self._kinds = dict(kinds or {})
 
     @cached_property
     def root(self) -> Table:
@@ -233,11 +241,17 @@ class Schema:
             if mark.kind is not None:
                 name = mark.at or _without_unit(each.name)
                 at = tuple(name.split(".")) if "." in name else (*above, name)
+                mark = replace(mark, kind=self._kinds.get(".".join(at), mark.kind))
                 self._put(root, at, Entry(at, inside, mark, _default(each)))
             elif mark.model is not None:
                 at = (*below, mark.at or each.name)
                 if mark.named is not None:
-                    item = Schema(mark.model)
+                    kinds = {
+                        name.removeprefix(f"{mark.at}."): kind
+                        for name, kind in self._kinds.items()
+                        if name.startswith(f"{mark.at}.")
+                    }
+                    item = Schema(mark.model, kinds=kinds)
                     self._put(root, at, Group(at, inside, mark.comment, item, mark.named))
                 else:
                     self._put(root, at, Table(at, inside, mark.comment))
@@ -320,7 +334,7 @@ def _built(model: type, said: Said, base: Any, more: Mapping[str, Any]) -> Any:
         if isinstance(value, Said):
             below = None if base is None else getattr(base, each.name)
             values[each.name] = _built(mark.model, value, below, {})
-        elif mark.named is not None:
+        elif mark.named is not None and isinstance(value, list):
             values[each.name] = tuple(
                 _built(mark.model, item, None, {"name": name} if mark.named else {})
                 for name, item in value

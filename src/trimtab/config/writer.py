@@ -50,8 +50,14 @@ class Writer:
     def tables(self, whole: Any) -> Iterator[str]:
         """Yield the text of every table of a file, groups apart."""
         for table in self._schema.every_table():
-            if table.keys and not self._skip(table, whole):
+            if self._skip(table, whole):
+                continue
+            if table.keys:
                 yield self.table(table, table.location, whole)
+            for entry in table.keys:
+                value = value_at(whole, entry.path)
+                if entry.kind.rows is not None and value:
+                    yield self._rows(entry, entry.kind.rows(value))
 
     def items(self, group: Group, items: Sequence[Any], *, hidden: bool = False) -> Iterator[str]:
         """Yield the text of every table of a group; ``hidden``: as an example."""
@@ -79,7 +85,8 @@ class Writer:
         assignments = [
             (entry, text)
             for entry in table.keys
-            if not self._skip(entry, whole)
+            if entry.kind.rows is None
+            and not self._skip(entry, whole)
             and (text := self._assignment(entry, whole, hidden=hidden))
         ]
         widths = (len(text) for _, text in assignments)
@@ -88,6 +95,13 @@ class Writer:
             lines += self._above(f"{name}.{entry.name}")
             lines.append(f"{text.ljust(column)}  # {entry.comment}" if entry.comment else text)
         return "\n".join(lines) + "\n"
+
+    def _rows(self, entry: Entry, rows: Mapping[str, str]) -> str:
+        name = ".".join(entry.location)
+        lines = [f"# {entry.comment}", *self._above(name), f"[{name}]"]
+        return (
+            "\n".join((*lines, *(f"{key_text(key)} = {text}" for key, text in rows.items()))) + "\n"
+        )
 
     def _assignment(self, entry: Entry, whole: Any, *, hidden: bool) -> str:
         value = value_at(whole, entry.path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.run import Sample
+from trimtab.model.site import LIMITS
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
 from trimtab.model.trim import TrimPractice
 
@@ -19,8 +20,8 @@ class Limits:
     (``facts/seeds.md`` 46). ``cov`` is the goal over 48 hours (43).
     """
 
-    fullness: float = 0.75
-    cov: float = 0.08
+    fullness: float = LIMITS.fullness
+    cov: float = LIMITS.cov
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from trimtab.judge.quantiles import normal_quantile
 from trimtab.judge.spread import AUTOCORRELATION_MAXIMUM, MCKAY_COV_MAXIMUM
 from trimtab.judge.variability import RUNS_MINIMUM, SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
+from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, VerdictStatus
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ _MICROSECONDS: Final = 1e6
 def rolling(
     frame: pl.DataFrame,
     *,
-    goal: float = 0.08,
-    window_s: float = 48 * 3600.0,
+    goal: float = LIMITS.cov,
+    window_s: float = LIMITS.window_s,
     since: datetime | None = None,
     more_is_better: bool = True,
     level: float = 0.95,

@@ -14,6 +14,7 @@ from trimtab.judge.rolling import rolling
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
+from trimtab.model.site import LIMITS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,8 +30,8 @@ def judge_series(
     frame: pl.DataFrame,
     key: SeriesKey,
     *,
-    goal: float = 0.08,
-    window_s: float = 48 * 3600.0,
+    goal: float = LIMITS.cov,
+    window_s: float = LIMITS.window_s,
     timezone: str = "UTC",
     since: datetime | None = None,
     until: datetime | None = None,

@@ -31,6 +31,7 @@ from trimtab.judge.spread import (
 from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
+from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.units import plural
 
@@ -145,7 +146,7 @@ def judge_history(
     metric: str,
     probe: str,
     goal: float,
-    window_s: float = 48 * 3600.0,
+    window_s: float = LIMITS.window_s,
     target: str | None = None,
     level: float = 0.95,
     unit: str | None = None,

@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from trimtab.config.nodes import NODE_NAME
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
-from trimtab.model.site import NODE_NAME, Ssh
+from trimtab.model.site import Ssh
 from trimtab.visible import visible
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]

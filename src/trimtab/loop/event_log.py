@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.targets import unfold_targets
 from trimtab.errors import UsageError
 from trimtab.loop.sites import site_file
 from trimtab.loop.status import site_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
-from trimtab.site.targets import unfold_targets
 from trimtab.units import parse_moment
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from trimtab.config.nodes import fold_nodes, unfold_nodes
+from trimtab.config.problems import NAME
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.local.tools import run_tool
 from trimtab.drivers.lustre.asking import ask_client, ask_name, ask_servers
@@ -24,8 +26,6 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh
 from trimtab.model.telemetry import NotAvailable
-from trimtab.site.checks import NAME
-from trimtab.site.nodes import fold_nodes, unfold_nodes
 from trimtab.visible import visible
 
 PROBE_S: Final = 30.0

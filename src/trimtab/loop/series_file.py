@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
@@ -18,7 +19,6 @@ from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.site import SiteLimits
-from trimtab.site.schedule import find_zone
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 

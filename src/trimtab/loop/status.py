@@ -21,6 +21,7 @@ from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import ChangePoint
+from trimtab.model.site import LIMITS
 from trimtab.model.status import (
     IncidentStatus,
     JudgedStatus,
@@ -43,7 +44,11 @@ _SWEEP_PREFIX = "sweep-"
 
 
 def status(
-    store: Store, where: str | None = None, *, goal: float = 0.08, window_s: float = 48 * 3600.0
+    store: Store,
+    where: str | None = None,
+    *,
+    goal: float = LIMITS.cov,
+    window_s: float = LIMITS.window_s,
 ) -> Status:
     """Return where one site stands, or every site that something is kept of.
 

@@ -14,7 +14,7 @@ from trimtab.model.driver import DRIVERS
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
-from trimtab.whatif.runs import Kept, Model, twin
+from trimtab.whatif.runs import FigureCache, Model, twin
 from trimtab.whatif.sweep import Swept, sweep
 from trimtab.whatif.vary import MOST, combinations, parse_axis
 
@@ -90,7 +90,7 @@ def what_if(
             seeds=question.seeds,
             until_s=until_s,
             together=together,
-            kept=Kept(question.results),
+            cache=FigureCache(question.results),
             progress=progress,
             model=model,
         )
@@ -121,7 +121,7 @@ def scenario_of(where: str) -> Scenario:
 
 
 def _is_site_file(path: Path) -> bool:
-    from trimtab.site.load import parse_toml, read_text
+    from trimtab.config.files import parse_toml, read_text
 
     if not path.is_file():
         return False

@@ -18,8 +18,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
 
+from trimtab.config.kinds import SWITCH, TEXT
+from trimtab.config.schema import key
 from trimtab.message import Message
-from trimtab.model.hardware import Figure, Hardware
+from trimtab.model.hardware import FIGURE, Figure, Hardware
 from trimtab.model.verdict import Interval
 
 Level = Literal[
@@ -289,19 +291,15 @@ class Claim:
     ----------
     formula
         Of the names of the inputs; ``None`` where those are not printed.
-    at_least
-        The text says "more than".
-    assumes
-        What the formula takes for granted that is not printed.
     """
 
-    what: str
-    printed: Figure
-    formula: str | None = None
-    at_least: bool = False
-    assumes: str | None = None
-    where: str | None = None
-    note: str | None = None
+    what: str = key(TEXT, "What is printed.")
+    printed: Figure = key(FIGURE, "As it is printed.", at="value")
+    formula: str | None = key(TEXT, "What it should follow from.", None, at="from")
+    at_least: bool = key(SWITCH, 'The text says "more than".', False)
+    assumes: str | None = key(TEXT, "What the formula takes for granted.", None)
+    where: str | None = key(TEXT, "Where it is printed.", None)
+    note: str | None = key(TEXT, "What a reader should know of it.", None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,78 +1,240 @@
-"""A site as its file describes it: plain values, read by `trimtab.site`."""
+"""A site as its file describes it: plain values, each with its key of the file.
+
+`trimtab.site` finds, reads, checks and writes the file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
+from trimtab.config.kinds import (
+    DURATION,
+    DURATION_OR_ZERO,
+    FRACTION,
+    SWITCH,
+    TEXT,
+    TEXTS,
+    WHOLE_SIZE,
+    WORD,
+    Kind,
+    choice,
+    inline_table,
+    listed,
+    of_text,
+    quoted,
+    read_texts,
+    shown,
+    table_of,
+    whole,
+)
+from trimtab.config.nodes import fold_nodes, unfold_nodes
+from trimtab.config.problems import BadValue
+from trimtab.config.schedule import find_zone, parse_schedule
+from trimtab.config.schema import key, table, tables
+from trimtab.config.targets import fold_targets, unfold_targets
+from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
+from trimtab.visible import visible
 
-NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
-"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 COMMAND_TIMEOUT_S: Final = 3600.0
 """Of a probe that is one command, where the site file names none."""
 DriverKind = str
 """A key of `trimtab.model.driver.DRIVERS`."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_./-]+")
+_WORDS_HINT: Final = 'write ["one", "two"]'
+
+
+def _read_zone(text: str) -> str:
+    find_zone(text)
+    return text
+
+
+def _read_path(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadValue(
+            f"{shown(value)} is not text", code="wrong-type", hint="write the mount in quotes"
+        )
+    return value
+
+
+def _no_empty(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words:
+        raise BadValue("a command has no words", code="text-empty")
+    return words
+
+
+def _read_program(value: object) -> tuple[str, ...]:
+    """Return a command: text as a shell divides it, or its words."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadValue(f"{shown(value)} is not a command: {error}") from error
+    return _no_empty(read_texts(words, "a command", _WORDS_HINT))
+
+
+def _read_command(value: object) -> tuple[str, ...]:
+    """Return a command as its words; text would have to be divided, as only a shell can."""
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise BadValue(
+            f"{shown(value)} is not a list of words",
+            code="wrong-type",
+            hint='write command = ["program", "--option", "{directory}"]',
+        )
+    for word in value:
+        if _CONTROL.search(word):
+            raise BadValue(f"{shown(word)} holds a control character", code="control-character")
+    return _no_empty(tuple(value))
+
+
+def _read_arguments(value: object) -> tuple[str, ...]:
+    words = read_texts(value, "a list of arguments", _WORDS_HINT)
+    for word in words:
+        if not word.startswith("-"):
+            raise BadValue(
+                f"{shown(word)} does not begin with a dash: ssh would take it for a host",
+                hint='write an option and its value as one word: "-oPort=2222"',
+            )
+    return words
+
+
+def _read_options(value: object) -> dict[str, str]:
+    """Return options by name; whole numbers may stand without quotes."""
+    if not isinstance(value, dict):
+        raise BadValue(
+            "must be a table", code="wrong-type", hint='write options = {name = "value"}'
+        )
+    values = {}
+    for name, item in value.items():
+        option = f"{visible(name[:40])} = {visible(str(item)[:40])}"
+        if isinstance(item, bool) or not isinstance(item, (int, str)):
+            raise BadValue(
+                f"{option} is neither text nor a whole number",
+                code="wrong-type",
+                hint="write it in quotes, as the benchmark reads it",
+            )
+        if _CONTROL.search(str(item)):
+            raise BadValue(f"{option} holds a control character", code="control-character")
+        values[TEXT.read(name)] = str(item)
+    return values
+
+
+def _read_home(value: object) -> dict[str, str]:
+    """Return target to server, where a file has a server's targets."""
+    home: dict[str, str] = {}
+    for node, targets in _SERVED.read(value).items():
+        for target in targets:
+            if home.setdefault(target, node) != node:
+                raise BadValue(
+                    f"{target} is at home on {home[target]} and on {node}: it has one home",
+                    code="home-ambiguous",
+                )
+    return home
+
+
+def _home_rows(home: Mapping[str, str]) -> dict[str, str]:
+    return {
+        node: quoted(fold_targets(target for target, at in home.items() if at == node))
+        for node in dict.fromkeys(home.values())
+    }
+
+
+def _write_program(words: tuple[str, ...]) -> str:
+    plain = len(words) == 1 and _PLAIN_WORD.fullmatch(words[0])
+    return quoted(words[0]) if plain else listed(words)
+
+
+def _words(read: Callable[[object], Any], example: str, write: Any = listed, **more: Any) -> Kind:
+    return replace(TEXTS, read=read, write=write, example=example, **more)
+
+
+SCHEDULE: Final = of_text(
+    lambda text: parse_schedule(text).text,
+    "schedule",
+    *("every 1h", "daily at 20:00", "30 2 * * *"),
+)
+ZONE: Final = of_text(_read_zone, "time zone", "Europe/Berlin")
+_NODES: Final = of_text(
+    unfold_nodes,
+    "node set",
+    "oss[01-08],oss11",
+    write=lambda names: quoted(fold_nodes(names)) if names else None,
+)
+_TARGETS: Final = of_text(unfold_targets, "set of targets", "OST[0000-0003],MDT0000")
+_SERVED: Final = table_of(_TARGETS, '{ oss1 = "OST[0000-0003]" }')
+_HOME: Final = replace(
+    _SERVED,
+    read=_read_home,
+    write=lambda home: inline_table(_home_rows(home)) if home else None,
+    rows=_home_rows,
+)
+_PATH: Final = Kind(
+    "path", '"/scratch"', _read_path, quoted, schema={"type": "string", "minLength": 1}
+)
+_PROGRAM: Final = _words(
+    _read_program,
+    '"ssh"',
+    _write_program,
+    schema={"type": ["string", "array"], "items": {"type": "string"}},
+)
+_COMMAND: Final = _words(_read_command, '["program", "{directory}"]')
+_ARGUMENTS: Final = _words(_read_arguments, '["-oPort=2222"]')
+_OPTIONS: Final = Kind(
+    "options",
+    '{name = "value"}',
+    _read_options,
+    lambda options: inline_table({name: quoted(value) for name, value in options.items()}),
+    schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+)
+_DEADLINE: Final = replace(DURATION, example='"10m"')
+_JITTER: Final = "The longest that its start is put off."
 
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """How a site's servers are reached.
+    """How a site's servers are reached."""
 
-    Attributes
-    ----------
-    command
-        The program, with its fixed arguments where there are any.
-    user
-        Remote user; ``None`` leaves the choice to the site's ssh configuration.
-    options
-        More arguments for ssh, each one word: ``-oPort=2222``.
-    fanout
-        Connections at the same time.
-    """
-
-    command: tuple[str, ...] = ("ssh",)
-    user: str | None = None
-    options: tuple[str, ...] = ()
-    fanout: int = 64
+    command: tuple[str, ...] = key(_PROGRAM, "The program, with fixed arguments.", ("ssh",))
+    user: str | None = key(
+        WORD, "Remote user; else as ssh's configuration says.", None, example='"trimtab"'
+    )
+    options: tuple[str, ...] = key(_ARGUMENTS, 'More arguments, one word each: "-oPort=2222".', ())
+    fanout: int = key(whole(1, 4096), "Connections at the same time.", 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
     """The servers of a site and how they are asked.
 
-    Attributes
-    ----------
-    oss, mds
-        Names, node sets unfolded, in their order. One machine may be both.
-    clients
-        Client nodes that are asked besides, one or two of each class (login, compute, data
-        transfer): whether reads through them move a file's atime depends on their mount.
-    reach
-        ``ssh``, or ``local`` where every server is this very host.
-    ssh
-        How, where ``reach`` is ``ssh``.
-    sudo
-        Whether what needs rights is read through ``sudo -n``.
-    python
-        The interpreter on the servers that runs the collector, 3.6 or later.
-    timeout_s
-        Deadline of one server for everything that it is asked.
-    home
-        Target to the server that serves it when nothing has failed over; may lack targets.
+    Node sets are unfolded, in their order; one machine may be both OSS and MDS. Whether reads
+    through a class of clients (login, compute, data transfer) move a file's atime depends on its
+    mount. ``home`` is target to server when nothing has failed over; it may lack targets.
     """
 
-    oss: tuple[str, ...] = ()
-    mds: tuple[str, ...] = ()
-    clients: tuple[str, ...] = ()
-    reach: Literal["ssh", "local"] = "ssh"
-    ssh: Ssh = Ssh()
-    sudo: bool = False
-    python: str = "python3"
-    timeout_s: float = 20.0
-    home: Mapping[str, str] = field(default_factory=dict)
+    oss: tuple[str, ...] = key(
+        _NODES, "Object storage servers: a ClusterShell node set.", (), example='"oss[01-08]"'
+    )
+    mds: tuple[str, ...] = key(
+        _NODES, "Metadata servers: a ClusterShell node set.", (), example='"mds[1-2]"'
+    )
+    clients: tuple[str, ...] = key(
+        _NODES,
+        "Some clients of each class: do they record atime?",
+        (),
+        example='"login1,nid[1-2]"',
+    )
+    reach: Literal["ssh", "local"] = key(
+        choice(("ssh", "local")), "ssh, or local: every server is this host.", "ssh"
+    )
+    ssh: Ssh = table(Ssh, "How the servers are reached, where reach is ssh.")
+    sudo: bool = key(SWITCH, "Read what needs rights through sudo -n.", False)
+    python: str = key(WORD, "Interpreter on the servers, 3.6 or later.", "python3")
+    timeout_s: float = key(DURATION, "Deadline of one server for everything asked.", 20.0)
+    home: Mapping[str, str] = key(_HOME, "Server to the targets that it serves by default.", {})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,24 +244,12 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """What a site holds itself to; the figures of the seeds by default.
+    """What a site holds itself to; the figures of the seeds by default."""
 
-    Attributes
-    ----------
-    fullness
-        Used / (used + available) of a target not to exceed.
-    reopen
-        Below which a target that was closed for its fullness is opened again.
-    cov
-        Goal over ``window_s``.
-    window_s
-        Twice the longest job.
-    """
-
-    fullness: float = 0.75
-    reopen: float = 0.70
-    cov: float = 0.08
-    window_s: float = 48 * 3600.0
+    fullness: float = key(FRACTION, "Used / (used + available) not to exceed.", 0.75)
+    reopen: float = key(FRACTION, "Fullness at which a closed target is opened again.", 0.70)
+    cov: float = key(FRACTION, "Goal of the coefficient of variation over the window.", 0.08)
+    window_s: float = key(DURATION, "Twice the longest job.", 48 * 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,67 +259,67 @@ class SiteProbe:
     Attributes
     ----------
     benchmark
-        ``auto``, or the kind of a benchmark: what runs, and with ``command`` what its output is.
-    schedule
-        ``every 1h``, ``daily at 20:00``, or a cron expression; see `trimtab.site.schedule`.
-        ``None``: only when asked for.
-    launcher
-        ``local``, ``mpi``, or the name of a ``[launcher.NAME]``.
-    tasks_per_node
-        ``None``: chosen as `trimtab check` does.
+        What runs, and with ``command`` what its output is; `trimtab.site.schema` has the names.
     block_size_bytes
-        Size of one task's file. Fixed, so that runs stay comparable.
+        Fixed, so that runs stay comparable.
     timeout_s
-        For one write or one read, or for the one command; a run that passes it is unfinished and
-        counts as 0. ``None``: `trimtab.loop.probing.probe.PATIENCE_S` after its duration, or
+        ``None``: `trimtab.loop.probing.probe.PATIENCE_S` after its duration, or
         `COMMAND_TIMEOUT_S`.
     jitter_s
-        The longest that a start is put off, the same for each slot; keeps probes apart.
-    directory
-        Where its files go, below the site's path; ``None``: the path itself.
+        The same for each slot; keeps probes apart.
     pending_s
-        The longest wait in a queue; then the run is missing, which is not the same as failed.
+        A run that waited longer is missing, which is not the same as failed.
     stripe_count
-        OSTs of each file, -1 for all; ``None`` leaves the directory's layout as it is. Lustre.
-    drop_caches
-        Whether the client nodes drop their page caches before each write and read; needs root.
-    options
-        For the benchmark, by its own names.
+        ``None`` leaves the directory's layout as it is.
     command
-        Words of a command that measures all by itself, started once in each run. In them
-        ``{directory}`` is the probe's own directory, ``{tasks}`` and ``{nodes}`` are numbers.
+        Started once in each run. In its words ``{directory}`` is the probe's own directory,
+        ``{tasks}`` and ``{nodes}`` are numbers.
     output
-        Pattern of the files below the probe's directory that hold the command's result;
-        ``None``: it is what the command prints.
-    items
-        Files of each task, of mdtest.
+        Pattern of files; ``None``: the result is what the command prints.
     confirm
-        Further runs, a quarter of an hour apart, when one makes a change of level suspect.
+        A quarter of an hour apart.
     """
 
     name: str
-    benchmark: str = "auto"
-    schedule: str | None = None
-    launcher: str = "local"
-    nodes: int = 1
-    tasks_per_node: int | None = None
-    transfer_size_bytes: int = 1024**2
-    block_size_bytes: int = 1024**3
-    repetitions: int = 1
-    duration_s: float = 30.0
-    timeout_s: float | None = None
-    jitter_s: float = 0.0
-    direct: bool = True
-    directory: str | None = None
-    target_pinning: bool = False
-    pending_s: float = 3600.0
-    stripe_count: int | None = None
-    drop_caches: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
-    command: tuple[str, ...] | None = None
-    output: str | None = None
-    items: int = 1000
-    confirm: int = 0
+    benchmark: str = key(TEXT, "What measures: auto, ior, fio, builtin, mdtest ...", "auto")
+    schedule: str | None = key(SCHEDULE, "When; without it only on request.", None)
+    launcher: str = key(TEXT, "local, mpi, or the name of a launcher.", "local")
+    nodes: int = key(whole(1, 100_000), "Client nodes.", 1)
+    tasks_per_node: int | None = key(
+        whole(1, 65_536), "Tasks; else chosen as trimtab check does.", None, example="4"
+    )
+    transfer_size_bytes: int = key(WHOLE_SIZE, "Bytes of one write or read.", 1024**2)
+    block_size_bytes: int = key(WHOLE_SIZE, "Size of one task's file.", 1024**3)
+    repetitions: int = key(whole(1, 10_000), "Writes and reads of one run.", 1)
+    duration_s: float = key(DURATION, "Length of one write or read.", 30.0)
+    timeout_s: float | None = key(
+        _DEADLINE, "Of one phase or command; a run that passes it counts as 0.", None
+    )
+    jitter_s: float = key(DURATION_OR_ZERO, _JITTER, 0.0)
+    direct: bool = key(SWITCH, "O_DIRECT, past the client's cache.", True)
+    directory: str | None = key(
+        TEXT, "Where its files go, below the site's path.", None, example='"probes"'
+    )
+    target_pinning: bool = key(SWITCH, "Each file on one target, as many on each; Lustre.", False)
+    pending_s: float = key(DURATION, "The longest wait in a queue; then it is missing.", 3600.0)
+    stripe_count: int | None = key(
+        whole(-1, 2000), "OSTs of a file, -1 for all; Lustre.", None, example="4"
+    )
+    drop_caches: bool = key(
+        SWITCH, "Drop the clients' page caches before each phase; needs root.", False
+    )
+    options: Mapping[str, str] = key(_OPTIONS, "For the benchmark, by its own names.", {})
+    command: tuple[str, ...] | None = key(
+        _COMMAND, "A benchmark of the site's own, word by word; no shell.", None
+    )
+    output: str | None = key(
+        TEXT,
+        "Files of its result, below {directory}; else what it prints.",
+        None,
+        example='"**/summary.json"',
+    )
+    items: int = key(whole(1, 100_000_000), "Files of each task; mdtest.", 1000)
+    confirm: int = key(whole(0, 12), "Further runs when one makes a change suspect.", 0)
 
     @property
     def is_one_command(self) -> bool:
@@ -182,23 +332,41 @@ class SiteLauncher:
     """A launcher of the site file: a kind of `trimtab.launch.launchers` with its options."""
 
     name: str
-    kind: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    kind: str = key(
+        choice(("local", "mpi", "slurm", "ssh")),
+        "What starts them: local, mpi, slurm or ssh.",
+        example='"mpi"',
+    )
+    options: Mapping[str, str] = key(_OPTIONS, "For the launcher, by its own names.", {})
 
 
 @dataclass(frozen=True, slots=True)
 class SiteStore:
-    """Where results are kept; ``None`` is the default place.
+    """Where results are kept; ``None`` is the default place, a retention of ``None`` for ever."""
 
-    Attributes
-    ----------
-    retention_s
-        How long raw outputs and snapshots are kept; ``None``: for ever.
-    """
+    url: str | None = key(
+        TEXT,
+        "SQLAlchemy URL or path; else as without a site file.",
+        None,
+        example='"postgresql://host/trimtab"',
+    )
+    raw: str | None = key(
+        TEXT,
+        "Directory of raw outputs; else beside the store.",
+        None,
+        example='"/var/lib/trimtab/raw"',
+    )
+    retention_s: float | None = key(
+        DURATION, "How long raw outputs and snapshots are kept.", None, example='"400d"'
+    )
 
-    url: str | None = None
-    raw: str | None = None
-    retention_s: float | None = None
+
+@dataclass(frozen=True, slots=True)
+class SitePolicy:
+    """Whether something may act on its own: nothing may, in this version."""
+
+    name: str
+    armed: bool = key(SWITCH, "Whether it may act; only false.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,38 +379,56 @@ class Site:
         The file that it was read from.
     path
         The mount on this host, under which probes write.
-    file_system
-        Lustre's name of it (``fsname``); ``None``: as the mount says.
-    timezone
-        For daily schedules and for outputs that print none; an IANA name.
     snapshot_schedule
-        As a probe's; ``None``: only before and after probes, and when asked for.
+        As a probe's; ``None``: only before and after probes, and on request.
     policies
         Name to whether it is armed. None can be, so far.
-    hardware
-        What it is built of, for efficiencies.
     reads_recorded
-        Whether every class of client is said to record reads, so that atime tells of a file's use;
-        a canary read tries it (`trimtab.loop.purging.reads`).
+        A canary read tries it (`trimtab.loop.purging.reads`).
     """
 
-    name: str
-    driver: DriverKind
-    path: str
+    name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
+    driver: DriverKind = key(
+        choice(tuple(DRIVERS)),
+        "How it is reached: local, lustre or twin.",
+        example='"lustre"',
+    )
+    path: str = key(_PATH, "Its mount on this host; probes write below it.")
     source: str | None = None
-    file_system: str | None = None
-    timezone: str = "UTC"
-    scenario: str | None = None
-    servers: Servers = Servers()
-    limits: SiteLimits = SiteLimits()
-    snapshot_schedule: str | None = None
-    snapshot_jitter_s: float = 0.0
-    probes: tuple[SiteProbe, ...] = ()
-    launchers: tuple[SiteLauncher, ...] = ()
-    store: SiteStore = SiteStore()
-    policies: Mapping[str, bool] = field(default_factory=dict)
-    hardware: Hardware = field(default_factory=Hardware)
-    reads_recorded: bool = False
+    file_system: str | None = key(
+        TEXT, "Lustre's name of it (fsname); else as the mount says.", None, example='"scratch"'
+    )
+    timezone: str = key(ZONE, "Of daily schedules and of outputs without a zone.", "UTC")
+    scenario: str | None = key(TEXT, "The twin's scenario.", None, example='"small"')
+    servers: Servers = table(Servers, "The servers, and how they are asked.")
+    limits: SiteLimits = table(SiteLimits, "What the site is held to.")
+    snapshot_schedule: str | None = key(
+        SCHEDULE, "When.", None, at="snapshot.schedule", example='"every 15m"'
+    )
+    snapshot_jitter_s: float = key(DURATION_OR_ZERO, _JITTER, 0.0, at="snapshot.jitter")
+    probes: tuple[SiteProbe, ...] = tables(
+        SiteProbe,
+        "probe",
+        "A benchmark with fixed parameters, so that its runs can be compared.",
+        named=True,
+    )
+    launchers: tuple[SiteLauncher, ...] = tables(
+        SiteLauncher, "launcher", "How a probe's tasks are started.", named=True
+    )
+    store: SiteStore = table(SiteStore, "Where results are kept.")
+    policies: Mapping[str, bool] = tables(
+        SitePolicy, "policy", "What may act on its own: nothing, in this version.", {}, named=True
+    )
+    hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
+    reads_recorded: bool = key(
+        SWITCH,
+        "Every class of client records reads (atime).",
+        False,
+    )
+
+
+LIMITS: Final = SiteLimits()
+"""The goals of a site that states none: 8 % COV over 48 h, 75 % full, reopened below 70 %."""
 
 
 @dataclass(frozen=True, slots=True)

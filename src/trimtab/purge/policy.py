@@ -19,17 +19,16 @@ from trimtab.config.kinds import (
     Kind,
     choice,
     duration,
-    inline_table,
     listed,
     quoted,
     real,
     shown,
     size,
+    table_of,
     whole,
 )
 from trimtab.config.problems import BadValue
 from trimtab.config.schema import Schema, key, table, tables
-from trimtab.errors import UsageError
 from trimtab.units import format_bytes, format_duration, format_percent, is_digits
 from trimtab.visible import visible
 
@@ -95,20 +94,7 @@ def _read_pools(value: object) -> tuple[tuple[str, float], ...]:
         raise BadValue(
             f"{shown(value)} names no pool", hint=f"write target_pool = {_POOLS_EXAMPLE}"
         )
-    limits = []
-    for name, limit in sorted(value.items()):
-        try:
-            limits.append((name, PERCENT.read(limit)))
-        except UsageError as error:
-            raise BadValue(
-                error.message, code=error.code, hint=error.hint, within=(name,)
-            ) from error
-    return tuple(limits)
-
-
-def _write_pools(limits: tuple[tuple[str, float], ...]) -> str | None:
-    texts = {name: str(PERCENT.write(limit)) for name, limit in limits}
-    return inline_table(texts) if texts else None
+    return tuple(sorted(_LIMITS.read(value).items()))
 
 
 def _read_account(value: object) -> str | int:
@@ -133,12 +119,12 @@ _POOLS_EXAMPLE: Final = '{ flash = "75%" }'
 _SECONDS: Final = _period(0, "24h")
 _SHARE: Final = PERCENT.or_word(UNLIMITED)
 _ID: Final = whole(0, _ID_MAX)
-_POOLS: Final = Kind(
-    "limits of pools",
-    _POOLS_EXAMPLE,
-    _read_pools,
-    _write_pools,
-    schema={"type": "object", "minProperties": 1, "additionalProperties": PERCENT.schema},
+_LIMITS: Final = table_of(PERCENT, _POOLS_EXAMPLE)
+_POOLS: Final = replace(
+    _LIMITS,
+    read=_read_pools,
+    write=lambda limits: _LIMITS.write(dict(limits)) if limits else None,
+    schema={**_LIMITS.schema, "minProperties": 1},
 )
 _COUNTED: Final = Kind(
     "list of times",

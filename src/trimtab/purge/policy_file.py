@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from trimtab.config.files import parse_toml, read_text
 from trimtab.config.kinds import quoted
 from trimtab.config.lines import key_lines
-from trimtab.config.problems import Problem, config_error, problem_of
+from trimtab.config.problems import BadValue, Problem, config_error, problem_of
 from trimtab.config.schema import Items, key_rows
 from trimtab.config.writer import Writer
 from trimtab.errors import UsageError
@@ -155,7 +155,7 @@ def _exemptions(
 def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exemption:
     named = [key for key in (*_KINDS, "path_hex") if getattr(table, key) is not None]
     if len(named) != 1:
-        raise UsageError(
+        raise BadValue(
             f"it names {' and '.join(named) or 'nothing'}: an exemption is of one thing",
             code="exemption-ambiguous",
             hint="one of path, user, group and project; write another [[exempt]] for the next",
@@ -164,7 +164,7 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
     (key,) = named
     if key in ("path", "path_hex"):
         if table.id is not None:
-            raise UsageError("a path has no id", code="exemption-id", hint="leave id out")
+            raise BadValue("a path has no id", code="exemption-id", hint="leave id out")
         value, name = _path(table, root)
         return Exemption("path", value, until, reason, name)
     if table.project is not None:
@@ -178,11 +178,9 @@ def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exem
 
 def _project(project: int, id_: int | None, until: Any, reason: str) -> Exemption:
     if id_ is not None:
-        raise UsageError(
-            "a project is its number already", code="exemption-id", hint="leave id out"
-        )
+        raise BadValue("a project is its number already", code="exemption-id", hint="leave id out")
     if project == 0:
-        raise UsageError(
+        raise BadValue(
             "project 0 is every file that has none",
             code="out-of-range",
             hint="exempt a path, or the root itself",
@@ -196,7 +194,7 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
         try:
             whole, name = bytes.fromhex(table.path_hex), ""
         except ValueError as error:
-            raise UsageError(
+            raise BadValue(
                 f"{visible(table.path_hex[:80])!r} is not hexadecimal", code="malformed-value"
             ) from error
     else:
@@ -204,23 +202,23 @@ def _path(table: ExemptTable, root: str) -> tuple[bytes, str]:
         whole, name = table.path.encode(), table.path
     shown = visible(whole[:200].decode("utf-8", "surrogateescape"))
     if not whole.startswith(b"/"):
-        raise UsageError(
+        raise BadValue(
             f"{shown!r} is relative", code="path-relative", hint=f"write it in full: {root}/..."
         )
     if b"\0" in whole:
-        raise UsageError(
+        raise BadValue(
             f"{shown!r} holds a zero byte, which no file name can", code="control-character"
         )
     parts = [part for part in whole.split(b"/") if part]
     if b".." in parts or b"." in parts:
-        raise UsageError(
+        raise BadValue(
             f'{shown!r} holds "." or "..": names are compared, not followed',
             code="path-with-dots",
             hint="write the path as it is",
         )
     above = [part for part in root.encode().split(b"/") if part]
     if parts[: len(above)] != above:
-        raise UsageError(
+        raise BadValue(
             f"{shown!r} is not below {visible(root)}: it would exempt nothing",
             code="path-outside-root",
             hint="links are not followed: write the path below the root",
@@ -232,27 +230,25 @@ def _number(kind: ExemptionKind, who: str | int, id_: int | None, accounts: Acco
     """Return an account's number: as the name service has it, or as the file fixes it."""
     if isinstance(who, int):
         if id_ not in (None, who):
-            raise UsageError(
-                f"{kind} {who} has id {id_}", code="account-number", hint="leave id out"
-            )
+            raise BadValue(f"{kind} {who} has id {id_}", code="account-number", hint="leave id out")
         return who
     known = None
     if accounts is not None:
         known = accounts.uid(who) if kind == "user" else accounts.gid(who)
     if id_ is None and accounts is None:
-        raise UsageError(
+        raise BadValue(
             f"{kind} {visible(who)!r} has no number",
             code="account-without-number",
             hint="id = 1234",
         )
     if id_ is None and known is None:
-        raise UsageError(
+        raise BadValue(
             f"there is no {kind} {visible(who)!r}: nothing would be exempt",
             code="account-unknown",
             hint=f"if the account is gone, write its number: {kind} = 1234",
         )
     if id_ is not None and known is not None and id_ != known:
-        raise UsageError(
+        raise BadValue(
             f"{kind} {visible(who)!r} is {known} here and {id_} in the file",
             code="account-number",
             hint="leave id out for the name, the name out for the number",

@@ -12,7 +12,7 @@ from trimtab.report.series import bandwidth_scale, round_top
 from trimtab.validation.statements import Figure
 from trimtab.whatif.reproduce.eth import READ_BYTES_PER_S, WRITE_BYTES_PER_S
 from trimtab.whatif.reproduce.life import Life
-from trimtab.whatif.reproduce.perlmutter import GOAL, covs, month_of
+from trimtab.whatif.reproduce.perlmutter import PRINTED_GOAL, covs, month_of
 from trimtab.whatif.reproduce.reproduce import Reproduction
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def cov_chart(life: Life) -> Chart | None:
     rows = [{"at": int(at.timestamp() * 1000), "cov": 100 * cov} for at, cov in worst]
     y = _axis("cov", "COV in %", max(row["cov"] for row in rows))
     line = alt.Chart(alt.Data(values=rows)).mark_line(color=ACCENT, strokeWidth=1.2)
-    goal = alt.Chart(alt.Data(values=[{"goal": 100 * GOAL}])).mark_rule(color=ALARM)
+    goal = alt.Chart(alt.Data(values=[{"goal": 100 * PRINTED_GOAL}])).mark_rule(color=ALARM)
     layers = [line.encode(x=_time(), y=y), goal.encode(y="goal:Q"), _changes(life)]
     caption = "COV over the 48 h up to each run; the level line is the goal of 8 %."
     return _chart("cov", "Variability of the hourly IOR", caption, layers)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from trimtab.config.problems import Problem, name_problems
+from trimtab.config.schedule import parse_schedule
 from trimtab.measure.table import names, pinnable
+from trimtab.message import Message
+from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
-from trimtab.site.schedule import parse_schedule
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
-NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
 _HOST_LAUNCHERS = ("local", "mpi")
 _BATCH_LAUNCHERS = ("slurm",)
 _OF_PHASES = ("transfer_size", "block_size", "duration", "direct", "options")
@@ -28,21 +27,6 @@ SNAPSHOT_LIMIT_S: Final = 480.0
 starts it again (``WatchdogSec`` in deploy/)."""
 _CONNECTING_S: Final = 5.0
 _SECTOR_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a site file cannot be used.
-
-    Attributes
-    ----------
-    location
-        Table and key, as ``("probe", "hourly", "launcher")``.
-    """
-
-    location: tuple[str, ...]
-    message: str
-    hint: str | None = None
 
 
 def problems(site: Site) -> Iterator[Problem]:
@@ -56,6 +40,7 @@ def problems(site: Site) -> Iterator[Problem]:
             f"{format_percent(site.limits.reopen)} is not below fullness, "
             f"{format_percent(site.limits.fullness)}: a target would close and open in turn",
             "leave a few per cent between them",
+            code="limits-reversed",
         )
     yield from hardware_problems(site.hardware)
     for probe in site.probes:
@@ -66,6 +51,7 @@ def problems(site: Site) -> Iterator[Problem]:
                 ("launcher", launcher.name, "kind"),
                 f"{launcher.name!r} is the launcher of that kind, not of kind {launcher.kind!r}",
                 "give it another name",
+                code="launcher-kind",
             )
     for name, armed in site.policies.items():
         if armed:
@@ -73,6 +59,7 @@ def problems(site: Site) -> Iterator[Problem]:
                 ("policy", name, "armed"),
                 "nothing can be armed in this version: it only reads",
                 "write armed = false, or leave the table out",
+                code="policy-armed",
             )
 
 
@@ -84,17 +71,25 @@ def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
             ("hardware", "drives_per_ost"),
             f"{osts} OSTs of {each} drives are {osts * each} drives, and drives says {drives}",
             "leave drives_per_ost out where OSTs share drives",
+            code="counts-contradict",
         )
 
 
-def warnings(site: Site) -> Iterator[str]:
-    """Yield what is allowed and probably not meant."""
-    if site.driver == "lustre":
-        yield from _lustre_warnings(site)
-    if site.driver != "twin" and site.scenario is not None:
-        yield f"[site] scenario is not used: it is of the twin, and driver is {site.driver!r}"
-    if site.driver != "lustre" and site.file_system is not None:
-        yield f"[site] file_system is not used: it is of Lustre, and driver is {site.driver!r}"
+def warnings(site: Site) -> Iterator[Message]:
+    """Yield what is allowed and probably not intended."""
+    driver = DRIVERS[site.driver]
+    if driver.has_servers:
+        yield from _server_warnings(site)
+    if not driver.simulated and site.scenario is not None:
+        yield Message(
+            "key-unused",
+            f"[site] scenario is not used: it is of the twin, and driver is {site.driver!r}",
+        )
+    if not driver.named and site.file_system is not None:
+        yield Message(
+            "key-unused",
+            f"[site] file_system is not used: it is of Lustre, and driver is {site.driver!r}",
+        )
     if site.snapshot_schedule is not None:
         yield from _jitter(
             "[snapshot]", parse_schedule(site.snapshot_schedule).period_s, site.snapshot_jitter_s
@@ -104,7 +99,7 @@ def warnings(site: Site) -> Iterator[str]:
     used = {probe.launcher for probe in site.probes}
     for launcher in site.launchers:
         if launcher.name not in used:
-            yield f"[launcher.{launcher.name}] is used by no probe"
+            yield Message("launcher-unused", f"[launcher.{launcher.name}] is used by no probe")
 
 
 def _names(site: Site) -> Iterator[Problem]:
@@ -113,12 +108,7 @@ def _names(site: Site) -> Iterator[Problem]:
     named += [(("launcher", launcher.name), launcher.name) for launcher in site.launchers]
     named += [(("policy", name), name) for name in site.policies]
     for location, name in named:
-        if not NAME.fullmatch(name):
-            yield Problem(
-                location,
-                f"{visible(name[:80])!r} is not a name",
-                "small letters, digits and, between them, dashes; 64 at most",
-            )
+        yield from name_problems(name, location)
 
 
 def _path(site: Site) -> Iterator[Problem]:
@@ -127,9 +117,12 @@ def _path(site: Site) -> Iterator[Problem]:
             ("site", "path"),
             f"{visible(site.path[:200])!r} is not an absolute path",
             'write the mount on this host: path = "/scratch"',
+            code="path-relative",
         )
     elif ".." in PurePosixPath(site.path).parts:
-        yield Problem(("site", "path"), f'{visible(site.path[:200])!r} holds ".."')
+        yield Problem(
+            ("site", "path"), f'{visible(site.path[:200])!r} holds ".."', code="path-with-dots"
+        )
 
 
 def _servers(site: Site) -> Iterator[Problem]:
@@ -139,12 +132,14 @@ def _servers(site: Site) -> Iterator[Problem]:
             ("servers", "reach"),
             f'"local" is one server, this host; {_some(servers.names)} are {len(servers.names)}',
             'name one, the same under oss and mds, or take reach = "ssh"',
+            code="servers-too-many",
         )
     if (most_s := _longest_snapshot_s(servers)) > SNAPSHOT_LIMIT_S:
         yield Problem(
             ("servers", "timeout"),
             f"if every server hung a snapshot would take {format_duration(most_s)}",
             f"lower timeout or raise ssh.fanout: {format_duration(SNAPSHOT_LIMIT_S)} at most",
+            code="snapshot-too-long",
         )
     for target, node in servers.home.items():
         if node not in servers.names:
@@ -152,6 +147,7 @@ def _servers(site: Site) -> Iterator[Problem]:
                 ("servers", "home", node),
                 f"{visible(node[:80])!r}, home of {target}, is no server of this site",
                 f"servers: {_some(servers.names)}",
+                code="server-unknown",
             )
             return
 
@@ -178,12 +174,14 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             (*table, "transfer_size"),
             f"{probe.transfer_size_bytes} bytes do not suit O_DIRECT",
             "take a multiple of 4096 bytes, or direct = false",
+            code="size-unaligned",
         )
     if not probe.is_one_command and probe.block_size_bytes % probe.transfer_size_bytes:
         yield Problem(
             (*table, "block_size"),
             f"{format_bytes(probe.block_size_bytes)} are not a multiple of the transfer size, "
             f"{format_bytes(probe.transfer_size_bytes)}",
+            code="size-unaligned",
         )
     directory = PurePosixPath(probe.directory or "")
     if directory.is_absolute() or ".." in directory.parts:
@@ -191,6 +189,7 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             (*table, "directory"),
             f"{visible(str(directory)[:200])!r} is not below the site's path",
             'write it relative to the path, without ".."',
+            code="path-outside-site",
         )
 
 
@@ -202,18 +201,30 @@ def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
             (*table, "benchmark"),
             f"{probe.benchmark} runs on servers, can do harm there, and has its own safeguards",
             "take trimtab survey, or import what was measured by hand",
+            code="benchmark-on-servers",
         )
     elif probe.benchmark in names("site command") and probe.command is None:
         yield Problem(
             (*table, "benchmark"),
             f"how {probe.benchmark} is started here is the site's to say",
             'add command = ["program", ..., "{directory}"]',
+            code="command-missing",
         )
     if probe.output is not None and probe.command is None:
-        yield Problem((*table, "output"), "it is of a command, and there is none", "add command")
+        yield Problem(
+            (*table, "output"),
+            "it is of a command, and there is none",
+            "add command",
+            code="command-missing",
+        )
     usual = SiteProbe(probe.name)
     if probe.items != usual.items and (probe.benchmark != "mdtest" or probe.command is not None):
-        yield Problem((*table, "items"), "only mdtest without command has it", "leave it out")
+        yield Problem(
+            (*table, "items"),
+            "only mdtest without command has it",
+            "leave it out",
+            code="key-unused",
+        )
 
 
 def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
@@ -226,7 +237,12 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     for key in keys:
         name = names.get(key, key)
         if getattr(probe, name) != getattr(usual, name):
-            yield Problem((*table, key), f"{whose}: the key would change nothing", "leave it out")
+            yield Problem(
+                (*table, key),
+                f"{whose}: the key would change nothing",
+                "leave it out",
+                code="key-unused",
+            )
     if probe.command is None:
         return
     program = probe.command[0]
@@ -235,6 +251,7 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             (*table, "command"),
             f"{visible(program[:80])!r} is not a program",
             "the first word is a name on PATH, or a full path",
+            code="program-invalid",
         )
     for name in places(probe.command):
         if name not in PLACES:
@@ -243,6 +260,7 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
                 f"{{{name}}} stands for nothing",
                 f"there are {', '.join(f'{{{one}}}' for one in PLACES)}; no shell and no variables;"
                 f" {{{{{name}}}}} for the word in braces",
+                code="placeholder-unknown",
             )
     kind = {one.name: one.kind for one in site.launchers}.get(probe.launcher, probe.launcher)
     if probe.tasks_per_node is None and (kind == "mpi" or "tasks" in places(probe.command)):
@@ -250,6 +268,7 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             (*table, "tasks_per_node"),
             "how many tasks a command has is not chosen for it: its runs could not be compared",
             "write tasks_per_node",
+            code="tasks-missing",
         )
     yield from _output(probe)
 
@@ -263,12 +282,14 @@ def _output(probe: SiteProbe) -> Iterator[Problem]:
             ("probe", probe.name, "output"),
             f"{visible(probe.output[:200])!r} is not below the probe's directory",
             'write it relative to {directory}, without "..": "results/**/summary.json"',
+            code="path-outside-site",
         )
     elif any("**" in part and part != "**" for part in parts):
         yield Problem(
             ("probe", probe.name, "output"),
             f"in {visible(probe.output[:200])!r} ** is part of a name",
             'it stands for directories, alone between two slashes: "results/**/summary.json"',
+            code="pattern-invalid",
         )
 
 
@@ -279,24 +300,41 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         ("target_pinning", probe.target_pinning),
         ("stripe_count", probe.stripe_count is not None),
     ):
-        if asked and site.driver != "lustre":
-            yield Problem((*table, key), "only files on Lustre have a place", "leave it out")
+        if asked and not DRIVERS[site.driver].places_files:
+            yield Problem(
+                (*table, key),
+                "only files on Lustre have a place",
+                "leave it out",
+                code="lustre-only",
+            )
     if probe.target_pinning and (probe.benchmark not in pinnable() or probe.is_one_command):
         whose = "a command" if probe.command is not None else probe.benchmark
         yield Problem(
             (*table, "target_pinning"),
             f"the files of {whose} cannot be placed one by one",
             f"benchmark = {' or '.join(pinnable())}",
+            code="pinning-unsupported",
         )
     if probe.target_pinning and probe.stripe_count is not None:
-        yield Problem((*table, "stripe_count"), "a pinned file has one stripe", "leave it out")
+        yield Problem(
+            (*table, "stripe_count"),
+            "a pinned file has one stripe",
+            "leave it out",
+            code="stripes-pinned",
+        )
     if probe.stripe_count == 0:
-        yield Problem((*table, "stripe_count"), "0 is no number of stripes", "-1 is all OSTs")
+        yield Problem(
+            (*table, "stripe_count"),
+            "0 is no number of stripes",
+            "-1 is all OSTs",
+            code="out-of-range",
+        )
     if probe.options and probe.benchmark == "auto" and probe.command is None:
         yield Problem(
             (*table, "options"),
             f"whose options these are is not said: {_some(map(visible, probe.options))}",
             "name the benchmark",
+            code="benchmark-missing",
         )
 
 
@@ -310,12 +348,14 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             location,
             f"there is no launcher {visible(probe.launcher[:80])!r}",
             f"{_some(sorted(kinds))}, or write a [launcher.NAME] with that name",
+            code="launcher-unknown",
         )
     elif kind not in (*_HOST_LAUNCHERS, *_BATCH_LAUNCHERS):
         yield Problem(
             location,
             f"{probe.launcher!r} is of kind {kind!r}, which this version cannot start yet",
             'take one of kind slurm, or launcher = "mpi" on this host',
+            code="launcher-unsupported",
         )
     elif probe.nodes > 1 and kind in _HOST_LAUNCHERS:
         yield Problem(
@@ -323,35 +363,45 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             f"{probe.nodes} nodes need a launcher of kind slurm; {probe.launcher!r} starts tasks "
             "on this host",
             "write nodes = 1, or a [launcher.NAME] of kind slurm",
+            code="nodes-too-many",
         )
     elif probe.tasks_per_node is None and kind in _BATCH_LAUNCHERS:
         yield Problem(
             ("probe", probe.name, "tasks_per_node"),
             "how many tasks a compute node takes is not known on this host",
             "write tasks_per_node",
+            code="tasks-missing",
         )
 
 
-def _lustre_warnings(site: Site) -> Iterator[str]:
+def _server_warnings(site: Site) -> Iterator[Message]:
     if not site.servers.names:
-        yield (
+        yield Message(
+            "servers-missing",
             "[servers] names none: what only servers know (allocator, discard, writeback "
-            "throttling, errors and drives of each target) will be missing"
+            "throttling, errors and drives of each target) will be missing",
         )
         return
     if not site.servers.mds:
-        yield "[servers] has no mds: whether targets are open for creation will be missing"
+        yield Message(
+            "mds-missing",
+            "[servers] has no mds: whether targets are open for creation will be missing",
+        )
     if not site.servers.oss:
-        yield "[servers] has no oss: what only the servers of OSTs know will be missing"
+        yield Message(
+            "oss-missing",
+            "[servers] has no oss: what only the servers of OSTs know will be missing",
+        )
 
 
-def _probe_warnings(probe: SiteProbe) -> Iterator[str]:
+def _probe_warnings(probe: SiteProbe) -> Iterator[Message]:
     table = f"[probe.{probe.name}]"
     phases = not probe.is_one_command
     if phases and probe.timeout_s is not None and probe.timeout_s <= probe.duration_s:
-        yield (
+        yield Message(
+            "timeout-short",
             f"{table} timeout, {format_duration(probe.timeout_s)}, is not longer than duration, "
-            f"{format_duration(probe.duration_s)}: every run would be unfinished"
+            f"{format_duration(probe.duration_s)}: every run would be unfinished",
         )
     if probe.schedule is None:
         return
@@ -359,27 +409,30 @@ def _probe_warnings(probe: SiteProbe) -> Iterator[str]:
     yield from _jitter(table, period_s, probe.jitter_s)
     if not phases:
         if probe.timeout_s is not None and probe.timeout_s >= period_s:
-            yield (
+            yield Message(
+                "slots-missed",
                 f"{table} timeout: the command can take {format_duration(probe.timeout_s)}, and "
-                f"the probe is due every {format_duration(period_s)}: slots will be missed"
+                f"the probe is due every {format_duration(period_s)}: slots will be missed",
             )
         return
     # Each repetition writes once and reads once.
-    for key, one_s in (("duration", probe.duration_s), ("timeout", probe.timeout_s)):
-        whole_s = 2 * probe.repetitions * (one_s or 0.0)
-        if whole_s >= period_s:
-            yield (
+    for key, phase_s in (("duration", probe.duration_s), ("timeout", probe.timeout_s)):
+        run_s = 2 * probe.repetitions * (phase_s or 0.0)
+        if run_s >= period_s:
+            yield Message(
+                "slots-missed",
                 f"{table} {key}: {probe.repetitions} x (write and read) of "
-                f"{format_duration(one_s or 0.0)} can take {format_duration(whole_s)}, and the "
-                f"probe is due every {format_duration(period_s)}: slots will be missed"
+                f"{format_duration(phase_s or 0.0)} can take {format_duration(run_s)}, and the "
+                f"probe is due every {format_duration(period_s)}: slots will be missed",
             )
 
 
-def _jitter(table: str, period_s: float, jitter_s: float) -> Iterator[str]:
+def _jitter(table: str, period_s: float, jitter_s: float) -> Iterator[Message]:
     if jitter_s > period_s / 2:
-        yield (
+        yield Message(
+            "jitter-long",
             f"{table} jitter, {format_duration(jitter_s)}, is more than half of the "
-            f"{format_duration(period_s)} between two slots"
+            f"{format_duration(period_s)} between two slots",
         )
 
 

@@ -22,26 +22,23 @@ A rung without counts is of the whole that ``[hardware]`` tells of.
 from __future__ import annotations
 
 import os
-import re
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
+from trimtab.config.files import parse_toml, read_text
+from trimtab.config.kinds import FRACTION, SWITCH, TEXT, TEXTS, Kind, choice, table_of, whole
+from trimtab.config.lines import key_lines
+from trimtab.config.problems import BadValue, Problem, config_error
+from trimtab.config.schema import Schema, key, table, tables
 from trimtab.errors import UsageError
-from trimtab.model.hardware import Figure, Hardware, Parity
+from trimtab.model.hardware import FIGURE, Figure, Hardware, Parity, parse_figure
 from trimtab.model.ladder import Claim, Coverage
 from trimtab.model.run import Layer
+from trimtab.site.checks import hardware_problems
 from trimtab.visible import visible
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from trimtab.site.ladder_schema import LadderToml, PrintedTable, RungTable
-
-SIZE_MAXIMUM_BYTES: Final = 2**20
 METRIC_OF: Final = {
     "write": "write_bandwidth",
     "read": "read_bandwidth",
@@ -50,45 +47,105 @@ METRIC_OF: Final = {
 }
 _EXACT: Final = frozenset({"network", "client_network"})
 """Line rates are nominal: 400 Gb/s is a name and no measurement that was rounded."""
-_AT = re.compile(r" \(at line (\d+), column (\d+)\)\Z")
+
+
+def _measured(unit: str) -> Kind:
+    """Return the kind of one figure, or of a list of them, one a repetition."""
+
+    def read(value: object) -> tuple[Figure, ...]:
+        texts = value if isinstance(value, list) else [value]
+        figures = []
+        for text in texts:
+            if not isinstance(text, str):
+                raise BadValue(
+                    f"{visible(repr(text)[:40])} is not text",
+                    code="wrong-type",
+                    hint=f"write it as {FIGURE.example}",
+                )
+            figures.append(parse_figure(text, unit))
+        if not figures or any(figure.possible()[0] <= 0 for figure in figures):
+            raise BadValue(
+                "a rate must be greater than 0",
+                code="out-of-range",
+                hint="leave out what was not measured",
+            )
+        return tuple(figures)
+
+    either = [FIGURE.schema, {"type": "array", "items": FIGURE.schema}]
+    return replace(FIGURE, read=read, schema={"anyOf": either})
+
+
+_RATES: Final = _measured("B/s")
+_OPERATIONS: Final = _measured("1/s")
+_LAYERS: Final = ("drive", "raid", "ost", "network", "client", "application")
 
 
 @dataclass(frozen=True, slots=True)
 class StatedRung:
-    """One ``[[rung]]``: metric to its figures, one a repetition."""
+    """One ``[[rung]]``: what one layer delivered; several figures are repetitions."""
 
-    layer: Layer
-    figures: Mapping[str, tuple[Figure, ...]]
-    coverage: Coverage = field(default_factory=Coverage)
-    nodes: int | None = None
-    tool: str | None = None
-    source: str | None = None
-    epoch: str | None = None
-    fullness: float | None = None
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    layer: Layer = key(choice(_LAYERS), "Which layer.")
+    write: tuple[Figure, ...] | None = key(_RATES, "Write rate.", None)
+    read: tuple[Figure, ...] | None = key(_RATES, "Read rate.", None)
+    write_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Writes a second.", None)
+    read_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Reads a second.", None)
+    drives: int | None = key(whole(1, 10_000_000), "Drives that it is of.", None)
+    osts: int | None = key(whole(1, 1_000_000), "OSTs that it is of.", None)
+    servers: int | None = key(whole(1, 1_000_000), "Servers that it is of.", None)
+    nodes: int | None = key(whole(1, 1_000_000), "Client nodes.", None)
+    tool: str | None = key(TEXT, "What measured.", None)
+    source: str | None = key(TEXT, "Where the figure is printed.", None)
+    epoch: str | None = key(TEXT, "Rungs of different epochs are not of one system.", None)
+    fullness: float | None = key(FRACTION, "Of the file system then.", None)
+    conditions: Mapping[str, str] = key(
+        table_of(TEXT, '{ NPS = "1" }'), "What else must be equal for a comparison.", {}
+    )
+    notes: tuple[str, ...] = key(TEXTS, "What a reader should know of it.", ())
+
+    @property
+    def figures(self) -> dict[str, tuple[Figure, ...]]:
+        """Metric to its figures."""
+        stated = {METRIC_OF[name]: getattr(self, name) for name in METRIC_OF}
+        return {metric: figures for metric, figures in stated.items() if figures is not None}
+
+    @property
+    def coverage(self) -> Coverage:
+        """How many drives, OSTs and servers it is of."""
+        return Coverage(self.drives, self.osts, self.servers)
 
 
 @dataclass(frozen=True, slots=True)
 class LadderFile:
     """A whole file; ``figures`` has every printed value by the name that formulas use."""
 
-    name: str
-    hardware: Hardware
-    rungs: tuple[StatedRung, ...]
-    source: str | None = None
-    networked: bool = True
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
-    notes: tuple[str, ...] = ()
+    name: str = key(TEXT, "Whose ladder it is.", at="ladder.name")
+    hardware: Hardware = table(Hardware, "What it is built of.")
+    rungs: tuple[StatedRung, ...] = tables(StatedRung, "rung", "What one layer delivered.")
+    source: str | None = key(TEXT, "Where it is printed.", None, at="ladder.source")
+    networked: bool = key(
+        SWITCH, "Whether clients reach it over a network.", True, at="ladder.networked"
+    )
+    figures: Mapping[str, Figure] = key(
+        table_of(FIGURE, '{ walltime = "2900 s" }'),
+        "Other printed values by name.",
+        {},
+        at="figures",
+    )
+    claims: tuple[Claim, ...] = tables(
+        Claim, "printed", "A printed value, and what it should follow from."
+    )
+    notes: tuple[str, ...] = key(TEXTS, "What a reader should know.", (), at="ladder.notes")
+
+
+SCHEMA: Final = Schema(LadderFile)
 
 
 def is_ladder(path: str | os.PathLike[str]) -> bool:
     """Return whether a TOML file has a ``[ladder]`` table; False for what is no such file."""
     try:
-        return "ladder" in tomllib.loads(_read(Path(path), visible(os.fspath(path))))
-    except (UsageError, ValueError, RecursionError):
-        return False  # whoever reads it for what it should be tells what is wrong with it
+        return "ladder" in parse_toml(_text(path), visible(os.fspath(path)))
+    except UsageError:
+        return False  # whoever reads it for what it should be reports what is wrong with it
 
 
 def load_ladder(path: str | os.PathLike[str]) -> LadderFile:
@@ -99,8 +156,11 @@ def load_ladder(path: str | os.PathLike[str]) -> LadderFile:
     UsageError
         It cannot be read, is not TOML, or holds what does not belong there.
     """
-    name = visible(os.fspath(path))
-    return parse_ladder(_read(Path(path), name), name)
+    return parse_ladder(_text(path), visible(os.fspath(path)))
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    return read_text(Path(path), "the ladder file", names_programs=False)
 
 
 def parse_ladder(text: str, name: str) -> LadderFile:
@@ -111,65 +171,18 @@ def parse_ladder(text: str, name: str) -> LadderFile:
     UsageError
         As `load_ladder`; with the line.
     """
-    from pydantic import ValidationError
-
-    from trimtab.site.checks import hardware_problems
-    from trimtab.site.ladder_schema import LadderToml
-    from trimtab.site.schema import hardware_of
-
-    values = _parsed(text, name)
-    try:
-        file = LadderToml.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise _told(first, text, name) from error
-    hardware = hardware_of(file.hardware)
-    for problem in hardware_problems(hardware):
-        raise UsageError(f"{name}: [hardware]: {problem.message}", hint=problem.hint)
-    _refuse_twice(file, text, name)
-    return LadderFile(
-        name=file.ladder.name,
-        hardware=hardware,
-        rungs=tuple(_rung(table) for table in file.rung),
-        source=file.ladder.source,
-        networked=file.ladder.networked is not False,
-        figures=dict(_figures(file, hardware)),
-        claims=tuple(_claim(table) for table in file.printed),
-        notes=tuple(file.ladder.notes or ()),
-    )
+    said, found = SCHEMA.read(parse_toml(text, name))
+    if found:
+        raise config_error(found, name, key_lines(text))
+    file: LadderFile = SCHEMA.build(said)
+    if found := [*hardware_problems(file.hardware), *_twice(file)]:
+        raise config_error(found, name, key_lines(text))
+    return replace(file, figures=dict(_figures(file)))
 
 
-def _rung(table: RungTable) -> StatedRung:
-    given = {key: getattr(table, key) for key in METRIC_OF}
-    return StatedRung(
-        layer=table.layer,
-        figures={METRIC_OF[key]: figures for key, figures in given.items() if figures is not None},
-        coverage=Coverage(table.drives, table.osts, table.servers),
-        nodes=table.nodes,
-        tool=table.tool,
-        source=table.source,
-        epoch=table.epoch,
-        fullness=table.fullness,
-        conditions=table.conditions or {},
-        notes=tuple(table.notes or ()),
-    )
-
-
-def _claim(table: PrintedTable) -> Claim:
-    return Claim(
-        what=table.what,
-        printed=table.value,
-        formula=table.formula,
-        at_least=table.at_least is True,
-        assumes=table.assumes,
-        where=table.where,
-        note=table.note,
-    )
-
-
-def _figures(file: LadderToml, hardware: Hardware) -> Iterator[tuple[str, Figure]]:
-    for item in fields(hardware):
-        value = getattr(hardware, item.name)
+def _figures(file: LadderFile) -> Iterator[tuple[str, Figure]]:
+    for item in fields(file.hardware):
+        value = getattr(file.hardware, item.name)
         if isinstance(value, Figure):
             exact = item.name in _EXACT
             yield f"hardware.{item.name}", Figure(value.value, value.unit) if exact else value
@@ -177,97 +190,25 @@ def _figures(file: LadderToml, hardware: Hardware) -> Iterator[tuple[str, Figure
             yield f"hardware.{item.name}", Figure(value.written_per_byte, "1")
         elif isinstance(value, int):
             yield f"hardware.{item.name}", Figure(float(value), "1")
-    for table in file.rung:
-        for key in METRIC_OF:
-            figures = getattr(table, key)
+    for rung in file.rungs:
+        for name in METRIC_OF:
+            figures = getattr(rung, name)
             if figures is not None and len(figures) == 1:
-                yield f"{table.layer}.{key}", figures[0]
+                yield f"{rung.layer}.{name}", figures[0]
     yield from file.figures.items()
 
 
-def _refuse_twice(file: LadderToml, text: str, name: str) -> None:
+def _twice(file: LadderFile) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
-    for place, table in enumerate(file.rung):
-        for key in METRIC_OF:
-            if getattr(table, key) is None:
+    for number, rung in enumerate(file.rungs):
+        for name in METRIC_OF:
+            if getattr(rung, name) is None:
                 continue
-            if (table.layer, key) in seen:
-                line = _line_of(text, ("rung", place, key))
-                raise UsageError(
-                    f"{name}:{line}: [[rung]] {key}: a second {key} of the layer {table.layer}",
-                    hint='repetitions stand in one list: write = ["38 GB/s", "37 GB/s"]',
+            if (rung.layer, name) in seen:
+                yield Problem(
+                    ("rung", str(number), name),
+                    f"a second {name} of the layer {rung.layer}",
+                    'repetitions stand in one list: write = ["38 GB/s", "37 GB/s"]',
+                    "figure-twice",
                 )
-            seen.add((table.layer, key))
-
-
-def _read(path: Path, name: str) -> str:
-    try:
-        # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise UsageError(f"{name} is not a regular file")
-            data = stream.read(SIZE_MAXIMUM_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name} cannot be read: {reason}") from error
-    if len(data) > SIZE_MAXIMUM_BYTES:
-        raise UsageError(f"{name} is larger than 1 MiB: it is something else")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{name}:{line}: byte {data[error.start]:#04x} is not UTF-8") from error
-
-
-def _parsed(text: str, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        found = _AT.search(str(error))
-        place = name if found is None else f"{name}:{found.group(1)}:{found.group(2)}"
-        reason = visible(_AT.sub("", str(error))[:200])
-        raise UsageError(
-            f"{place}: not TOML: {reason}", hint='text stands in quotes: write = "38 GB/s"'
-        ) from error
-
-
-def _told(error: ErrorDetails, text: str, name: str) -> UsageError:
-    """Return the first problem of a file, with its line."""
-    location = tuple(part for part in error["loc"] if part not in ("list", "str"))
-    context: Mapping[str, Any] = error.get("ctx", {})
-    message, hint = error["msg"][:200], None
-    match error["type"]:
-        case "site":
-            message, hint = context["message"], context["hint"] or None
-        case "extra_forbidden":
-            message = "there is no such key"
-        case "missing":
-            message = "is missing"
-        case "literal_error":
-            message = f"{visible(repr(error['input'])[:80])} is not {context['expected']}"
-    place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in location)
-    line = _line_of(text, location)
-    where = name if line is None else f"{name}:{line}"
-    return UsageError(f"{where}: {visible(place[:100])}: {visible(message)}", hint=hint)
-
-
-def _line_of(text: str, location: tuple[str | int, ...]) -> int | None:
-    """Return the line of a key of a table or of the n-th table of a list; of the table else."""
-    if not location:
-        return None
-    table = str(location[0])
-    index = location[1] if len(location) > 1 and isinstance(location[1], int) else None
-    head = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*\]")
-    keys = [part for part in location[1:] if isinstance(part, str)]
-    key = keys[-1] if keys else None
-    seen, within, found = -1, False, None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.lstrip().startswith("["):
-            if within:
-                return found
-            seen += bool(head.match(line))
-            within = bool(head.match(line)) and (index is None or seen == index)
-            found = number if within else found
-        elif within and key is not None and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
-            return number
-    return found
+            seen.add((rung.layer, name))

@@ -26,16 +26,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.config.files import parse_toml, read_text
+from trimtab.config.kinds import TEXT, Kind, shown, table_of, whole
+from trimtab.config.lines import key_lines
+from trimtab.config.problems import BadValue, Problem, config_error, name_problems, raised
+from trimtab.config.schema import Schema, key
 from trimtab.errors import UsageError
 from trimtab.model.site import Site, SiteProbe
 from trimtab.model.sweep import Level
-from trimtab.site.checks import NAME, problems
-from trimtab.site.load import parse_toml, probe_problem, read_text
+from trimtab.site.checks import problems
+from trimtab.site.schema import PROBE
 from trimtab.visible import visible
 
 POINTS_MAXIMUM: Final = 10_000
-_TABLES: Final = frozenset({"sweep", "factor", "manual"})
-_KEYS: Final = frozenset({"name", "site", "probe", "rounds"})
+_NUMBERS: Final = "[1, 2, 4]"
 _EXAMPLES: Final = {
     **dict.fromkeys(("transfer_size", "block_size"), '["1MiB", "4MiB"]'),
     **dict.fromkeys(("duration", "timeout", "pending", "jitter"), '["30s", "60s"]'),
@@ -48,27 +52,43 @@ _EXAMPLES: Final = {
 """Lists that a probe's keys take; the other keys, and what a person sets, take numbers."""
 
 
+def _read_levels(value: object) -> tuple[Level, ...]:
+    plain = isinstance(value, list) and all(isinstance(level, Level) for level in value)
+    if not isinstance(value, list) or not plain:
+        raise BadValue(
+            f"{shown(value)} is not a list of values", code="wrong-type", hint=f"as {_NUMBERS}"
+        )
+    if not value or len(set(map(repr, value))) != len(value):
+        raise BadValue("must be a list of different values", hint=f"as {_NUMBERS}")
+    return tuple(value)
+
+
+_AXES: Final = table_of(
+    Kind("list of values", _NUMBERS, _read_levels, repr), '[factor] transfer_size = ["1MiB"]'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """What a sweep's file says.
 
     Attributes
     ----------
-    factors
-        Key of a probe to its values, as a site file has them.
-    manual
-        Name to values of what a person sets by hand.
     rounds
-        How often every point is measured: all once, then all once more, so that what changes
-        meanwhile does not fall on one setting.
+        All points once, then all once more, so that what changes meanwhile does not fall on one
+        setting.
     """
 
-    name: str
-    site: str
-    probe: str
-    factors: Mapping[str, tuple[Level, ...]]
-    manual: Mapping[str, tuple[Level, ...]]
-    rounds: int = 3
+    name: str = key(TEXT, "Of the sweep: small letters, digits, dashes.", at="sweep.name")
+    site: str = key(TEXT, "A site, or its file.", at="sweep.site")
+    probe: str = key(TEXT, "What is not varied is as in this probe.", at="sweep.probe")
+    factors: Mapping[str, tuple[Level, ...]] = key(
+        _AXES, "Keys of a probe, each with its values.", {}, at="factor"
+    )
+    manual: Mapping[str, tuple[Level, ...]] = key(
+        _AXES, "What a person sets by hand, each with its values.", {}, at="manual"
+    )
+    rounds: int = key(whole(1, 1000), "How often each point is measured.", 3, at="sweep.rounds")
 
     @property
     def points(self) -> tuple[dict[str, Level], ...]:
@@ -96,6 +116,9 @@ class Sweep:
         return tuple(points)
 
 
+SCHEMA: Final = Schema(Sweep)
+
+
 def load_sweep(path: str) -> Sweep:
     """Return the sweep that a file describes.
 
@@ -105,30 +128,14 @@ def load_sweep(path: str) -> Sweep:
         It cannot be read, or holds what does not belong there; it names the key.
     """
     name = visible(path)
-    tables = parse_toml(read_text(Path(path), "the sweep file"), name)
-    for key in tables:
-        if key not in _TABLES:
-            raise UsageError(
-                f"{name}: there is no table {visible(key[:80])!r} in a sweep's file",
-                hint="tables: sweep, factor, manual",
-            )
-    head = _table(tables, "sweep", name)
-    for key in head:
-        if key not in _KEYS:
-            raise UsageError(
-                f"{name}: [sweep] has no key {visible(key[:80])!r}",
-                hint="name, site, probe, rounds",
-            )
-    sweep = Sweep(
-        name=_text(head, "name", name),
-        site=_text(head, "site", name),
-        probe=_text(head, "probe", name),
-        factors=_axes(_table(tables, "factor", name), "factor", name),
-        manual=_axes(_table(tables, "manual", name), "manual", name),
-        rounds=_rounds(head.get("rounds", 3), name),
-    )
-    _check(sweep, name)
-    return sweep
+    text = read_text(Path(path), "the sweep file")
+    said, found = SCHEMA.read(parse_toml(text, name))
+    if not found:
+        sweep: Sweep = SCHEMA.build(said)
+        found = list(_problems(sweep))
+        if not found:
+            return sweep
+    raise config_error(found, name, key_lines(text))
 
 
 def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Level]) -> SiteProbe:
@@ -139,89 +146,49 @@ def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Leve
     UsageError
         A factor is no key of a probe, a value none of that key, or the result contradicts itself.
     """
-    from pydantic import ValidationError
-
-    from trimtab.site.schema import ProbeTable, probe_values
-
     of_probe = {key: value for key, value in levels.items() if key in sweep.factors}
-    try:
-        table = ProbeTable.model_validate(of_probe)
-    except ValidationError as error:
-        problem = probe_problem(error.errors(include_url=False)[0])
-        key = problem.location[0]
+    said, found = PROBE.read(of_probe)
+    for problem in found:
+        name = problem.location[0]
         near = problem.hint is not None and problem.hint.startswith("did you mean")
+        unknown = problem.code == "unknown-table"
+        message = "it is not a key of a probe" if unknown else problem.message
         raise UsageError(
-            f"[factor] {visible(key[:80])}: {problem.message}",
-            hint=_example(key) if key in _EXAMPLES and not near else problem.hint,
-        ) from error
-    changes = probe_values(table)
-    changed = replace(probe, name=f"sweep-{sweep.name}", schedule=None, **changes)
+            f"[factor] {visible(name[:80])}: {message}",
+            code="unknown-key" if unknown else problem.code,
+            hint=_example(name) if name in _EXAMPLES and not near else problem.hint,
+        )
+    changed = replace(probe, name=f"sweep-{sweep.name}", schedule=None, **said)
     for problem in problems(replace(site, probes=(changed,))):
-        shown = ", ".join(f"{key} = {value}" for key, value in levels.items())
-        raise UsageError(f"{shown}: {problem.message}", hint=problem.hint)
+        point = ", ".join(f"{name} = {value}" for name, value in levels.items())
+        raise raised(problem, point)
     return changed
 
 
-def _check(sweep: Sweep, name: str) -> None:
-    if not NAME.fullmatch(sweep.name):
-        raise UsageError(
-            f"{name}: {visible(sweep.name[:80])!r} is not a name",
-            hint="small letters, digits and, between them, dashes",
-        )
+def _problems(sweep: Sweep) -> Iterator[Problem]:
+    yield from name_problems(sweep.name, ("sweep", "name"))
     if not sweep.factors and not sweep.manual:
-        raise UsageError(
-            f"{name}: nothing is varied", hint='[factor] transfer_size = ["1MiB", "16MiB"]'
-        )
-    if both := sorted(sweep.factors.keys() & sweep.manual.keys()):
-        raise UsageError(f"{name}: {both[0]} is in [factor] and in [manual]")
-    for key in ("schedule", "name", "options", "command"):
-        if key in sweep.factors:
-            raise UsageError(f"{name}: {key} cannot be varied")
-    count = sweep.rounds
+        hint = '[factor] transfer_size = ["1MiB", "16MiB"]'
+        yield Problem(("factor",), "nothing is varied", hint, "missing-key")
+    for name in sorted(sweep.factors.keys() & sweep.manual.keys()):
+        yield Problem(("factor", name), f"{name} is in [factor] and in [manual]")
+    for name in ("schedule", "name", "options", "command"):
+        if name in sweep.factors:
+            yield Problem(("factor", name), f"{name} cannot be varied", code="factor-fixed")
+    runs = sweep.rounds
     for levels in (*sweep.factors.values(), *sweep.manual.values()):
-        count *= len(levels)
-    if count > POINTS_MAXIMUM:
-        raise UsageError(
-            f"{name}: {count:,} runs are more than {POINTS_MAXIMUM:,}", hint="vary less at a time"
+        runs *= len(levels)
+    if runs > POINTS_MAXIMUM:
+        yield Problem(
+            ("factor",),
+            f"{runs:,} runs are more than {POINTS_MAXIMUM:,}",
+            "vary less at a time",
+            "out-of-range",
         )
 
 
-def _table(tables: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
-    table = tables.get(key, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{name}: {key} is to be a table: [{key}]")
-    return table
-
-
-def _text(table: Mapping[str, Any], key: str, name: str) -> str:
-    value = table.get(key)
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{name}: [sweep] {key} is missing", hint=f'{key} = "..."')
-    return value
-
-
-def _example(key: str) -> str:
-    shown = visible(key[:80])
-    return f"{shown} = {_EXAMPLES.get(key, '[1, 2, 4]')}"
-
-
-def _rounds(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1000:
-        raise UsageError(f"{name}: [sweep] rounds is to be a whole number from 1 to 1000")
-    return value
-
-
-def _axes(table: Mapping[str, Any], noun: str, name: str) -> dict[str, tuple[Level, ...]]:
-    axes: dict[str, tuple[Level, ...]] = {}
-    for key, values in table.items():
-        plain = isinstance(values, list) and all(isinstance(one, Level) for one in values)
-        if not plain or not values or len(set(map(repr, values))) != len(values):
-            raise UsageError(
-                f"{name}: [{noun}] {visible(key[:80])} is to be a list of different values",
-                hint=_example(key),
-            )
-        axes[key] = tuple(values)
-    return axes
+def _example(name: str) -> str:
+    return f"{visible(name[:80])} = {_EXAMPLES.get(name, _NUMBERS)}"
 
 
 def levels_now(sweep: Sweep, said: tuple[str, ...]) -> dict[str, Level]:
@@ -234,17 +201,23 @@ def levels_now(sweep: Sweep, said: tuple[str, ...]) -> dict[str, Level]:
     """
     now: dict[str, Level] = {}
     for word in said:
-        key, _, value = word.partition("=")
-        if key not in sweep.manual:
+        name, _, value = word.partition("=")
+        if name not in sweep.manual:
             known = ", ".join(sweep.manual) or "none"
-            raise UsageError(f"{visible(key[:80])!r} is not set by hand", hint=f"[manual]: {known}")
-        matching = [level for level in sweep.manual[key] if str(level) == value]
-        if not matching:
-            levels = ", ".join(map(str, sweep.manual[key]))
             raise UsageError(
-                f"{key} has no level {visible(value[:80])!r}", hint=f"there are {levels}"
+                f"{visible(name[:80])!r} is not set by hand",
+                code="factor-unknown",
+                hint=f"[manual]: {known}",
             )
-        now[key] = matching[0]
+        matching = [level for level in sweep.manual[name] if str(level) == value]
+        if not matching:
+            levels = ", ".join(map(str, sweep.manual[name]))
+            raise UsageError(
+                f"{name} has no level {visible(value[:80])!r}",
+                code="level-unknown",
+                hint=f"known: {levels}",
+            )
+        now[name] = matching[0]
     return now
 
 

@@ -109,22 +109,22 @@ def simulate(
     while not (settled := _is_settled(seen)) and len(seen) < _WARM_MOST:
         progress("until it is settled", min(0.5, len(seen) / (8 * _SETTLED)))
         seen.append(_one_drive_write(drive, host))
-    told: list[float] = []
+    reported: list[float] = []
     for number in range(_MEASURED):
         progress("measuring", 0.5 + number / (2 * _MEASURED))
-        told.append(_one_drive_write(drive, host))
+        reported.append(_one_drive_write(drive, host))
     progress("measured", 1.0)
     mixed = terms.hot is not None
     return Amplification(
         terms=terms,
-        simulated=mean(told),
-        error=stdev(told) / math.sqrt(len(told)),
+        simulated=mean(reported),
+        error=stdev(reported) / math.sqrt(len(reported)),
         formula=None
         if mixed
         else amplification(terms.policy, terms.spare, terms.units, terms.live),
         bound=None if terms.hot is None else _bound(terms, *terms.hot),
         warm=len(seen),
-        measured=len(told),
+        measured=len(reported),
         settled=settled,
     )
 

@@ -58,7 +58,7 @@ class Diary:
         except OSError as error:
             raise UnreadableError(f"{self.path} cannot be read: {error.strerror}") from error
         whole = text[: text.rfind(b"\n") + 1]
-        lines = [self._parsed(number, one) for number, one in enumerate(whole.splitlines())]
+        lines = [self._parsed(number, line) for number, line in enumerate(whole.splitlines())]
         last = whole[:-1].rfind(b"\n") + 1
         self._end, self._seen = len(whole), whole[last:]
         self._time_at = last if lines and lines[-1].get("do") == PASS else None
@@ -67,8 +67,8 @@ class Diary:
     def time(self) -> datetime | None:
         """Return how far time has come, ``None`` where there is no diary; see `read`."""
         first, deeds = self.read()
-        said = deeds[-1]["at"] if deeds else first.get("watched_from")
-        return None if said is None else datetime.fromisoformat(said)
+        last_moment = deeds[-1]["at"] if deeds else first.get("watched_from")
+        return None if last_moment is None else datetime.fromisoformat(last_moment)
 
     def announce(self) -> None:
         """Say that a life begins of which it is not known yet how far it comes."""
@@ -151,14 +151,14 @@ class Diary:
         return file
 
     def _refuse_strangers_lines(self, file: int) -> None:
-        there = os.pread(file, os.fstat(file).st_size, 0)
-        whole = there[: there.rfind(b"\n") + 1]
+        content = os.pread(file, os.fstat(file).st_size, 0)
+        whole = content[: content.rfind(b"\n") + 1]
         if len(whole) != self._end or not whole.endswith(self._seen):
             raise RefusedError(
                 f"another process went on with the twin of {self.path.parent} meanwhile",
                 hint="begin again: this one stands where that one began",
             )
-        if len(there) > len(whole):
+        if len(content) > len(whole):
             os.ftruncate(file, len(whole))
 
     def _parsed(self, number: int, text: bytes) -> Line:

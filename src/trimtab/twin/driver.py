@@ -73,7 +73,7 @@ class TwinDriver:
 
     def targets(self) -> tuple[Target, ...] | NotAvailable:
         """Return all OSTs and MDTs."""
-        return tuple(one.target for one in self.snapshot(self.life.now).targets)
+        return tuple(target.target for target in self.snapshot(self.life.now).targets)
 
     def snapshot(self, at: datetime) -> Snapshot:
         """Return the telemetry of all targets as it is now."""
@@ -89,13 +89,13 @@ class TwinDriver:
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return every named setting of a target."""
-        found = self.snapshot(self.life.now).of(self._checked(target))
-        return {} if found is None else dict(found.settings)
+        target_snapshot = self.snapshot(self.life.now).of(self._checked(target))
+        return {} if target_snapshot is None else dict(target_snapshot.settings)
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
         """Write a setting, of all targets, and return it as read back."""
-        there = self.settings(target)
-        if name not in there:
+        settings = self.settings(target)
+        if name not in settings:
             raise UsageError(f"there is no setting {visible(name[:80])!r} on {target}")
         if name == _THROTTLING:
             self._set_throttling(value)
@@ -122,8 +122,8 @@ class TwinDriver:
         begin = min(1.0, start / capacity)
         self.life.claim()
         self.life.pass_by(_TRIM_S * part)
-        given = self.life.do("trim", column=column, start=begin, length=part)
-        return TrimResult(target, start, length, round(given))
+        trimmed_bytes = self.life.do("trim", column=column, start=begin, length=part)
+        return TrimResult(target, start, length, round(trimmed_bytes))
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the scenario trims."""
@@ -175,8 +175,8 @@ class TwinDriver:
         column = self._column(target)
         if isinstance(column, NotAvailable):
             return column
-        name, how = deed(column)
-        self.life.do(name, of=None, column=column, **how)
+        name, arguments = deed(column)
+        self.life.do(name, of=None, column=column, **arguments)
         return None
 
     def _column(self, target: str) -> int | NotAvailable:

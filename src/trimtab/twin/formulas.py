@@ -100,8 +100,13 @@ def separated(spare: float, units: int, part: float, share: float) -> float:
     def together(hot_spare: float) -> float:
         spares = (hot_spare * spare, (1 - hot_spare) * spare)
         sizes = (part * data, (1 - part) * data)
-        each = (greedy(one / (one + size), units) for one, size in zip(spares, sizes, strict=True))
-        return sum(weight * one for weight, one in zip((share, 1 - share), each, strict=True))
+        each = (
+            greedy(spare / (spare + size), units) for spare, size in zip(spares, sizes, strict=True)
+        )
+        return sum(
+            weight * amplification
+            for weight, amplification in zip((share, 1 - share), each, strict=True)
+        )
 
     least: Any = minimize_scalar(together, bounds=(1e-3, 1 - 1e-3), method="bounded")
     return float(least.fun)

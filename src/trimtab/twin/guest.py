@@ -129,7 +129,7 @@ class Guest:
 
     def file_sizes(self, directory: str) -> dict[str, int]:
         """Return the size of each file of a directory."""
-        return {name: int(one.size_bytes) for name, one in self._of(directory).files.items()}
+        return {name: int(file.size_bytes) for name, file in self._of(directory).files.items()}
 
     def list_names(self, directory: str, prefix: str = "") -> NameList:
         """Return the names in a directory that start with ``prefix``."""
@@ -138,30 +138,34 @@ class Guest:
             for path in self._directories
             if path.rpartition("/")[0] == directory.rstrip("/")
         )
-        return NameList(tuple(sorted(one for one in inside if one.startswith(prefix))), True)
+        return NameList(tuple(sorted(entry for entry in inside if entry.startswith(prefix))), True)
 
     def remove(self, parent: str, name: str) -> Removal:
         """Remove a directory of a probe with its files."""
         path = self._path(parent, name)
-        found = self._directories.get(path)
-        if found is None:
+        directory = self._directories.get(path)
+        if directory is None:
             return Removal(False, False, 0, 0, ())
-        size = sum(one.size_bytes for one in found.files.values())
-        self._change("remove", path, [(one, one.size_bytes) for one in found.files.values()])
+        size = sum(file.size_bytes for file in directory.files.values())
+        self._change("remove", path, [(file, file.size_bytes) for file in directory.files.values()])
         del self._directories[path]
-        return Removal(True, True, len(found.files) + len(found.contents), int(size), ())
+        return Removal(True, True, len(directory.files) + len(directory.contents), int(size), ())
 
     def find_files(self, parent: str, name: str, pattern: str) -> tuple[tuple[str, str], ...]:
         """Return path and kind of what a command left that matches a pattern."""
-        found = self._of(self._path(parent, name))
-        return tuple((one, "file") for one in sorted(found.contents) if fnmatchcase(one, pattern))
+        directory = self._of(self._path(parent, name))
+        return tuple(
+            (content, "file")
+            for content in sorted(directory.contents)
+            if fnmatchcase(content, pattern)
+        )
 
     def read_files(
         self, parent: str, name: str, paths: Sequence[str], *, limit_bytes: int
     ) -> dict[str, bytes]:
         """Return the content of what a command left."""
-        found = self._of(self._path(parent, name)).contents
-        whole = {path: found[path] for path in paths if path in found}
+        contents = self._of(self._path(parent, name)).contents
+        whole = {path: contents[path] for path in paths if path in contents}
         if sum(map(len, whole.values())) > limit_bytes:
             raise ToolError(f"they are larger than {limit_bytes} bytes together")
         return whole
@@ -294,7 +298,10 @@ class Guest:
             begin = int(np.searchsorted(is_open, first))
         step = wanted if first is None else 0
         return [
-            tuple(int(is_open[(begin + file * step + one) % len(is_open)]) for one in range(wanted))
+            tuple(
+                int(is_open[(begin + file * step + stripe) % len(is_open)])
+                for stripe in range(wanted)
+            )
             for file in range(files)
         ]
 
@@ -334,10 +341,10 @@ class Guest:
         return self._of(parent), name
 
     def _of(self, directory: str) -> _Directory:
-        found = self._directories.get(directory.rstrip("/"))
-        if found is None:
+        files = self._directories.get(directory.rstrip("/"))
+        if files is None:
             raise UsageError(f"{directory} does not exist")
-        return found
+        return files
 
     def _path(self, parent: str, name: str) -> str:
         if parent.rstrip("/") != self.path and not parent.startswith(f"{self.path}/"):
@@ -348,4 +355,4 @@ class Guest:
 def _all(
     by_directory: Mapping[str, Sequence[tuple[File, float]]],
 ) -> list[tuple[File, float]]:
-    return [one for files in by_directory.values() for one in files]
+    return [file for files in by_directory.values() for file in files]

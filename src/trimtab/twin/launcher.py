@@ -46,9 +46,11 @@ class TwinLauncher:
             Another process goes on with the twin: nothing can be measured meanwhile.
         """
         self._programs.life.claim()
-        there = self._programs.life.scenario.clients.nodes
-        if demand.nodes > there:
-            raise UsageError(f"{demand.nodes} nodes are asked for, and the twin has {there}")
+        nodes_available = self._programs.life.scenario.clients.nodes
+        if demand.nodes > nodes_available:
+            raise UsageError(
+                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}"
+            )
         return TwinAllocation(self, demand, self._programs)
 
 
@@ -114,8 +116,8 @@ class TwinAllocation:
         """
         life = self._programs.life
         if self._launcher.processes and not life.simulation.state.names_resolve:
-            said = failure_of("name-service", path="", node=self.nodes[0]).reason
-            raise NeverStarted(f"the nodes cannot be reached: {said}")
+            reason = failure_of("name-service", path="", node=self.nodes[0]).reason
+            raise NeverStarted(f"the nodes cannot be reached: {reason}")
         self._began = life.now
         return self
 

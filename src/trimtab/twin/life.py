@@ -66,7 +66,7 @@ class Life:
         self._epoch = timedelta(seconds=scenario.resolution.epoch_s)
         self.simulation = Simulation(scenario) if simulation is None else simulation
         self.held: dict[str, NDArray[np.float64]] = {}
-        self._now = self._kept = self.simulation.now
+        self._now = self._written_until = self.simulation.now
         self._end_probes()
 
     @classmethod
@@ -111,7 +111,7 @@ class Life:
         """Begin the diary with the time until now, in which nobody did anything from outside."""
         if self.diary is not None:
             self.diary.begin(fingerprint(self.scenario), self.watched_from, self._now)
-            self._kept = self._now
+            self._written_until = self._now
 
     @property
     def now(self) -> datetime:
@@ -140,7 +140,7 @@ class Life:
                 progress(min(1.0, (self.simulation.now - begun).total_seconds() / whole))
         self._now = max(self._now, until)
 
-    def do(self, deed: str, *, of: str | None = None, **how: Any) -> Any:
+    def do(self, deed: str, *, of: str | None = None, **arguments: Any) -> Any:
         """Do something to it now, and write it into the diary.
 
         Parameters
@@ -156,11 +156,11 @@ class Life:
             Another process goes on with this life.
         """
         self.claim()  # what cannot be written must not be done
-        done = self._done(deed, of, how)
+        done = self._done(deed, of, arguments)
         if self.diary is not None:
-            line = {"do": deed, "how": how} | ({} if of is None else {"of": of})
+            line = {"do": deed, "how": arguments} | ({} if of is None else {"of": of})
             self.diary.add(line, self._now)
-            self._kept = self._now
+            self._written_until = self._now
         return done
 
     def claim(self) -> None:
@@ -188,11 +188,11 @@ class Life:
         RefusedError
             Another process goes on with this life.
         """
-        if self.diary is not None and self._now > self._kept:
+        if self.diary is not None and self._now > self._written_until:
             self.diary.keep_time(self._now)
-            self._kept = self._now
+            self._written_until = self._now
 
-    def _done(self, deed: str, of: str | None, how: dict[str, Any]) -> Any:
+    def _done(self, deed: str, of: str | None, arguments: dict[str, Any]) -> Any:
         simulation = self.simulation
         deeds: dict[str, Callable[..., Any]] = {
             "set": simulation.set_key,
@@ -202,9 +202,9 @@ class Life:
             "write": simulation.write,
             "remove": simulation.remove,
         }
-        done = deeds[deed](**how)
+        done = deeds[deed](**arguments)
         if of is not None:
-            self._hold(of, how["bytes_of_osts"], 1.0 if deed == "write" else -1.0)
+            self._hold(of, arguments["bytes_of_osts"], 1.0 if deed == "write" else -1.0)
         return done
 
     def _hold(self, directory: str, bytes_of_osts: Any, sign: float) -> None:
@@ -242,7 +242,7 @@ class Life:
                     f"{path} is no diary of this twin: line {number + 2}",
                     hint="remove it to begin anew",
                 ) from error
-        self._kept = self._now
+        self._written_until = self._now
 
     def _end_probes(self) -> None:
         if self.simulation.now >= self.watched_from:

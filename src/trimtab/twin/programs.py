@@ -70,7 +70,7 @@ class Programs:
         self.life.claim()
         run = _Run(self, words, tasks, nodes, timeout_s)
         try:
-            said = self._said(name, run)
+            printed = self._printed(name, run)
         except _Killed as killed:
             result = run.ended(stdout=killed.printed, exit_code=None)
         except NoSpace:
@@ -79,11 +79,11 @@ class Programs:
         except (UsageError, ToolError) as error:
             result = run.ended(stderr=f"{name}: {error.message}\n".encode(), exit_code=1)
         else:
-            result = run.ended(stdout=said)
+            result = run.ended(stdout=printed)
         self.life.keep_time()
         return result
 
-    def _said(self, name: str, run: _Run) -> bytes:
+    def _printed(self, name: str, run: _Run) -> bytes:
         """Return what a program prints."""
         if name == "ior" and "DUMMY" not in run.argv:
             return self._ior(run)

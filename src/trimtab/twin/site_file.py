@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from decimal import Decimal
 
-from trimtab.model.hardware import Figure, Hardware, Parity
+from trimtab.model.hardware import Figure, Hardware, Parity, parse_figure
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe, SiteStore
 from trimtab.site import write
-from trimtab.site.figures import parse_figure
 from trimtab.twin.instruments.layout import MDTS_PER_SERVER, layout_of, mdt_name, ost_name
 from trimtab.twin.instruments.probes import LAUNCHER, command_of
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
@@ -34,7 +33,7 @@ def site_of(
         Now, where some were added since the start.
     """
     gating = scenario.gating
-    probes = tuple(_probe(one) for one in scenario.probes if one.kind == "ior")
+    probes = tuple(_probe(probe) for probe in scenario.probes if probe.kind == "ior")
     return Site(
         name=scenario.name,
         driver="twin",
@@ -66,8 +65,8 @@ def site_text(
         A value that no site file can hold, such as a name that no site may have.
     """
     site = site_of(scenario, named, directory, store_url, osts=osts)
-    found = (f"simulated: {scenario.title}", "nothing of it is a real file system")
-    return write.site_text(site, found=found)
+    notes = (f"simulated: {scenario.title}", "nothing of it is a real file system")
+    return write.site_text(site, found=notes)
 
 
 def _servers(scenario: Scenario, osts: int | None) -> Servers:

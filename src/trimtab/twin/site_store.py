@@ -86,8 +86,8 @@ class SiteWriter:
         self.scenario = scenario
         self.place = place_of(scenario, path)
         self.spec = survey or SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
-        kept = store.location.path
-        self.truth = None if kept is None else Truth(Path(kept))
+        database_path = store.location.path
+        self.truth = None if database_path is None else Truth(Path(database_path))
         self._panel = self._panel_of(scenario.osts.count)
         self._runs: list[Run] = []
         self._snapshots: list[tuple[str, datetime, bool, bytes]] = []
@@ -112,9 +112,14 @@ class SiteWriter:
     ) -> None:
         """Keep a run of IOR that took so long for its phases; infinite: it hung."""
         local = at.astimezone(ZoneInfo(self.scenario.timezone))
-        asked = ior_asked(probe, self.place.path)
+        ior_command = ior_asked(probe, self.place.path)
         result = ior_result(
-            asked, local, write_s=write_s, read_s=read_s, timeout_s=probe.timeout_s, space=space
+            ior_command,
+            local,
+            write_s=write_s,
+            read_s=read_s,
+            timeout_s=probe.timeout_s,
+            space=space,
         )
         self.ior_run(at, probe, result, nodes=nodes)
 
@@ -143,8 +148,8 @@ class SiteWriter:
         layout = layout_of(self.scenario, count)
         osses = layout.osses
         servers = [osses[number] for number in layout.home.tolist()]
-        asked = survey_asked(self.place, self.spec, servers)
-        self._run(survey_run(self.place, probe, at, asked, rates_bytes_per_s))
+        survey = survey_asked(self.place, self.spec, servers)
+        self._run(survey_run(self.place, probe, at, survey, rates_bytes_per_s))
 
     def snapshot(self, state: TargetState) -> None:
         """Keep the telemetry of a state."""
@@ -169,7 +174,7 @@ class SiteWriter:
         """Keep an event."""
         at = at.astimezone(UTC)
         words = (self.place.site, kind.value, detail, *targets)
-        own = Event(
+        site_event = Event(
             id=identifier_of(at, *words),
             site=self.place.site,
             kind=kind,
@@ -179,7 +184,7 @@ class SiteWriter:
             until=None if until is None else until.astimezone(UTC),
             targets=tuple(targets),
         )
-        self._events.append(own)
+        self._events.append(site_event)
 
     def flush(self) -> None:
         """Keep what was given so far."""

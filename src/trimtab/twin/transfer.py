@@ -105,4 +105,4 @@ def _files(guest: Guest, wanted: Transfer) -> list[File]:
     files = [guest.file(path) for path in wanted.paths]
     if any(file.size_bytes < wanted.bytes_per_task for file in files):
         raise ToolError("a file ends before what is to be read of it")
-    return [files[(one + wanted.shift) % len(files)] for one in range(len(files))]
+    return [files[(file + wanted.shift) % len(files)] for file in range(len(files))]

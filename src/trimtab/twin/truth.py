@@ -65,8 +65,8 @@ class TrueCause:
 def cause_of(event: Change | Fault, names: Sequence[str] = ()) -> TrueCause:
     """Return what a change or a fault of a scenario is a cause of; ``names`` of its OSTs."""
     if isinstance(event, Change):
-        said = event.detail or ", ".join(f"{name} = {value}" for name, value in event.set.items())
-        return TrueCause("configuration-change", event.at, detail=said)
+        detail = event.detail or ", ".join(f"{name} = {value}" for name, value in event.set.items())
+        return TrueCause("configuration-change", event.at, detail=detail)
     return TrueCause(CAUSE_OF[event.kind], event.at, event.until, tuple(names), event.detail)
 
 
@@ -91,8 +91,8 @@ class Truth:
         if self._at and set(values) != set(self._values):
             raise ValueError("an epoch has other values than the one before")
         self._at.append(at)
-        for name, own in values.items():
-            self._values.setdefault(name, []).append(np.array(own, dtype=np.float32))
+        for name, column in values.items():
+            self._values.setdefault(name, []).append(np.array(column, dtype=np.float32))
 
     def cause(self, cause: TrueCause) -> None:
         """Add a cause."""
@@ -108,17 +108,17 @@ class Truth:
         """
         import polars as pl
 
-        counts = [len(one) for one in next(iter(self._values.values()), [])]
+        counts = [len(part) for part in next(iter(self._values.values()), [])]
         naive = [at.astimezone(UTC).replace(tzinfo=None) for at in self._at]
         times = np.array(naive, dtype="datetime64[us]")
         columns = {
             "at": pl.Series(np.repeat(times, counts)).dt.replace_time_zone("UTC"),
-            "column": np.concatenate([np.arange(one) for one in counts] or [np.arange(0)]),
-            **{name: np.concatenate(own) for name, own in self._values.items()},
+            "column": np.concatenate([np.arange(count) for count in counts] or [np.arange(0)]),
+            **{name: np.concatenate(parts) for name, parts in self._values.items()},
         }
         try:
             pl.DataFrame(columns).write_parquet(self.table)
-            text = "".join(f"{json.dumps(_plain(one))}\n" for one in self._causes)
+            text = "".join(f"{json.dumps(_plain(cause))}\n" for cause in self._causes)
             self.lines.write_text(text, encoding="utf-8")
         except OSError as error:
             where = os.fspath(self.table.parent)

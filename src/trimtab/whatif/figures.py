@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
+from trimtab.model.site import LIMITS
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.miniature import GROUP_UNITS
@@ -22,8 +23,6 @@ from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.trace import Trace
 
-_GOAL: Final = 0.08
-_WINDOW_S: Final = 48 * 3600.0
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
@@ -100,21 +99,21 @@ KINDS: Final = (
 def figures_of(simulated: Simulated) -> dict[str, float | None]:
     """Return the figures of a run; ``None`` where it has nothing to tell."""
     trace, weight = simulated.trace, simulated.columns.weight
-    found: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
-    found |= of_jobs(trace.jobs)
-    found |= of_surveys(trace.surveys)
-    found |= _of_flash(simulated)
+    figures: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
+    figures |= of_jobs(trace.jobs)
+    figures |= of_surveys(trace.surveys)
+    figures |= _of_flash(simulated)
     fullness = trace.of("fullness").astype(np.float64)
-    found["fullness"] = _weighted(simulated.state.fullness, weight)
-    found["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
-    found["purged"] = simulated.population.totals.purged
-    found["horizon"] = _horizon_s(simulated.population.by_age().sum(axis=0))
-    found["refused_space"] = simulated.state.refused_space_bytes
-    found["refused_quota"] = simulated.state.refused_quota_bytes
+    figures["fullness"] = _weighted(simulated.state.fullness, weight)
+    figures["fullest"] = float(np.nanmax(fullness)) if fullness.size else None
+    figures["purged"] = simulated.population.totals.purged
+    figures["horizon"] = _horizon_s(simulated.population.by_age().sum(axis=0))
+    figures["refused_space"] = simulated.state.refused_space_bytes
+    figures["refused_quota"] = simulated.state.refused_quota_bytes
     open_, useless = (trace.of(name).astype(np.float64) for name in ("open", "useless_per_request"))
-    found["closed"] = None if (share := _over_time(open_, weight)) is None else 1 - share
-    found["useless_loops"] = _over_time(useless, weight)
-    return found
+    figures["closed"] = None if (share := _over_time(open_, weight)) is None else 1 - share
+    figures["useless_loops"] = _over_time(useless, weight)
+    return figures
 
 
 def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
@@ -122,16 +121,16 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
 
     Those that did not finish count as 0 in the spread.
     """
-    began = [one for one in jobs if one.status in ("ok", "unfinished")]
-    ok = [one for one in jobs if one.status == "ok"]
+    began = [job for job in jobs if job.status in ("ok", "unfinished")]
+    ok = [job for job in jobs if job.status == "ok"]
     # Two probes differ in what they ask for: that is no spread of either.
-    probes = dict.fromkeys(one.probe for one in began)
-    covs = [cov for probe in probes for cov in _covs([one for one in began if one.probe == probe])]
+    probes = dict.fromkeys(run.probe for run in began)
+    covs = [cov for probe in probes for cov in _covs([run for run in began if run.probe == probe])]
     return {
-        "ior_write": _mean([one.write_bytes_per_s for one in ok]),
-        "ior_read": _mean([one.read_bytes_per_s for one in ok]),
+        "ior_write": _mean([run.write_bytes_per_s for run in ok]),
+        "ior_read": _mean([run.read_bytes_per_s for run in ok]),
         "ior_cov": float(np.median(covs)) if covs else None,
-        "ior_cov_missed": sum(one > _GOAL for one in covs) / len(covs) if covs else None,
+        "ior_cov_missed": sum(cov > LIMITS.cov for cov in covs) / len(covs) if covs else None,
         "ior_unfinished": 1 - len(ok) / len(jobs) if jobs else None,
     }
 
@@ -139,24 +138,24 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
 def _covs(jobs: Sequence[JobRun]) -> list[float]:
     """Return the COV over the 48 h up to each run that has enough runs before it."""
     points = [
-        HistoryPoint(one.at, "write_bandwidth", one.write_bytes_per_s or 0.0,
-                     one.status != "ok", f"{one.probe} {number}")
-        for number, one in enumerate(jobs)
+        HistoryPoint(job.at, "write_bandwidth", job.write_bytes_per_s or 0.0,
+                     job.status != "ok", f"{job.probe} {number}")
+        for number, job in enumerate(jobs)
     ]  # fmt: skip
     if not points:
         return []
     enough = points[0].at + _SPAN_LEAST
     return [
-        one.cov
-        for one in rolling(frame_of(points), goal=_GOAL, window_s=_WINDOW_S)
-        if one.cov is not None and one.n >= _RUNS_LEAST and one.at >= enough
+        window.cov
+        for window in rolling(frame_of(points), goal=LIMITS.cov, window_s=LIMITS.window_s)
+        if window.cov is not None and window.n >= _RUNS_LEAST and window.at >= enough
     ]
 
 
 def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     """Return mean and least of all OSTs in all surveys; what did not answer is left out."""
-    ended = [one for one in surveys if one.status in ("ok", "unfinished")]
-    rates = [one.write_bytes_per_s for one in ended]
+    ended = [survey for survey in surveys if survey.status in ("ok", "unfinished")]
+    rates = [run.write_bytes_per_s for run in ended]
     values = np.concatenate(rates) if rates else np.empty(0)
     values = values[np.isfinite(values)]
     if not values.size:
@@ -200,7 +199,7 @@ def _horizon_s(by_day: NDArray[np.float64]) -> float | None:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
 
@@ -212,6 +211,6 @@ def _over_time(values: NDArray[np.float64], weight: NDArray[np.float64]) -> floa
     """Return the mean over epochs and OSTs; columns that were not there yet are left out."""
     if not values.size:
         return None
-    there = np.isfinite(values)
-    weights = np.where(there, weight[None, : values.shape[1]], 0.0)
-    return float((np.where(there, values, 0.0) * weights).sum() / weights.sum())
+    is_known = np.isfinite(values)
+    weights = np.where(is_known, weight[None, : values.shape[1]], 0.0)
+    return float((np.where(is_known, values, 0.0) * weights).sum() / weights.sum())

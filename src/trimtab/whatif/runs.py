@@ -56,16 +56,16 @@ class Run:
         for name in _NOT_PHYSICS:
             del values[name]
         model = f"{self.model.__module__}.{self.model.__qualname__}"
-        said = [_plain(values), self.until_s, model, code_version()]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+        parts = [_plain(values), self.until_s, model, code_version()]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it, floats with all their digits."""
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
     return value
@@ -82,7 +82,7 @@ def seeded(scenario: Scenario, seeds: int) -> Iterator[Scenario]:
         yield replace(scenario, seed=scenario.seed + number)
 
 
-class Kept:
+class FigureCache:
     """Figures of runs in a file of JSON lines, one a run, so that a sweep can be taken up again.
 
     Parameters

@@ -11,7 +11,7 @@ from typing import Any, Final
 from trimtab.judge.spread import mean_interval
 from trimtab.model.verdict import Interval
 from trimtab.whatif.figures import KINDS, FigureKind
-from trimtab.whatif.runs import Figures, Kept, Model, Run, seeded, twin
+from trimtab.whatif.runs import FigureCache, Figures, Model, Run, seeded, twin
 from trimtab.whatif.vary import Combination
 
 Together = Callable[[Iterable[Any]], Iterator[Any]]
@@ -29,7 +29,7 @@ ASSUMPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SummedFigure:
     """One figure of a combination over its seeds.
 
     Attributes
@@ -56,11 +56,11 @@ class Row:
     """A combination and its figures."""
 
     combination: Combination
-    figures: tuple[Told, ...]
+    figures: tuple[SummedFigure, ...]
 
-    def figure(self, name: str) -> Told:
+    def figure(self, name: str) -> SummedFigure:
         """Return a figure by its name."""
-        return next(one for one in self.figures if one.name == name)
+        return next(figure for figure in self.figures if figure.name == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def sweep(
     seeds: int,
     until_s: float,
     together: Together,
-    kept: Kept,
+    cache: FigureCache,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
     model: Model = twin,
 ) -> Swept:
@@ -96,43 +96,49 @@ def sweep(
     ----------
     together
         Answers runs; the figures do not depend on how many processes do.
-    kept
-        Figures that are there are not worked out again; each is kept as soon as it is there.
+    cache
+        Figures of earlier runs, which are not run again; each new one is stored at once.
     """
     runs = [
         Run(scenario, until_s, model)
-        for one in combinations
-        for scenario in seeded(one.scenario, seeds)
+        for combination in combinations
+        for scenario in seeded(combination.scenario, seeds)
     ]
     keys = [run.key for run in runs]
-    missing = [place for place, key in enumerate(keys) if kept.get(key) is None]
+    missing = [place for place, key in enumerate(keys) if cache.get(key) is None]
     # Two combinations may be the same scenario: it is run once.
     missing = list({keys[place]: place for place in reversed(missing)}.values())[::-1]
     for done, (place, figures) in enumerate(
         zip(missing, together(runs[place] for place in missing), strict=True), start=1
     ):
-        kept.put(keys[place], figures)
+        cache.put(keys[place], figures)
         progress(f"{done} of {len(missing)} runs", done / len(missing))
-    found = [kept.get(key) or {} for key in keys]
-    by_combination = [found[at * seeds : (at + 1) * seeds] for at in range(len(combinations))]
+    known_figures = [cache.get(key) or {} for key in keys]
+    by_combination = [
+        known_figures[at * seeds : (at + 1) * seeds] for at in range(len(combinations))
+    ]
     rows = tuple(
-        Row(one, summed(figures, by_combination[0] if number else None))
-        for number, (one, figures) in enumerate(zip(combinations, by_combination, strict=True))
+        Row(combination, summed(figures, by_combination[0] if number else None))
+        for number, (combination, figures) in enumerate(
+            zip(combinations, by_combination, strict=True)
+        )
     )
     return Swept(rows, seeds, until_s, len(set(keys)) - len(missing))
 
 
-def summed(runs: Sequence[Figures], first: Sequence[Figures] | None) -> tuple[Told, ...]:
+def summed(runs: Sequence[Figures], first: Sequence[Figures] | None) -> tuple[SummedFigure, ...]:
     """Return each figure over the seeds, and its difference from ``first`` seed by seed."""
-    return tuple(_told(kind, runs, first) for kind in KINDS)
+    return tuple(_summed(kind, runs, first) for kind in KINDS)
 
 
-def _told(kind: FigureKind, runs: Sequence[Figures], first: Sequence[Figures] | None) -> Told:
+def _summed(
+    kind: FigureKind, runs: Sequence[Figures], first: Sequence[Figures] | None
+) -> SummedFigure:
     name = kind.name
-    values = [one for run in runs if (one := run.get(name)) is not None]
+    values = [value for run in runs if (value := run.get(name)) is not None]
     pairs = [] if first is None else [_pair(name, *both) for both in zip(runs, first, strict=True)]
-    differences = [one for one in pairs if one is not None]
-    return Told(
+    differences = [pair for pair in pairs if pair is not None]
+    return SummedFigure(
         name,
         len(values),
         fmean(values) if values else None,

@@ -64,7 +64,7 @@ def parse_axis(text: str) -> Axis:
         raise UsageError(
             f"--vary: {visible(text[:60])!r} is not NAME=VALUES", hint="trim=never,weekly,nightly"
         )
-    values = [one for part in listed.split(",") for one in _values(name, part.strip())]
+    values = [value for part in listed.split(",") for value in _values(name, part.strip())]
     if len(values) > _VALUES_MOST:
         raise UsageError(f"--vary: {visible(name[:60])} has over {_VALUES_MOST} values")
     for value in values:
@@ -76,11 +76,11 @@ def parse_axis(text: str) -> Axis:
 def _values(name: str, part: str) -> Sequence[str]:
     if not part:
         raise UsageError(f"--vary: a value of {visible(name[:60])} is empty")
-    found = [_NUMBER.match(one.strip()) for one in part.split(":")]
-    if len(found) != 3 or None in found:
+    matches = [_NUMBER.match(bound.strip()) for bound in part.split(":")]
+    if len(matches) != 3 or None in matches:
         return (part,)
-    numbers = [Decimal(one.group(1)) for one in found if one is not None]
-    units = {one.group(2) for one in found if one is not None and one.group(2)}
+    numbers = [Decimal(match.group(1)) for match in matches if match is not None]
+    units = {match.group(2) for match in matches if match is not None and match.group(2)}
     if len(units) > 1:
         raise UsageError(f"--vary: {visible(part)!r} has several units", hint="1d:7d:2d")
     first, last, step = numbers
@@ -129,8 +129,8 @@ def _combined(scenario: Scenario, settings: tuple[tuple[str, str], ...]) -> Comb
     try:
         changed = replace_keys(scenario, keys, for_good=True) if keys else scenario
     except UsageError as error:
-        said = " ".join(f"{name}={text}" for name, text in settings)
-        raise UsageError(f"--vary {visible(said)}: {error.message}", hint=error.hint) from error
+        label = " ".join(f"{name}={text}" for name, text in settings)
+        raise UsageError(f"--vary {visible(label)}: {error.message}", hint=error.hint) from error
     return Combination(settings, changed)
 
 

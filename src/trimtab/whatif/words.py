@@ -54,25 +54,25 @@ def _drive(text: str) -> Settings:
     return {"osts.drive": text, "osts.capacity": "from-drives"}
 
 
-def _one(key: str) -> Callable[[str], Settings]:
+def _setting(key: str) -> Callable[[str], Settings]:
     return lambda text: {key: _SWITCHES.get(text, text)}
 
 
 WORDS: Final[Mapping[str, tuple[Callable[[str], Settings], str]]] = {
     "trim": (_trim, "never, nightly, weekly, monthly, discard, or a time between two"),
-    "discard": (_one("trim.discard"), "on or off, whatever else is trimmed"),
+    "discard": (_setting("trim.discard"), "on or off, whatever else is trimmed"),
     "fullness": (_fullness, "at the start, and a purge keeps it under it: what a limit does"),
-    "start-fullness": (_one("users.fullness"), "at the start only"),
+    "start-fullness": (_setting("users.fullness"), "at the start only"),
     "thresholds": (_thresholds, "mb_c1/c2/c3_threshold in per cent: 25/15/5"),
-    "reset": (_one("allocator.reset"), "never, or a time between two resets of mb_last_group"),
-    "family": (_one("allocator.family"), "of the allocator"),
+    "reset": (_setting("allocator.reset"), "never, or a time between two resets of mb_last_group"),
+    "family": (_setting("allocator.family"), "of the allocator"),
     "purge": (_purge, "off, on, or the fullness that it brings the whole under"),
     "gating": (_gating, "off, on, or the fullness that closes an OST; 5 % less reopens it"),
     "drive": (_drive, "a drive that the twin knows, and OSTs as large as it makes them"),
-    "spare": (_one("osts.drive.spare"), "usable spare of the flash"),
-    "placement": (_one("placement.kind"), "round-robin or weighted"),
-    "wbt": (_one("queue.writeback_throttling"), "writeback throttling, on or off"),
-    "writes": (_one("users.daily_writes"), "of users, a day"),
+    "spare": (_setting("osts.drive.spare"), "usable spare of the flash"),
+    "placement": (_setting("placement.kind"), "round-robin or weighted"),
+    "wbt": (_setting("queue.writeback_throttling"), "writeback throttling, on or off"),
+    "writes": (_setting("users.daily_writes"), "of users, a day"),
 }
 """Word to what it sets, and what its values are."""
 

@@ -8,8 +8,8 @@ from tests.support.command import trimtab
 from trimtab.cli.size import print_sizing, shown
 from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
-from trimtab.whatif.sizing.asked import Asked
 from trimtab.whatif.sizing.figure import Figure
+from trimtab.whatif.sizing.request import SizingRequest
 from trimtab.whatif.sizing.sizing import Sizing, size
 
 COARSE = Miniature(groups=4, superblock_units=32, seeds=1)
@@ -17,7 +17,7 @@ COARSE = Miniature(groups=4, superblock_units=32, seeds=1)
 
 @pytest.fixture(scope="module")
 def found() -> Sizing:
-    asked = Asked(
+    asked = SizingRequest(
         daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
         write_bytes_per_s=9e12,
     )  # fmt: skip

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.judge.ladder.estimates import of_figure, of_values
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.ladder import Basis, Coverage, Efficiency, LadderInput, Rung, Track
 from trimtab.model.run import Layer
-from trimtab.site.figures import parse_figure
 
 GB = 1e9
 ONE = Coverage(12, 1, 1)

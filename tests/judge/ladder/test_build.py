@@ -12,9 +12,8 @@ from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
 
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.message import code_of
-from trimtab.model.hardware import Parity
+from trimtab.model.hardware import Parity, parse_figure
 from trimtab.model.ladder import Coverage, LadderInput, LimitKind
-from trimtab.site.figures import parse_figure
 
 WRITE = "write_bandwidth"
 AT = datetime(2026, 3, 1, tzinfo=UTC)

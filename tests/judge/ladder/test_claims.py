@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.judge.ladder.claims import check_claim, evaluate
-from trimtab.model.hardware import Figure
+from trimtab.model.hardware import Figure, parse_figure
 from trimtab.model.ladder import Claim, Match
-from trimtab.site.figures import parse_figure
 
 FIGURES = {
     "drive.write": parse_figure("38 GB/s"),

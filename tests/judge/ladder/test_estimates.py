@@ -11,8 +11,8 @@ from tests.judge.ladder.rungs import rung, track
 from tests.support.counts import series_counts
 
 from trimtab.judge.ladder.estimates import of_figure, of_values, ratio, scaled
+from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import Basis, LimitKind
-from trimtab.site.figures import parse_figure
 
 trials = series_counts(gate=400, soak=4000)
 

@@ -11,7 +11,7 @@ from tests.judge.ladder.rungs import HARDWARE
 
 from trimtab.judge.ladder.build import SCALES, build_ladder
 from trimtab.judge.ladder.estimates import of_values, scaled
-from trimtab.model.hardware import Hardware, Parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure
 from trimtab.model.ladder import (
     LADDER_METRICS,
     Basis,
@@ -23,7 +23,6 @@ from trimtab.model.ladder import (
     Rung,
 )
 from trimtab.model.run import LAYERS
-from trimtab.site.figures import parse_figure
 
 pytestmark = pytest.mark.calibration
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.config.schedule import parse_schedule
 from trimtab.loop.watching.agenda import (
     HELD_UP,
     NOT_RUNNING,
@@ -22,7 +23,6 @@ from trimtab.loop.watching.agenda import (
     position,
     wake_at,
 )
-from trimtab.site.schedule import parse_schedule
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

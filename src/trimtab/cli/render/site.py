@@ -52,7 +52,7 @@ def _facts(site: Site) -> Iterator[tuple[str, str]]:
         yield "lustre", site.file_system
     servers = site.servers
     if servers.names:
-        from trimtab.site.nodes import fold_nodes
+        from trimtab.config.nodes import fold_nodes
 
         for name, nodes in (("mds", servers.mds), ("oss", servers.oss)):
             yield name, fold_nodes(nodes) if nodes else "none"

@@ -15,6 +15,7 @@ from trimtab.judge.median import median
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
+from trimtab.model.site import LIMITS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +33,7 @@ STRETCH: Final = 5.5
 """The mean of a stretch, in standard errors that allow for autocorrelation, runs cut at
 `CLIPPED`."""
 CLIPPED: Final = 4.0
-LEAST: Final = 0.08
+LEAST: Final = LIMITS.cov
 """Nothing is called a dip that loses less than this: the goal for the COV of 48 hours
 (facts/seeds.md row 43) is what a site takes for usual."""
 LENGTHS: Final = (3, 6, 12, 24)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.site.schedule import Schedule
+from trimtab.config.schedule import Schedule
 
 GRACE_S: Final = 1800.0
 """The longest that a slot may be late; half its period where that is shorter."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.schedule import parse_schedule
 from trimtab.errors import TrimtabError
 from trimtab.loop.watching.agenda import (
     Agenda,
@@ -19,7 +20,6 @@ from trimtab.loop.watching.agenda import (
 )
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.record.slots import Slot, SlotState
-from trimtab.site.schedule import parse_schedule
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store

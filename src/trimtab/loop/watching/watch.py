@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.schedule import jitter_s, parse_schedule
 from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
@@ -42,7 +43,6 @@ from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RA
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.site import Site
 from trimtab.record.slots import Slot
-from trimtab.site.schedule import jitter_s, parse_schedule
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store

@@ -245,6 +245,6 @@ def read_mail_map(path: str | None) -> dict[str, str]:
     """
     if path is None:
         return {}
-    from trimtab.site.load import read_text
+    from trimtab.config.files import read_text
 
     return parse_mail_map(read_text(Path(path), "the mail map"), path)

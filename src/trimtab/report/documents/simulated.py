@@ -71,7 +71,7 @@ class SizeDocument:
 class FigureRow:
     """One figure of a combination over its seeds; differences are from the first combination."""
 
-    figure: sweep.Told
+    figure: sweep.SummedFigure
     unit: str
 
 
@@ -269,11 +269,11 @@ shape(
 )
 shape(
     Sizing,
-    omit=["asked", "amplified", "sections"],
+    omit=["request", "amplified", "sections"],
     derive={
-        "drive": (str, lambda sizing: sizing.asked.drive.name),
-        "trim": (str, lambda sizing: sizing.asked.trim),
-        "seed": (int, lambda sizing: sizing.asked.seed),
+        "drive": (str, lambda sizing: sizing.request.drive.name),
+        "trim": (str, lambda sizing: sizing.request.trim),
+        "seed": (int, lambda sizing: sizing.request.seed),
         "figures": (
             tuple[Figure, ...],
             lambda sizing: [figure for section in sizing.sections for figure in section.figures],

@@ -41,20 +41,20 @@ def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Fail
                 f"{path} is not mounted on {node}",
             )
         case "name-service":
-            said = (
+            message = (
                 f"ssh: Could not resolve hostname {node}: Temporary failure in name resolution\n"
                 f"{'-' * 74}\nORTE was unable to reliably start one or more daemons.\n{'-' * 74}\n"
             )
-            return Failure(b"", said.encode(), 1, f"{node}: no name service", started=False)
+            return Failure(b"", message.encode(), 1, f"{node}: no name service", started=False)
         case "no-answer":
             return Failure(b"", b"", None, "it printed nothing until its time was over")
         case "no-space":
-            said = (
+            message = (
                 "ior: aiori-POSIX.c:818: POSIX_Xfer: Assertion `rc >= 0' failed.\n"
                 f"{'-' * 74}\nmpirun noticed that process rank 0 with PID 0 on node {node} exited"
                 f" on signal 6 (Aborted).\n{'-' * 74}\n"
             )
-            return Failure(b"", said.encode(), 134, f"no space left on {path}")
+            return Failure(b"", message.encode(), 134, f"no space left on {path}")
 
 
 def _abort(code: int) -> str:

@@ -92,7 +92,7 @@ def _part(spec: SurveySpec, test: str, rates: np.ndarray) -> str:
     if seconds_of(spec.size_bytes / known.max()) == 0:
         return f"{test} {figure:7.2f} {'SHORT':>17}"
     # The detail's own figures are rounded first: the summary is made from its lines.
-    low, high = (round(one / spec.record_bytes, 6) for one in (known.min(), known.max()))
+    low, high = (round(rate / spec.record_bytes, 6) for rate in (known.min(), known.max()))
     scale = spec.record_bytes / 2**20
     return f"{test} {figure:7.2f} [{low * scale:7.2f}, {high * scale:7.2f}]"
 

@@ -144,17 +144,17 @@ class Panel:
         for key, values in ost_columns(whole, self.layout).items():
             place, kind = template.places[key], type(next(filter(_is_there, values), None))
             if kind is float:
-                numbers[:, place] = [one or 0.0 for one in values]
+                numbers[:, place] = [value or 0.0 for value in values]
             elif kind is int or kind is bool:
-                integers[:, place] = [one or 0 for one in values]
+                integers[:, place] = [value or 0 for value in values]
             elif key[0] == "last_trim_at":
-                texts = [None if one is None else str(one) for one in values]
+                texts = [None if value is None else str(value) for value in values]
                 template.texts[place:end:rows] = texts
         for number in range(osts):
             if (flags := self._flags(whole, number)) != template.flags[number]:
                 template.flags[number] = flags
-                own = self._settings(whole, number)
-                template.texts[(number + 1) * rows - len(own) : (number + 1) * rows] = own
+                settings = self._settings(whole, number)
+                template.texts[(number + 1) * rows - len(settings) : (number + 1) * rows] = settings
         # Few rows are of MDTs: they are made anew, and stand behind those of OSTs.
         mdts = frame_of(_alone(mdt_targets(whole, self.layout), whole))
         place = slice(end, end + mdts.height)

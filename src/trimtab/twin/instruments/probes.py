@@ -153,7 +153,7 @@ def ior_run(
         took_s, timed_out = 0.0, result.exit_code is None
     else:
         timed_out = result.finished is None
-        took_s = sum(one.elapsed_s for one in result.phases)
+        took_s = sum(phase.elapsed_s for phase in result.phases)
         code = None if timed_out else 0
         output = RawOutput("command", command.argv, print_ior(command, result), b"", code, at)
     took_s = probe.timeout_s if timed_out else took_s
@@ -166,7 +166,7 @@ def ior_run(
     if timed_out:
         status = RunStatus.UNFINISHED
         problem = f"it did not end within {probe.timeout_s:g} s"
-    kept = not isinstance(result, Failure) or result.started
+    has_started = not isinstance(result, Failure) or result.started
     return Run(
         id=identifier_of(at, place.site, probe.name),
         site=place.site,
@@ -182,7 +182,7 @@ def ior_run(
         parameters={
             ASKED: asked_parameters(probe),
             "layer": "client",
-            "phases": [dataclasses.asdict(one) for one in measured.phases],
+            "phases": [dataclasses.asdict(phase) for phase in measured.phases],
             "warnings": list(measured.warnings),
             "job": {
                 "launcher": LAUNCHER,
@@ -193,7 +193,7 @@ def ior_run(
         },
         problem=problem,
         samples=measured.samples,
-        outputs=(output,) if kept else (),
+        outputs=(output,) if has_started else (),
     )
 
 
@@ -248,13 +248,16 @@ def survey_run(
     )
     names = [name.rpartition(":")[2] for name in survey.targets]
     argv = survey_argv(survey.spec, names, directory="/tmp/survey", deadline_s=probe.timeout_s)
-    samples = tuple(one for one in measured.samples if one.target is not None)
-    believed = [one for one in samples if one.believed]
+    samples = tuple(sample for sample in measured.samples if sample.target is not None)
+    believed = [sample for sample in samples if sample.believed]
     known = [
-        own[np.isfinite(own) & (own > 0)] for own in (rates[test] for test in survey.spec.tests)
+        test_rates[np.isfinite(test_rates) & (test_rates > 0)]
+        for test_rates in (rates[test] for test in survey.spec.tests)
     ]
-    took_s = sum(survey.spec.size_bytes / float(own.min()) for own in known if own.size)
-    failed = dict.fromkeys(str(one.target) for one in samples if not one.believed)
+    took_s = sum(
+        survey.spec.size_bytes / float(test_rates.min()) for test_rates in known if test_rates.size
+    )
+    failed = dict.fromkeys(str(sample.target) for sample in samples if not sample.believed)
     status = RunStatus.OK if not failed else RunStatus.PARTIAL if believed else RunStatus.FAILED
     moved = len(believed) * survey.spec.size_bytes
     return Run(

@@ -116,7 +116,7 @@ def ost_settings(
     settings: SettingState, devices: str, create: bool, degraded: bool, read_only: bool
 ) -> dict[str, str]:
     """Return the named settings of an OST as text."""
-    found = {
+    columns = {
         "obdfilter/degraded": str(int(degraded)),
         "obdfilter/readonly": str(int(read_only)),
         "obdfilter/no_create": "0",
@@ -131,10 +131,10 @@ def ost_settings(
     }
     if settings.family == "classic":
         for name, value in (("c1", settings.c1), ("c2", settings.c2), ("c3", settings.c3)):
-            found[f"ldiskfs/md0/mb_{name}_threshold"] = f"{100 * value:.0f}"
+            columns[f"ldiskfs/md0/mb_{name}_threshold"] = f"{100 * value:.0f}"
     else:
-        found["ldiskfs/md0/mb_optimize_scan"] = "1"
-    return found
+        columns["ldiskfs/md0/mb_optimize_scan"] = "1"
+    return columns
 
 
 def _named(texts: Mapping[str, str]) -> dict[str, Setting]:
@@ -146,7 +146,7 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
     state, settings = whole.osts, whole.settings
     count = len(state)
     available = state.capacity_bytes - state.used_bytes
-    found: Columns = {
+    columns: Columns = {
         ("capacity_bytes", None): [*whole_of(state.capacity_bytes)],
         ("used_bytes", None): [*whole_of(state.used_bytes)],
         ("available_bytes", None): [*whole_of(available)],
@@ -171,17 +171,17 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
     for place, name in enumerate(CRITERIA[settings.family]):
         loops = state.allocator_useless_loops_total[:, place]
         groups = state.allocator_groups_considered_total[:, place]
-        found["allocator_useless_loops_total", name] = [*whole_of(loops)]
+        columns["allocator_useless_loops_total", name] = [*whole_of(loops)]
         # The oldest format counts no groups.
         known = settings.family != "classic"
-        found["allocator_groups_considered_total", name] = (
+        columns["allocator_groups_considered_total", name] = (
             [*whole_of(groups)] if known else [None] * count
         )
     fragmented = state.free_space_fragmented_fraction.tolist()
-    found |= {
+    columns |= {
         ("free_extent_mean_bytes", None): state.free_extent_mean_bytes.tolist(),
         ("free_space_fragmented_fraction", None): [
-            None if isnan(one) else one for one in fragmented
+            None if isnan(extent) else extent for extent in fragmented
         ],
         ("server_cpu_fraction", None): state.server_cpu_fraction.tolist(),
         ("client_bytes_written_total", None): [*whole_of(state.client_bytes_written_total)],
@@ -195,9 +195,9 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("checksum_errors_total", None): [None] * count,
     }
     serving, servers = serving_of(whole, layout), layout.osses
-    found["server", None] = [servers[number] for number in serving.tolist()]
-    found["network_bytes_total", None] = [*whole_of(_network(whole, layout)[serving])]
-    return found
+    columns["server", None] = [servers[number] for number in serving.tolist()]
+    columns["network_bytes_total", None] = [*whole_of(_network(whole, layout)[serving])]
+    return columns
 
 
 REASONS: Final[Mapping[str, str]] = {
@@ -223,11 +223,11 @@ def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
 def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnapshot]:
     osts, columns = whole.osts, ost_columns(whole, layout)
     names, keys = columns["server", None], [*columns]
-    found: list[TargetSnapshot] = []
+    snapshots: list[TargetSnapshot] = []
     for number, values in enumerate(zip(*columns.values(), strict=True)):
         target = ost_name(number)
         if not osts.answers[number]:
-            found.append(_silent(target))
+            snapshots.append(_silent(target))
             continue
         readings = tuple(
             Reading(name, value, SOURCE, None if value is not None else REASONS[name], label)
@@ -238,8 +238,10 @@ def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnaps
             degraded=bool(osts.degraded[number]),
             read_only=bool(osts.read_only[number]),
         )
-        found.append(TargetSnapshot(Target(target, "ost", str(names[number])), readings, settings))
-    return found
+        snapshots.append(
+            TargetSnapshot(Target(target, "ost", str(names[number])), readings, settings)
+        )
+    return snapshots
 
 
 def _silent(target: str) -> TargetSnapshot:
@@ -264,7 +266,7 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
         "drives/queue/wbt_lat_usec": f"{settings.wbt_latency_s * 1e6:.0f}",
     })  # fmt: skip
     network = _mds_network(mdts)
-    found: list[TargetSnapshot] = []
+    snapshots: list[TargetSnapshot] = []
     for number in range(len(mdts)):
         place = number // MDTS_PER_SERVER
         server = layout.mdses[place]
@@ -294,8 +296,8 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
             for (name, label), value in values.items()
         )
         readings += _MDT_UNKNOWN
-        found.append(TargetSnapshot(Target(mdt_name(number), "mdt", server), readings, texts))
-    return found
+        snapshots.append(TargetSnapshot(Target(mdt_name(number), "mdt", server), readings, texts))
+    return snapshots
 
 
 _WHY_MDT: Final[Mapping[str, str]] = {

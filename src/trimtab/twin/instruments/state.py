@@ -167,9 +167,9 @@ class TargetState:
         if self.at.tzinfo is None:
             raise ValueError("the time of a state has no zone")
         for part in (self.osts, self.mdts):
-            for one in fields(part):
-                if len(getattr(part, one.name)) != len(part):
-                    raise ValueError(f"{one.name} has another length than the others")
+            for field in fields(part):
+                if len(getattr(part, field.name)) != len(part):
+                    raise ValueError(f"{field.name} has another length than the others")
         if len(self.column) and not 0 <= self.column.min() <= self.column.max() < len(self.osts):
             raise ValueError("a target is in a column that does not exist")
 
@@ -201,12 +201,12 @@ def expanded(state: TargetState, seed: int) -> TargetState:
     count = len(column)
     alone = np.bincount(column, minlength=len(state.osts))[column] == 1
     values: dict[str, Any] = {
-        one.name: getattr(state.osts, one.name)[column] for one in fields(state.osts)
+        field.name: getattr(state.osts, field.name)[column] for field in fields(state.osts)
     }
     for place, name in enumerate(_OWN):
         factor = np.where(alone, 1.0, _factors(seed, place, count))
-        own = values[name]
-        values[name] = own * (factor if own.ndim == 1 else factor[:, None])
+        shared = values[name]
+        values[name] = shared * (factor if shared.ndim == 1 else factor[:, None])
     values["used_bytes"] = np.minimum(values["used_bytes"], values["capacity_bytes"])
     values["inodes_used"] = np.minimum(values["inodes_used"], values["inodes_total"])
     return replace(state, osts=OstState(**values), column=np.arange(count))

@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields, replace
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
+from trimtab.config.problems import Problem
 from trimtab.errors import UsageError
-from trimtab.site.checks import Problem
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.keys import DRIVE, find_key, read_value
 from trimtab.twin.scenario.kinds import NAME

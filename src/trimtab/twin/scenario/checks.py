@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from trimtab.config.problems import Problem
 from trimtab.errors import UsageError
-from trimtab.site.checks import Problem
 from trimtab.twin.scenario.geometry import (
     capacity_bytes,
     drives_capacity_bytes,

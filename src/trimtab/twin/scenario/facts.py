@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
-from trimtab.site.schedule import find_zone
 from trimtab.twin.scenario import kinds
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of

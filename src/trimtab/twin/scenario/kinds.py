@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from trimtab.config.schedule import find_zone, parse_schedule
 from trimtab.errors import UsageError
-from trimtab.site.schedule import find_zone, parse_schedule
 from trimtab.units import parse_bytes, parse_duration, parse_fraction, parse_unit
 from trimtab.visible import visible
 

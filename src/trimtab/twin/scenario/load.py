@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -16,11 +15,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from trimtab.config.files import parse_toml
+from trimtab.config.lines import ELSEWHERE, key_lines
+from trimtab.config.problems import Problem, config_error, unknown_key
 from trimtab.errors import UsageError
-from trimtab.site.checks import Problem
-from trimtab.site.load import parse_toml
-from trimtab.site.locate import line_of
-from trimtab.site.problems import lines_of, one_error, told, unknown_key
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.build import Builder, moment
 from trimtab.twin.scenario.checks import problems
@@ -31,9 +29,6 @@ from trimtab.visible import visible
 SIZE_MAXIMUM_BYTES: Final = 2**20
 _PACKAGE: Final = "trimtab.twin.scenario"
 _EXTENDED_MAXIMUM = 8
-_EXTENDED: Final = "*"
-"""In place of the number of a change or fault that stands in the extended file."""
-_NAME = re.compile(r"[a-z0-9-]+")
 
 
 def preset_names() -> tuple[str, ...]:
@@ -180,7 +175,7 @@ def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
     if place is None:
         message = f"of the extended scenario: {problem.message}"
         return Problem(
-            (noun, _EXTENDED), message, "[scenario] inherit says which of its lists are kept"
+            (noun, ELSEWHERE), message, "[scenario] inherit says which of its lists are kept"
         )
     return Problem((noun, str(place), *rest[1:]), problem.message, problem.hint)
 
@@ -265,26 +260,4 @@ def _fields(table: type[schema.Table], name: str) -> Iterable[str]:
 
 def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
     """Return one error for all problems; entries of lists go by their number."""
-    lines = lines_of(text, ("change", "fault"))
-
-    def tell(problem: Problem) -> str:
-        own = _EXTENDED not in problem.location
-        line = line_of(lines, problem.location) if own else None
-        return told(problem, name, line, _where(problem.location))
-
-    return one_error(found, tell)
-
-
-def _where(location: tuple[str, ...]) -> str:
-    head, *rest = location or ("",)
-    if head in ("change", "fault") and rest:
-        number, *key = rest
-        named = f"[[{head}]] {int(number) + 1}" if is_digits(number) else f"[[{head}]]"
-        return " ".join(
-            (named, *(part if _NAME.fullmatch(part) else f'"{visible(part)}"' for part in key))
-        )
-    *table, key = location
-    shown = visible(key[:80])
-    if not table:
-        return f"[{shown}]"
-    return f"[{'.'.join(visible(part[:80]) for part in table)}] {shown}"
+    return config_error(found, name, key_lines(text))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from trimtab.model.site import LIMITS
+
 AllocatorFamily = Literal["classic", "optimize-scan", "el9"]
 """mballoc of RHEL 8 with Lustre's thresholds; with lists of groups; of 6.5 and later."""
 RaidKind = Literal["gridraid", "draid", "raid10"]
@@ -293,8 +295,8 @@ class Gating:
     """
 
     enabled: bool = False
-    limit: float = 0.75
-    reopen: float = 0.70
+    limit: float = LIMITS.fullness
+    reopen: float = LIMITS.reopen
     most_closed: float | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from trimtab.site.schedule import find_zone
+from trimtab.config.schedule import find_zone
 from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.build import moment
 from trimtab.twin.scenario.drives import PRESETS

@@ -103,15 +103,15 @@ class Accounts:
         """Return what each user asks for when a few heavy jobs want so many bytes together."""
         users = len(self.shares) - 1
         heavy = draws.choice(users, min(_BURST_USERS, users), replace=False)
-        asked = np.zeros(users + 1)
-        asked[heavy] = wanted / len(heavy)
-        return asked
+        demand = np.zeros(users + 1)
+        demand[heavy] = wanted / len(heavy)
+        return demand
 
-    def accept(self, asked: Array) -> Accepted:
+    def accept(self, demand: Array) -> Accepted:
         """Return what quotas let through; a user is refused exactly what goes over."""
         room = np.maximum(self._limits - self.by_user, 0.0)
-        taken = np.minimum(asked, room)
-        return Accepted(taken, float(asked.sum() - taken.sum()))
+        taken = np.minimum(demand, room)
+        return Accepted(taken, float(demand.sum() - taken.sum()))
 
     def write(self, by_user: Array, lives: Array, part: float = 1.0) -> None:
         """Book a part of what was accepted; ``lives`` are the shares of the lifetimes."""
@@ -123,9 +123,9 @@ class Accounts:
         self._held[life, -1] += written / self._scale[life]
         self._written[-1] += written
 
-    def shrink(self, kept: Array) -> None:
+    def shrink(self, fraction_kept: Array) -> None:
         """Keep that part of every user's bytes, by lifetime."""
-        self._scale *= kept
+        self._scale *= fraction_kept
         if self._scale.min() < 1e-100:
             self._held *= self._scale[:, None]
             self._scale[:] = 1.0

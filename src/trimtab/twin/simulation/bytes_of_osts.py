@@ -23,8 +23,8 @@ def folded(values: Array) -> list[tuple[float, str]]:
     >>> folded(np.array([8.0, 8.0, 0.0, 7.0]))
     [(8.0, '0-1'), (7.0, '3')]
     """
-    found = sorted(set(values[values != 0.0].tolist()), reverse=True)
-    return [(value, _ranges(np.flatnonzero(values == value))) for value in found]
+    distinct = sorted(set(values[values != 0.0].tolist()), reverse=True)
+    return [(value, _ranges(np.flatnonzero(values == value))) for value in distinct]
 
 
 def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
@@ -55,4 +55,4 @@ def _ranges(numbers: NDArray[np.int64]) -> str:
     """Return ascending numbers as ranges: ``0-3,7``."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     parts = np.split(numbers, breaks)
-    return ",".join(f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)
+    return ",".join(f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.site.schedule import find_zone
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
@@ -110,9 +110,9 @@ class Simulation:
         self._rates = rates or StackRates()
         self._windows = windows
         self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
-        self._changes = sorted(scenario.changes, key=lambda one: one.at)
-        self._faults: list[Fault] = sorted(scenario.faults, key=lambda one: one.at)
-        self._told = 0
+        self._changes = sorted(scenario.changes, key=lambda change: change.at)
+        self._faults: list[Fault] = sorted(scenario.faults, key=lambda fault: fault.at)
+        self._faults_reported = 0
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
         self._carriers: tuple[Conditions, NDArray[np.int64]] | None = None
@@ -153,13 +153,13 @@ class Simulation:
         """
         begun, until = self.now, until or self.end
         whole = max((until - begun).total_seconds(), 1.0)
-        told = 0.0
+        reported_s = 0.0
         while self.now < until:
             self.step()
             done = min(1.0, (self.now - begun).total_seconds() / whole)
-            if on_progress is not None and (done >= told + 0.01 or done == 1.0):
+            if on_progress is not None and (done >= reported_s + 0.01 or done == 1.0):
                 on_progress(done)
-                told = done
+                reported_s = done
         return self.trace
 
     def step(self) -> None:
@@ -382,8 +382,8 @@ class Simulation:
         self.miniature.add(more)
         self._calm = None
         added = range(old.osts, count)
-        said = f"{old.osts} -> {count} OSTs" + (f" ({detail})" if detail else "")
-        self.log.add(EventKind.CAPACITY_ADDED, at, said, osts=added)
+        detail_text = f"{old.osts} -> {count} OSTs" + (f" ({detail})" if detail else "")
+        self.log.add(EventKind.CAPACITY_ADDED, at, detail_text, osts=added)
 
     def _shares(self) -> tuple[Array, bool]:
         """Return how often one OST of each column gets a new file, and whether files go around."""
@@ -467,13 +467,18 @@ class Simulation:
         return self._carriers[1]
 
     def _tell_faults(self, end: datetime) -> None:
-        while self._told < len(self._faults) and self._faults[self._told].at < end:
-            fault = self._faults[self._told]
-            self._told += 1
+        while (
+            self._faults_reported < len(self._faults)
+            and self._faults[self._faults_reported].at < end
+        ):
+            fault = self._faults[self._faults_reported]
+            self._faults_reported += 1
             if fault.kind == "silent-ost":
                 continue  # silent: nobody knows before a probe hangs
-            said = fault.detail or fault.kind
-            self.log.add(KINDS[fault.kind], fault.at, said, until=fault.until, osts=fault.osts)
+            fault_text = fault.detail or fault.kind
+            self.log.add(
+                KINDS[fault.kind], fault.at, fault_text, until=fault.until, osts=fault.osts
+            )
 
     def _measure(
         self,

@@ -123,5 +123,5 @@ def carriers(moved: Bools, per_server: int) -> NDArray[np.int64]:
     """
     home = np.arange(len(moved)) // per_server
     partner = home ^ 1
-    there = partner <= (home[-1] if len(home) else 0)
-    return np.where(moved & there, partner, home)
+    partner_exists = partner <= (home[-1] if len(home) else 0)
+    return np.where(moved & partner_exists, partner, home)

@@ -57,12 +57,12 @@ def task_rates(
     per_node = limits.write_bytes_per_s if access == "write" else limits.read_bytes_per_s
     node = np.arange(len(ost_of_task)) // tasks_per_node
     shared = Resource(node, np.full(nodes, per_node))
-    asked = competing.write if access == "write" else competing.read
+    demand = competing.write if access == "write" else competing.read
     osts = Resource(
         ost_of_task,
         could.write if access == "write" else could.read,
-        asked,
-        np.ceil(asked / USER_STREAM_BYTES_PER_S),
+        demand,
+        np.ceil(demand / USER_STREAM_BYTES_PER_S),
     )
     process = limits.process_bytes_per_s
     rates = max_min([shared, osts], np.full(len(ost_of_task), process))

@@ -111,8 +111,8 @@ class Operations:
             if changed.any():
                 osts = np.flatnonzero(changed[columns.member])
                 full = state.fullness[changed]
-                said = f"{len(osts)} OSTs, {full.min():.1%} to {full.max():.1%} full"
-                self._log.add(kind, at, said, osts=osts)
+                detail = f"{len(osts)} OSTs, {full.min():.1%} to {full.max():.1%} full"
+                self._log.add(kind, at, detail, osts=osts)
         state.closed_by_gating = closed
 
     def trim(
@@ -137,13 +137,13 @@ class Operations:
             if self._round and (every_s is None or self._overdue(end, every_s)):
                 self._end_round()
             return
-        given = self._trim(state, columns, miniature, due, end)
+        trimmed = self._trim(state, columns, miniature, due, end)
         again = self._round and not self._round.columns.isdisjoint(due.tolist())
         if self._round is None or again:
             self._end_round()
             self._round = _Round(start, end, set())
         self._round.columns.update(due.tolist())
-        self._round.bytes += given
+        self._round.bytes += trimmed
         self._round.last = end
         if len(self._round.columns) == columns.count:
             self._end_round()
@@ -157,10 +157,10 @@ class Operations:
         at: datetime,
     ) -> float:
         """Trim some columns; return the bytes of the whole that drives let go."""
-        given = self._trim(state, columns, miniature, which, at)
+        trimmed = self._trim(state, columns, miniature, which, at)
         osts = np.flatnonzero(np.isin(columns.member, which))
-        self._log.add(EventKind.TRIM, at, f"{given / 1e12:.1f} TB trimmed", osts=osts)
-        return given
+        self._log.add(EventKind.TRIM, at, f"{trimmed / 1e12:.1f} TB trimmed", osts=osts)
+        return trimmed
 
     def _trim(
         self,
@@ -170,23 +170,23 @@ class Operations:
         which: NDArray[np.int64],
         at: datetime,
     ) -> float:
-        given = miniature.trim(which) * state.capacity_bytes[which]
-        state.bytes_discarded_total[which] += given
+        trimmed_bytes = miniature.trim(which) * state.capacity_bytes[which]
+        state.bytes_discarded_total[which] += trimmed_bytes
         state.last_trim_s[which] = at.timestamp()
-        return float(given @ columns.weight[which])
+        return float(trimmed_bytes @ columns.weight[which])
 
     def _overdue(self, end: datetime, every_s: float) -> bool:
         return self._round is not None and end - self._round.begun >= timedelta(seconds=every_s)
 
     def _end_round(self) -> None:
         if self._round is not None:
-            said = f"{self._round.bytes / 1e12:.1f} TB trimmed"
-            self._log.add(EventKind.TRIM, self._round.begun, said, until=self._round.last)
+            detail = f"{self._round.bytes / 1e12:.1f} TB trimmed"
+            self._log.add(EventKind.TRIM, self._round.begun, detail, until=self._round.last)
         self._round = None
 
     def _end_purge(self, at: datetime) -> None:
         done, self._pass = self._pass, None
         if done is None or done.gone <= 0.0:
             return
-        said = f"{done.gone / 1e12:.1f} TB purged, last used {done.horizon} days ago or earlier"
-        self._log.add(EventKind.PURGE, done.begun, said, until=at)
+        detail = f"{done.gone / 1e12:.1f} TB purged, last used {done.horizon} days ago or earlier"
+        self._log.add(EventKind.PURGE, done.begun, detail, until=at)

@@ -65,29 +65,29 @@ def weighted_shares(
     prio_free
         ``qos_prio_free``, 0 to 1.
     """
-    there = available > 0.0
-    if not there.any():
+    has_space = available > 0.0
+    if not has_space.any():
         return np.zeros_like(available)
     if prio_free >= 1.0:  # no penalties: by free space alone
-        return np.where(there, available, 0.0) / float(available[there] @ weight[there])
+        return np.where(has_space, available, 0.0) / float(available[has_space] @ weight[has_space])
     # Columns of several OSTs get numbers of their own below 0, for servers that none shares.
     names = np.where(weight > 1.0, -1 - np.arange(len(server)), server)
     _, at = np.unique(names, return_inverse=True)
-    carried = np.bincount(at, weights=there.astype(float))
-    many = np.bincount(at, weights=np.where(there, weight, 0.0)) / np.maximum(carried, 1.0)
-    osts, servers = float(weight[there].sum()), float(many[carried > 0.0].sum())
-    room = np.bincount(at, weights=np.where(there, available, 0.0)) / np.maximum(carried, 1.0)
+    carried = np.bincount(at, weights=has_space.astype(float))
+    many = np.bincount(at, weights=np.where(has_space, weight, 0.0)) / np.maximum(carried, 1.0)
+    osts, servers = float(weight[has_space].sum()), float(many[carried > 0.0].sum())
+    room = np.bincount(at, weights=np.where(has_space, available, 0.0)) / np.maximum(carried, 1.0)
     spread = (1.0 - prio_free) / 2.0
     # One server cannot be avoided, so the penalty of its OSTs counts twice instead.
     step = spread * available * (2.0 if servers < 2.0 else 1.0) / max(osts - 1.0, 1.0)
     server_step = spread * room / (servers - 1.0) if servers >= 2.0 else np.zeros_like(room)
-    shares = np.where(there, available, 0.0)
+    shares = np.where(has_space, available, 0.0)
     shares = shares / float(shares @ weight)
     for _ in range(_ROUNDS):
         of_server = np.asarray(np.bincount(at, weights=shares), np.float64)
         penalty = step * osts * _mean_penalty(shares * osts)
         server_penalty = server_step * servers * _mean_penalty(of_server * servers)
-        worth = np.where(there, np.maximum(available - penalty - server_penalty[at], 0.0), 0.0)
+        worth = np.where(has_space, np.maximum(available - penalty - server_penalty[at], 0.0), 0.0)
         total = float(worth @ weight)
         if total <= 0.0:
             break
@@ -114,19 +114,19 @@ def striped_shares(shares: Array, weight: Array, stripes: int) -> Array:
 
     No OST can have more than one stripe of a file: what a share is over that goes to the others.
     """
-    there = shares > 0.0
-    osts = float(weight[there].sum())
+    has_share = shares > 0.0
+    osts = float(weight[has_share].sum())
     if osts == 0.0 or stripes == 1:
         return shares
     if stripes < 0 or stripes >= osts:
-        return np.where(there, 1.0 / osts, 0.0)
+        return np.where(has_share, 1.0 / osts, 0.0)
     most = 1.0 / stripes
     capped = np.zeros(len(shares), bool)
     result = shares.copy()
     while (over := (result > most) & ~capped).any():
         capped |= over
         result[capped] = most
-        free = there & ~capped
+        free = has_share & ~capped
         if not free.any():
             break
         left = 1.0 - float(most * weight[capped].sum())
@@ -152,10 +152,10 @@ def place(wanted: float, shares: Array, weight: Array, room: Array) -> Placed:
     while left > 0.0 and free.any():
         # Parts before bytes: of shares that are all tiny, the sum may be too small to divide by.
         parts = np.where(free, shares, 0.0) / float(shares[free].max())
-        asked = left * (parts / float(parts @ weight))
+        demand = left * (parts / float(parts @ weight))
         still = room - placed
-        full = free & (asked >= still)
-        placed = np.where(full, room, placed + np.minimum(asked, still))
+        full = free & (demand >= still)
+        placed = np.where(full, room, placed + np.minimum(demand, still))
         if not full.any():
             return Placed(placed, 0.0)
         left = wanted - float(placed @ weight)

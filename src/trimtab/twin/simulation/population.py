@@ -103,10 +103,10 @@ class Population:
 
     def delete(self, seconds: float) -> Array:
         """Delete what ends its life within so many seconds; return bytes of each column."""
-        kept = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
-        deleted = self.stored * (1.0 - kept)[:, None]
+        surviving = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
+        deleted = self.stored * (1.0 - surviving)[:, None]
         self.stored -= deleted
-        self._scale *= kept
+        self._scale *= surviving
         if self._scale.min() < _LEAST_SCALE:  # what lives for seconds: nothing can be divided by it
             self._settle()
         gone = deleted.sum(axis=0)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.site.schedule import Schedule, parse_schedule
+from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.demand import competing
@@ -74,19 +74,22 @@ class Agenda:
         self._zone = timezone
         self._schedules: list[Schedule] = [parse_schedule(probe.schedule) for probe in probes]
         self._probes = probes
-        begin = [start if one.since is None else max(start, one.since - _INSTANT) for one in probes]
+        begin = [
+            start if probe.since is None else max(start, probe.since - _INSTANT) for probe in probes
+        ]
         self._next = [
-            one.next_after(at, timezone) for one, at in zip(self._schedules, begin, strict=True)
+            schedule.next_after(at, timezone)
+            for schedule, at in zip(self._schedules, begin, strict=True)
         ]
 
     def due(self, end: datetime) -> list[tuple[ProbeLoad, datetime]]:
         """Return what begins up to ``end`` and was not returned before, in order of time."""
-        found = []
+        due = []
         for place, schedule in enumerate(self._schedules):
             while self._next[place] <= end:
-                found.append((self._probes[place], self._next[place]))
+                due.append((self._probes[place], self._next[place]))
                 self._next[place] = schedule.next_after(self._next[place], self._zone)
-        return sorted(found, key=lambda one: one[1])
+        return sorted(due, key=lambda start: start[1])
 
 
 @dataclass(frozen=True, slots=True)

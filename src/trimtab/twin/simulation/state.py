@@ -71,11 +71,11 @@ class State:
     def empty(cls, columns: int, capacity_bytes: float) -> State:
         """Return the state of empty OSTs."""
         arrays: dict[str, Any] = {
-            one.name: np.zeros(
-                (len(LOOPS), 0) if one.name in _BY_LOOP else 0, _DTYPES.get(one.name, float)
+            field.name: np.zeros(
+                (len(LOOPS), 0) if field.name in _BY_LOOP else 0, _DTYPES.get(field.name, float)
             )
-            for one in fields(cls)
-            if one.name not in _WHOLE
+            for field in fields(cls)
+            if field.name not in _WHOLE
         }
         made = cls(**arrays)
         made.add(columns, capacity_bytes)
@@ -83,12 +83,12 @@ class State:
 
     def add(self, columns: int, capacity_bytes: float) -> None:
         """Append empty columns."""
-        for one in fields(self):
-            if one.name not in _WHOLE:
-                first = _FIRST.get(one.name, 0)
-                old = getattr(self, one.name)
+        for field in fields(self):
+            if field.name not in _WHOLE:
+                first = _FIRST.get(field.name, 0)
+                old = getattr(self, field.name)
                 more = np.full((*old.shape[:-1], columns), first, old.dtype)
-                setattr(self, one.name, np.concatenate([old, more], axis=-1))
+                setattr(self, field.name, np.concatenate([old, more], axis=-1))
         self.capacity_bytes[len(self.capacity_bytes) - columns :] = capacity_bytes
 
     @property

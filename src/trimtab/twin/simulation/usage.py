@@ -86,11 +86,11 @@ class Usage:
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
         self.busy = self._demand.step(epoch, start, self._zone, users, seconds)
-        asked = self.accounts.shares * (users.daily_writes_bytes / DAY_S * seconds * self.busy)
+        demand = self.accounts.shares * (users.daily_writes_bytes / DAY_S * seconds * self.busy)
         filling, burst = added_bytes(faults, start, end, columns.osts)
         if burst > 0.0:
-            asked += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
-        accepted = self.accounts.accept(asked)
+            demand += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
+        accepted = self.accounts.accept(demand)
         state.refused_quota_bytes += accepted.refused
         draws = stream(scenario.seed, "files", epoch)
         uneven = unevenness(accepted.total * shares, weight, users, draws)
@@ -120,8 +120,8 @@ class Usage:
         before = self.population.stored @ weight
         deleted = self.population.delete(seconds)
         after = self.population.stored @ weight
-        kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
-        self.accounts.shrink(kept)
+        fraction_kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
+        self.accounts.shrink(fraction_kept)
         return deleted
 
     def _no_space(self, state: State, refused: float, at: datetime) -> None:

@@ -204,7 +204,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
     plain = _probe(replace(_GPU_NODE, saferet=False), constants)
     saferet = _probe(_GPU_NODE, constants)
     both = _probe(replace(_GPU_NODE, checksums=True), constants)
-    one = client.node_limits(_CPU_NODE, E1000, 32, cores=128, constants=constants)
+    limits = client.node_limits(_CPU_NODE, E1000, 32, cores=128, constants=constants)
     few, many = _whole(691, 4, constants), _whole(4147, 2, constants)
     node = "processor of a node"
     balanced = "274 OSTs x client path x balance of the files over them"
@@ -214,8 +214,8 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
         "37-without": Prediction(saferet, node),
         "37-with": Prediction(both, f"{node}, and checksums"),
         "37-ratio": Prediction(both / saferet - 1, node),
-        "35-node-write": Prediction(one.write_bytes_per_s, "one port x LNet x client path"),
-        "35-node-read": Prediction(one.read_bytes_per_s, "one port x LNet x client path"),
+        "35-node-write": Prediction(limits.write_bytes_per_s, "one port x LNet x client path"),
+        "35-node-read": Prediction(limits.read_bytes_per_s, "one port x LNet x client path"),
         "35-fpp-691": Prediction(few, balanced),
         "35-fpp-4147": Prediction(many, balanced),
         "35-fpp-128mib": Prediction(few, f"{balanced}; the size of transfers plays no part"),
@@ -238,8 +238,8 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
 
     def small(osts: Osts, server: Server, write: bool) -> float:
         machine = hardware(osts, server, E2000 if osts is E2000_F else E1000)
-        one = raid.small_writes_per_s if write else ost.small_reads_per_s
-        return osts.count * one(machine, constants)
+        ost_rate = raid.small_writes_per_s if write else ost.small_reads_per_s
+        return osts.count * ost_rate(machine, constants)
 
     def nodes_to_peak(peak: float, per_node: float) -> float:
         return next((n for n in (1, 2, 4, 8, 16) if n * per_node >= 0.99 * peak), 32)

@@ -108,12 +108,12 @@ def max_min(resources: Sequence[Resource], limits: Array) -> Array:
         for where, level, capacity in zip(passed, levels, left, strict=True):
             looser = np.bincount(where, tightest * _SAME < level, minlength=len(capacity))
             done |= looser[where] == 0
-        given = tightest[done]
-        rates[active[done]] = given
+        granted = tightest[done]
+        rates[active[done]] = granted
         if done.all():
             break
         for number, where in enumerate(passed):
-            left[number] -= np.bincount(where[done], given, minlength=len(left[number]))
+            left[number] -= np.bincount(where[done], granted, minlength=len(left[number]))
         keep = ~done
         active, wanted = active[keep], wanted[keep]
         passed = [where[keep] for where in passed]

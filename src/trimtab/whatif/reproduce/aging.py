@@ -67,15 +67,15 @@ class Point:
 
 def young_runs(perlmutter: Scenario) -> list[LifeRun]:
     """Return lives of new OSTs that are written five times over, never trimmed until then."""
-    found = []
+    life_runs = []
     for fullness in YOUNG:
         scenario = replace(_steady(perlmutter, fullness), trim=Trim(None))
         scenario = replace(scenario, users=replace(scenario.users, fullness=0.0))
         whole_s = OST_WRITES * _turn_s(scenario)
         scenario = replace(scenario, length_s=whole_s + 3 * _DAY_S)
         trimmed = scenario.start + timedelta(seconds=round(whole_s))
-        found.append(LifeRun(f"young {fullness}", scenario, trims=(trimmed,)))
-    return found
+        life_runs.append(LifeRun(f"young {fullness}", scenario, trims=(trimmed,)))
+    return life_runs
 
 
 def fullness_runs(perlmutter: Scenario) -> list[LifeRun]:
@@ -116,12 +116,12 @@ def _steady(perlmutter: Scenario, fullness: float) -> Scenario:
         quota_bytes=None,
         quota_inodes=None,
     )
-    survey = tuple(one for one in perlmutter.probes if one.kind == "obdfilter-survey")
+    survey = tuple(probe for probe in perlmutter.probes if probe.kind == "obdfilter-survey")
     return replace(
         perlmutter,
         osts=replace(perlmutter.osts, count=OSTS),
         users=users,
-        probes=tuple(replace(one, since=None) for one in survey),
+        probes=tuple(replace(probe, since=None) for probe in survey),
         purge=Purge(),
         gating=Gating(),
         changes=(),
@@ -211,10 +211,8 @@ def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[S
         f"{THREE_QUARTERS:.0%} full, a month between trims, write amplification "
         f"{np.mean([point_at(curve, THREE_QUARTERS).amplification for curve in before]):.2f}",
     )
-    drives = [bend([one.fullness for one in curve], [one.drives for one in curve])
-              for curve in before]  # fmt: skip
-    both = [bend([one.fullness for one in curve], [one.delivered for one in curve])
-            for curve in before]  # fmt: skip
+    drives = [_bend_of(curve, [sample.drives for sample in curve]) for curve in before]
+    both = [_bend_of(curve, [sample.delivered for sample in curve]) for curve in before]
     means = {
         full: float(np.mean([point_at(curve, full).drives for curve in before]))
         for full in (0.65, 0.75, 0.85)
@@ -233,23 +231,27 @@ def fullness_rows(curves: Mapping[str, Sequence[Sequence[Point]]]) -> Iterator[S
     )
 
 
+def _bend_of(curve: Sequence[Point], rates: Sequence[float]) -> float:
+    return bend([sample.fullness for sample in curve], rates)
+
+
 def point_at(curve: Sequence[Point], fullness: float) -> Point:
     """Return the point of a curve at one of `FULLNESS`."""
-    return next(one for one in curve if one.fullness == fullness)
+    return next(sample for sample in curve if sample.fullness == fullness)
 
 
 def _begins(curve: Sequence[Point]) -> float | None:
     """Return the fullness at which the allocator costs `_COSTS`, between the points by a line."""
-    cost = [1 - one.delivered / one.drives for one in curve]
-    for number, (one, here) in enumerate(zip(curve, cost, strict=True)):
+    cost = [1 - sample.delivered / sample.drives for sample in curve]
+    for number, (sample, here) in enumerate(zip(curve, cost, strict=True)):
         if here < _COSTS:
             continue
         if number == 0:
-            return one.fullness
+            return sample.fullness
         last = cost[number - 1]
         part = (_COSTS - last) / (here - last)
         before = curve[number - 1].fullness
-        return before + part * (one.fullness - before)
+        return before + part * (sample.fullness - before)
     return None
 
 

@@ -30,24 +30,24 @@ def eth_run(scenario: Scenario) -> LifeRun:
 
 def first_trim(scenario: Scenario) -> datetime:
     """Return when the scenario begins to trim; its end if it never does."""
-    found = (one.at for one in scenario.changes if "trim.every" in one.set)
-    return next(found, scenario.end)
+    times = (change.at for change in scenario.changes if "trim.every" in change.set)
+    return next(times, scenario.end)
 
 
 def fixed_at(scenario: Scenario) -> datetime:
     """Return when the scenario raises the allocator's threshold; its end if it never does."""
-    found = (one.at for one in scenario.changes if "allocator.c3" in one.set)
-    return next(found, scenario.end)
+    times = (change.at for change in scenario.changes if "allocator.c3" in change.set)
+    return next(times, scenario.end)
 
 
 def mean_job(life: Life, access: str, since: datetime, until: datetime) -> float | None:
     """Return the mean rate of IOR runs that finished in a stretch, bytes/s."""
     rates = [
-        one.write_bytes_per_s if access == "write" else one.read_bytes_per_s
-        for one in life.jobs
-        if since <= one.at < until
+        job.write_bytes_per_s if access == "write" else job.read_bytes_per_s
+        for job in life.jobs
+        if since <= job.at < until
     ]
-    known = [one for one in rates if one is not None]
+    known = [rate for rate in rates if rate is not None]
     return fmean(known) if known else None
 
 
@@ -64,7 +64,7 @@ def rows(lives: Sequence[Life]) -> Iterator[SeededRow]:
     used = [life.at(half_year) for life in lives]
     yield seeded_row(
         "8-wear",
-        [None if one is None else one.percentage_used for one in used],
+        [None if totals is None else totals.percentage_used for totals in used],
         "drives rated for one drive write a day over five years, assumed as their model",
     )
     loops = [life.mean("useless_per_request", fixed - timedelta(days=1), fixed) for life in lives]
@@ -126,8 +126,8 @@ def _last_day(life: Life, fixed: datetime) -> str:
 
 def _free(life: Life, trim: datetime) -> float | None:
     fullness = life.mean("fullness", trim - timedelta(hours=2), trim)
-    one = ost_capacity_bytes(life.scenario.osts)
-    return None if fullness is None else (1 - fullness) * one
+    ost_bytes = ost_capacity_bytes(life.scenario.osts)
+    return None if fullness is None else (1 - fullness) * ost_bytes
 
 
 def _purged(life: Life, trim: datetime, capacity: float) -> float | None:

@@ -90,7 +90,7 @@ class Life:
 
     def at(self, moment: datetime) -> Mark | None:
         """Return the totals at a moment that was asked for, if it was reached."""
-        return next((one for one in self.marks if one.at >= moment), None)
+        return next((mark for mark in self.marks if mark.at >= moment), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.config.schedule import find_zone
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
 from trimtab.model.check import HistoryPoint
 from trimtab.model.event import EventKind
-from trimtab.site.schedule import find_zone
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.probes import JobRun
@@ -24,8 +24,9 @@ from trimtab.whatif.reproduce.life import Life
 
 Array = NDArray[np.float64]
 
-GOAL: Final = 0.08
-WINDOW_S: Final = 48 * 3600.0
+PRINTED_GOAL: Final = 0.08
+PRINTED_WINDOW_S: Final = 48 * 3600.0
+"""As the document has them (source 000): data, whatever sites hold themselves to by default."""
 BESIDE: Final = timedelta(hours=240)
 _RUNS_LEAST: Final = 24
 _SLOW: Final = 0.75
@@ -52,7 +53,10 @@ def month_of(life: Life, *, last: bool) -> Array | None:
     from the first survey on. ``None`` where the life did not reach its scenario's last month.
     """
     zone = find_zone(life.scenario.timezone)
-    months = {(one.at.astimezone(zone).year, one.at.astimezone(zone).month) for one in life.surveys}
+    months = {
+        (survey.at.astimezone(zone).year, survey.at.astimezone(zone).month)
+        for survey in life.surveys
+    }
     if not months:
         return None
     if last:
@@ -60,12 +64,12 @@ def month_of(life: Life, *, last: bool) -> Array | None:
         month = (moment.year, moment.month)
     else:
         month = min(months)
-    found = [
-        one.write_bytes_per_s
-        for one in life.surveys
-        if (one.at.astimezone(zone).year, one.at.astimezone(zone).month) == month
+    surveys = [
+        survey.write_bytes_per_s
+        for survey in life.surveys
+        if (survey.at.astimezone(zone).year, survey.at.astimezone(zone).month) == month
     ]
-    values = np.concatenate(found) if found else np.empty(0)
+    values = np.concatenate(surveys) if surveys else np.empty(0)
     values = values[np.isfinite(values)]
     return values if values.size else None
 
@@ -75,12 +79,14 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
     last = [month_of(life, last=True) for life in lives]
     both = list(zip(first, last, strict=True))
 
-    def of(months: Sequence[Array | None], what: Callable[[Array], float]) -> list[float | None]:
-        return [None if one is None else float(what(one)) for one in months]
+    def of(
+        months: Sequence[Array | None], statistic: Callable[[Array], float]
+    ) -> list[float | None]:
+        return [None if month is None else float(statistic(month)) for month in months]
 
-    def gain(what: Callable[[Array], float]) -> list[float | None]:
+    def gain(statistic: Callable[[Array], float]) -> list[float | None]:
         return [
-            None if one is None or other is None else float(what(other) / what(one)) - 1
+            None if one is None or other is None else float(statistic(other) / statistic(one)) - 1
             for one, other in both
         ]
 
@@ -97,9 +103,9 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
     yield seeded_row("24-minimum-last", of(last, np.min))
     yield seeded_row("25-median", gain(np.median), fitted=_BY_FULLNESS)
     under = of(last, _under_a_gigabyte)
-    before = [one for one in of(first, _under_a_gigabyte) if one is not None]
-    said = f"in the first month {fmean(before):.2%} of the figures" if before else ""
-    yield seeded_row("25-tail", under, said)
+    before = [share for share in of(first, _under_a_gigabyte) if share is not None]
+    note = f"in the first month {fmean(before):.2%} of the figures" if before else ""
+    yield seeded_row("25-tail", under, note)
 
 
 def _under_a_gigabyte(values: Array) -> float:
@@ -115,7 +121,9 @@ def _shortfall(values: Array) -> float:
 
 def _slow_note(months: Sequence[Array | None]) -> str:
     shares = [
-        float((one < _SLOW * np.percentile(one, 90)).mean()) for one in months if one is not None
+        float((month < _SLOW * np.percentile(month, 90)).mean())
+        for month in months
+        if month is not None
     ]
     if not shares:
         return ""
@@ -133,34 +141,36 @@ def _jobs(lives: Sequence[Life]) -> Iterator[SeededRow]:
         for key in ("clients.saferet", "clients.checksums")
     }
     saferet, checksums = rates["clients.saferet"], rates["clients.checksums"]
-    yield seeded_row("36-240h", [_change(*one) for one in saferet], fitted="saferet_cost")
+    yield seeded_row("36-240h", [_change(*pair) for pair in saferet], fitted="saferet_cost")
     yield seeded_row(
-        "37-240h-before", [_mean(one[0]) for one in checksums], fitted="node_bytes_per_s"
+        "37-240h-before", [_mean(checksum[0]) for checksum in checksums], fitted="node_bytes_per_s"
     )
     yield seeded_row(
-        "37-240h-after", [_mean(one[1]) for one in checksums], fitted="checksum_core_s_per_byte"
+        "37-240h-after",
+        [_mean(checksum[1]) for checksum in checksums],
+        fitted="checksum_core_s_per_byte",
     )
     yield seeded_row(
         "37-240h-ratio",
-        [_change(*one) for one in checksums],
+        [_change(*checksum) for checksum in checksums],
         fitted="checksum_core_s_per_byte",
     )
     yield seeded_row(
         "37-spread-before",
-        [_spread(one[0]) for one in checksums],
+        [_spread(checksum[0]) for checksum in checksums],
         fitted="run_spread",
     )
-    yield seeded_row("37-spread-after", [_spread(one[1]) for one in checksums])
+    yield seeded_row("37-spread-after", [_spread(checksum[1]) for checksum in checksums])
 
 
 def beside(life: Life, key: str) -> tuple[list[float], list[float]]:
     """Return the writes of runs in the 240 h before the change that sets a key, and after it."""
-    at = next((one.at for one in life.scenario.changes if key in one.set), None)
+    at = next((change.at for change in life.scenario.changes if key in change.set), None)
     if at is None or at + BESIDE > life.until:
         return [], []
     return (
-        [_write(one) for one in life.jobs if at - BESIDE <= one.at < at],
-        [_write(one) for one in life.jobs if at < one.at <= at + BESIDE],
+        [_write(job) for job in life.jobs if at - BESIDE <= job.at < at],
+        [_write(job) for job in life.jobs if at < job.at <= at + BESIDE],
     )
 
 
@@ -184,14 +194,18 @@ def _change(before: Sequence[float], after: Sequence[float]) -> float | None:
 def covs(life: Life) -> list[tuple[datetime, float]]:
     """Return the COV over the 48 h up to each hourly run; runs that did not finish are zeros."""
     points = [
-        HistoryPoint(one.at, "write_bandwidth", _write(one), one.status != "ok", str(number))
-        for number, one in enumerate(life.jobs)
-        if one.status != "not_started"
+        HistoryPoint(job.at, "write_bandwidth", _write(job), job.status != "ok", str(number))
+        for number, job in enumerate(life.jobs)
+        if job.status != "not_started"
     ]
     if not points:
         return []
-    found = rolling(frame_of(points), goal=GOAL, window_s=WINDOW_S)
-    return [(one.at, one.cov) for one in found if one.cov is not None and one.n >= _RUNS_LEAST]
+    windows = rolling(frame_of(points), goal=PRINTED_GOAL, window_s=PRINTED_WINDOW_S)
+    return [
+        (window.at, window.cov)
+        for window in windows
+        if window.cov is not None and window.n >= _RUNS_LEAST
+    ]
 
 
 def days_over(life: Life, since: datetime, until: datetime) -> list[date]:
@@ -199,7 +213,7 @@ def days_over(life: Life, since: datetime, until: datetime) -> list[date]:
     zone = find_zone(life.scenario.timezone)
     days, over = [], False
     for at, cov in covs(life):
-        was, over = over, cov > GOAL
+        was, over = over, cov > PRINTED_GOAL
         if over and not was and since <= at < until:
             days.append(at.astimezone(zone).date())
     return sorted(set(days))
@@ -207,7 +221,7 @@ def days_over(life: Life, since: datetime, until: datetime) -> list[date]:
 
 def causes(life: Life) -> list[datetime]:
     """Return when something that explains a COV began: faults, and OSTs that were closed."""
-    closed = [one.at for one in life.events if one.kind is EventKind.TARGET_CLOSED]
+    closed = [event.at for event in life.events if event.kind is EventKind.TARGET_CLOSED]
     return sorted([*(fault.at for fault in life.scenario.faults), *closed])
 
 
@@ -230,7 +244,9 @@ def _days(lives: Sequence[Life]) -> Iterator[SeededRow]:
         days = days_over(life, since, until)
         known = causes(life)
         noon = [datetime(d.year, d.month, d.day, 12, tzinfo=zone) for d in days]
-        without = [at for at in noon if not any(abs(at - one) <= _CAUSED_WITHIN for one in known)]
+        without = [
+            at for at in noon if not any(abs(at - event) <= _CAUSED_WITHIN for event in known)
+        ]
         counts.append(float(len(days)))
         unexplained.append(float(len(without)))
     yield seeded_row(
@@ -255,12 +271,14 @@ def horizon_s(life: Life) -> float | None:
 
 def _space(lives: Sequence[Life]) -> Iterator[SeededRow]:
     first = lives[0].scenario
-    one = first.osts.capacity_bytes or math.nan
-    yield seeded_row("41-capacity", [first.osts.count * one], "274 x 133 TB; in PiB it is 32.4")
+    ost_bytes = first.osts.capacity_bytes or math.nan
+    yield seeded_row(
+        "41-capacity", [first.osts.count * ost_bytes], "274 x 133 TB; in PiB it is 32.4"
+    )
     more = next((c.set["osts.count"] for c in first.changes if "osts.count" in c.set), None)
     count = more if isinstance(more, int) else None
-    said = None if count is None else count * one
-    yield seeded_row("41-expanded", [said], "298 x 133 TB; in PiB it is 35.2")
+    capacity_bytes = None if count is None else count * ost_bytes
+    yield seeded_row("41-expanded", [capacity_bytes], "298 x 133 TB; in PiB it is 35.2")
     yield seeded_row(
         "47-horizon",
         [horizon_s(life) for life in lives],

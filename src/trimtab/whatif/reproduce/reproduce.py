@@ -101,7 +101,7 @@ class Reproduction:
 
 def summary_of(seeded: Sequence[SeededRow]) -> Summary:
     """Return how many rows of each kind there are."""
-    rows = [one.row for one in seeded]
+    rows = [seeded_row.row for seeded_row in seeded]
     judged = [row for row in rows if row.error is not None]
     return Summary(
         rows=len(rows),
@@ -126,12 +126,12 @@ def runs(terms: Terms) -> list[LifeRun]:
     if "sc21" in terms.documents:
         wanted += aging.young_runs(nersc)
     if "eth21" in terms.documents:
-        one = eth.eth_run(load_scenario("eth-euler"))
-        wanted.append(LifeRun(one.name, one.scenario, terms.until_s, one.marks))
+        eth_run = eth.eth_run(load_scenario("eth-euler"))
+        wanted.append(LifeRun(eth_run.name, eth_run.scenario, terms.until_s, eth_run.marks))
     return [
-        LifeRun(one.name, scenario, one.until_s, one.marks, one.trims)
-        for one in wanted
-        for scenario in seeded(one.scenario, terms.seeds)
+        LifeRun(run.name, scenario, run.until_s, run.marks, run.trims)
+        for run in wanted
+        for scenario in seeded(run.scenario, terms.seeds)
     ]
 
 
@@ -147,22 +147,28 @@ def reproduce(
     together
         Answers runs; the figures do not depend on how many processes do.
     """
-    asked = runs(terms)
+    life_runs = runs(terms)
     lives: dict[str, list[Life]] = {}
-    for done, (run, life) in enumerate(zip(asked, together(asked), strict=True), start=1):
+    for done, (run, life) in enumerate(zip(life_runs, together(life_runs), strict=True), start=1):
         lives.setdefault(run.name, []).append(life)
-        progress(f"{done} of {len(asked)} simulations", done / len(asked))
+        progress(f"{done} of {len(life_runs)} simulations", done / len(life_runs))
     curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
-    found = [SeededRow(row) for row in _layers(terms.documents)]
+    seeded_rows = [SeededRow(row) for row in _layers(terms.documents)]
     if not terms.layers_only:
-        found += timed(terms.documents, lives, curves)
-    found += _shown(terms.documents, {one.row.id for one in found})
-    ordered = sorted(found, key=lambda one: (_place(terms.documents, one.row), _number(one.row.id)))
+        seeded_rows += timed(terms.documents, lives, curves)
+    seeded_rows += _shown(terms.documents, {row.row.id for row in seeded_rows})
+    ordered = sorted(
+        seeded_rows, key=lambda one: (_place(terms.documents, one.row), _number(one.row.id))
+    )
     throttled = (
         seconds.throttled_text(lives["perlmutter"][0].scenario, curves["before"]) if curves else ""
     )
-    said = [one for document in terms.documents for one in tensions(document, ordered, throttled)]
-    return Reproduction(terms, code_version(), tuple(ordered), tuple(said), lives, curves)
+    contradictions = [
+        tension
+        for document in terms.documents
+        for tension in tensions(document, ordered, throttled)
+    ]
+    return Reproduction(terms, code_version(), tuple(ordered), tuple(contradictions), lives, curves)
 
 
 def timed(
@@ -171,18 +177,18 @@ def timed(
     curves: Mapping[str, Sequence[Sequence[aging.Point]]],
 ) -> list[SeededRow]:
     """Return the rows that need time."""
-    found: list[SeededRow] = []
+    seeded_rows: list[SeededRow] = []
     if "nersc24" in documents:
-        found += perlmutter.rows(lives["perlmutter"])
-        found += aging.fullness_rows(curves)
-        found.append(seconds.latency_row(lives["perlmutter"][0].scenario, curves["before"]))
+        seeded_rows += perlmutter.rows(lives["perlmutter"])
+        seeded_rows += aging.fullness_rows(curves)
+        seeded_rows.append(seconds.latency_row(lives["perlmutter"][0].scenario, curves["before"]))
     if "sc21" in documents:
-        found += aging.young_rows(lives)
-        found += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]
+        seeded_rows += aging.young_rows(lives)
+        seeded_rows += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]
     if "eth21" in documents:
-        found += eth.rows(lives["eth"])
+        seeded_rows += eth.rows(lives["eth"])
     seeds = {number for name in documents for number in DOCUMENTS[name]}
-    return [one for one in found if one.row.seed in seeds]
+    return [row for row in seeded_rows if row.row.seed in seeds]
 
 
 def _layers(documents: Sequence[str]) -> list[Row]:
@@ -190,13 +196,13 @@ def _layers(documents: Sequence[str]) -> list[Row]:
     return [row for row in layer_rows() if row.seed in seeds]
 
 
-def _shown(documents: Sequence[str], there: set[str]) -> list[SeededRow]:
+def _shown(documents: Sequence[str], listed_ids: set[str]) -> list[SeededRow]:
     """Return what is only shown, of the documents asked for."""
     seeds = {number for name in documents for number in DOCUMENTS[name]}
     return [
         seeded_row(id, [])
         for id, target in statements().items()
-        if target.data and target.seed in seeds and id not in there
+        if target.data and target.seed in seeds and id not in listed_ids
     ]
 
 

@@ -45,7 +45,7 @@ def tensions(document: str, rows: Sequence[SeededRow], throttled: str = "") -> I
     throttled
         What seconds of an array say of throttled drives; empty where they were not simulated.
     """
-    by_id = {one.row.id: one for one in rows}
+    by_id = {row.row.id: row for row in rows}
     if document == "nersc24":
         perlmutter = load_scenario("perlmutter")
         yield _probe_bytes(perlmutter)
@@ -56,14 +56,15 @@ def tensions(document: str, rows: Sequence[SeededRow], throttled: str = "") -> I
 
 
 def _probe_bytes(scenario: Scenario) -> Tension:
-    one = ost_capacity_bytes(scenario.osts) * scenario.osts.count
+    capacity_bytes = ost_capacity_bytes(scenario.osts) * scenario.osts.count
     both, each = 125e12 * _HOURS, 250e12 * _HOURS
     users = scenario.users.daily_writes_bytes
     text = (
         "The hourly probe moves approximately 250 TB. Written and read together that is "
         f"{both / 1e15:.0f} PB a day, each by itself {each / 1e15:.0f} PB, where users write 2.2 "
         f"to 2.9. With {users / 1e15:.1f} PB of users the OSTs are written over every "
-        f"{one / (users + both):.1f} or {one / (users + each):.1f} days: so the probe halves the "
+        f"{capacity_bytes / (users + both):.1f} or {capacity_bytes / (users + each):.1f} days: "
+        "so the probe halves the "
         "time after which trims must come, or worse, and wears the drives as users do. The "
         'scenario takes 125 TB written; probe.hourly.bytes_written = "250TB" is the other '
         "reading."
@@ -119,23 +120,25 @@ def _balance() -> Tension:
 
 
 def _throttling(rows: Mapping[str, SeededRow], throttled: str) -> Tension:
-    found = rows.get("17-throttling")
-    gain = _said(found)
-    said = "" if gain is None else f"; seconds of one array say {gain:+.1%}"
+    throttling_row = rows.get("17-throttling")
+    gain = _twin_value(throttling_row)
+    gain_text = "" if gain is None else f"; seconds of one array say {gain:+.1%}"
     text = (
         "The paper has writes throttled on drives that do not collect, while the kernel throttles "
         "each drive's queue by that queue's own latency. An operation on the array ends with its "
         "slowest drive, so the others starve for want of requests, which looks alike from outside. "
-        f"Printed is a gain of 10 % without throttling{said}. "
+        f"Printed is a gain of 10 % without throttling{gain_text}. "
         f"{throttled}"
     ).strip()
-    return Tension("nersc24", "Throttling of drives that do not collect", _verdict(found), text)
+    return Tension(
+        "nersc24", "Throttling of drives that do not collect", _verdict(throttling_row), text
+    )
 
 
 def _nearly_empty(rows: Mapping[str, SeededRow]) -> Tension:
     slow, scenario = rows.get("27-slow"), load_scenario("eth-euler")
     spare = scenario.osts.drive.spare
-    written = _said(slow)
+    written = _twin_value(slow)
     twin = "" if written is None else (
         f" The miniature writes {written:.0%} of the reference in the first days after the "
         "threshold, more later."
@@ -154,7 +157,7 @@ def _nearly_empty(rows: Mapping[str, SeededRow]) -> Tension:
     return Tension("eth21", "Nearly empty, and a quarter of the speed", _verdict(slow), text)
 
 
-def _said(seeded: SeededRow | None) -> float | None:
+def _twin_value(seeded: SeededRow | None) -> float | None:
     return None if seeded is None else seeded.row.twin
 
 

@@ -101,22 +101,24 @@ def amplify(
     probe_share
         Part of all writes that benchmarks write and delete at once.
     """
-    found: dict[Case, Amplified] = {}
-    spares = sorted({one.spare for one in cases})
+    amplified: dict[Case, Amplified] = {}
+    spares = sorted({case.spare for case in cases})
     for number, spare in enumerate(spares):
-        own = list(dict.fromkeys(one for one in cases if one.spare == spare))
-        share = len(own) / len(set(cases))
+        same_spare = list(dict.fromkeys(one for one in cases if one.spare == spare))
+        share = len(same_spare) / len(set(cases))
         before = number / len(spares)
 
         def tell(fraction: float, before: float = before, share: float = share) -> None:
             progress("simulating write amplification", min(1.0, before + fraction * share))
 
-        fleet = _Fleet(own * miniature.seeds, spare, miniature, probe_share)
+        fleet = _Fleet(same_spare * miniature.seeds, spare, miniature, probe_share)
         values = fleet.run(tell)
-        for place, case in enumerate(own):
-            found[case] = _summed(case, values[place :: len(own)], miniature.superblock_units)
+        for place, case in enumerate(same_spare):
+            amplified[case] = _summed(
+                case, values[place :: len(same_spare)], miniature.superblock_units
+            )
     progress("simulated", 1.0)
-    return [found[one] for one in cases]
+    return [amplified[case] for case in cases]
 
 
 def formulas(case: Case, superblock_units: int = FINE.superblock_units) -> tuple[float, float]:
@@ -152,14 +154,14 @@ class _Fleet:
             separate=True,  # as the simulation has it
             seed=miniature.seed,
         )
-        discarding = [place for place, one in enumerate(cases) if one.discard]
+        discarding = [place for place, case in enumerate(cases) if case.discard]
         if discarding:
             self._fleet.configure(discarding, discard=True)
-        self._due = [one.trim_every or math.inf for one in cases]
+        self._due = [case.trim_every or math.inf for case in cases]
 
     def run(self, tell: Callable[[float], None]) -> list[float]:
         """Return the amplification of each, measured after it has settled."""
-        self._fleet.fill([one.fullness for one in self._cases])
+        self._fleet.fill([case.fullness for case in self._cases])
         steps = round((_WARM + _MEASURED) / _STEP)
         before = None
         for number in range(1, steps + 1):

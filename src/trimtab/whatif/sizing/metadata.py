@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.whatif.sizing.asked import Asked
 from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.request import SizingRequest
 
 _MKFS: Final = "mkfs.lustre's defaults (lustre/utils/mount_utils_ldiskfs.c)"
 _STRIPES_PLAIN: Final = 16
@@ -39,16 +39,16 @@ def ost_bytes_per_inode(ost_bytes: float) -> int:
     return next((ratio for over, ratio in _OST_RATIOS if ost_bytes > over), 69905)
 
 
-def section(asked: Asked, osts: int, ost_bytes: float) -> tuple[Section, list[str]]:
+def section(request: SizingRequest, osts: int, ost_bytes: float) -> tuple[Section, list[str]]:
     """Return what files need, and what of it is not there."""
-    stored = osts * ost_bytes * asked.limit
-    files = _files(asked, stored)
+    stored = osts * ost_bytes * request.limit
+    files = _files(request, stored)
     if files.value is None:
         return Section("metadata", (files,)), []
-    inodes = files.value / asked.limit
-    each = bytes_per_inode(asked.stripe_count)
+    inodes = files.value / request.limit
+    each = bytes_per_inode(request.stripe_count)
     mdt = None if each is None else inodes * each
-    objects = files.value * asked.stripe_count / osts
+    objects = files.value * request.stripe_count / osts
     ratio = ost_bytes_per_inode(ost_bytes)
     room = ost_bytes / ratio
     figures = (
@@ -73,17 +73,17 @@ def section(asked: Asked, osts: int, ost_bytes: float) -> tuple[Section, list[st
     return Section("metadata", figures), short
 
 
-def _files(asked: Asked, stored: float) -> Figure:
+def _files(request: SizingRequest, stored: float) -> Figure:
     title = "files"
-    if asked.files is not None:
-        return Figure("files", title, asked.files, "", "as asked", "--files")
-    if asked.mean_file_bytes is None:
+    if request.files is not None:
+        return Figure("files", title, request.files, "", "as asked", "--files")
+    if request.mean_file_bytes is None:
         why = "neither --files nor --mean-file tells how many"
         return Figure("files", title, None, "", "", "", why)
     return Figure(
         "files",
         title,
-        stored / asked.mean_file_bytes,
+        stored / request.mean_file_bytes,
         "",
         "stored_bytes / mean file",
         "--mean-file",

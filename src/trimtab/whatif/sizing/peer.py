@@ -37,7 +37,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both drives, never trimmed and trimmed as asked."""
+    """Both drives, never trimmed and trimmed as request."""
 
     peer: Peer
     own_never: Amplified

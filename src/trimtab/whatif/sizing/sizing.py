@@ -12,17 +12,17 @@ from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
 from trimtab.whatif.sizing import metadata, speed, trimming, wear
 from trimtab.whatif.sizing.amplifying import FINE, Amplified, Case, Miniature, amplify
-from trimtab.whatif.sizing.asked import (
+from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
+from trimtab.whatif.sizing.request import (
     DAY_S,
     MOST_OSTS,
     YEAR_DAYS,
-    Asked,
+    SizingRequest,
     TrimWord,
     check,
     check_load,
 )
-from trimtab.whatif.sizing.figure import Figure, Section
-from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
 
 Progress = Callable[[str, float], None]
 _CURVE: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -51,12 +51,12 @@ class Sizing:
     amplified
         Of each trim schedule at the fullness that it is sized for.
     curve
-        With the schedule asked for, at several fullnesses.
+        With the requested schedule, at several fullnesses.
     shortfalls
-        What was asked for and cannot be had, each in one sentence.
+        What was requested and cannot be had, each in one sentence.
     """
 
-    asked: Asked
+    request: SizingRequest
     osts: int
     fullness: float
     amplified: Mapping[TrimWord, Amplified]
@@ -68,7 +68,9 @@ class Sizing:
 
     def figure(self, name: str) -> Figure:
         """Return a figure by its name."""
-        return next(one for part in self.sections for one in part.figures if one.name == name)
+        return next(
+            figure for part in self.sections for figure in part.figures if figure.name == name
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,43 +82,43 @@ class _Simulated:
 
 
 def size(
-    asked: Asked,
+    request: SizingRequest,
     progress: Progress = lambda text, fraction: None,
     *,
     miniature: Miniature = FINE,
 ) -> Sizing:
-    """Return drives, endurance, bandwidth, trims, horizon and metadata for what is asked.
+    """Return drives, endurance, bandwidth, trims, horizon and metadata for what is request.
 
     Raises
     ------
     UsageError
         There can be no such file system; it names the option and the reason.
     """
-    check(asked)
-    ost_bytes = drives_capacity_bytes(Osts(1, asked.drive, asked.raid))
-    osts, why = _osts_for_capacity(asked, ost_bytes)
-    simulated = _simulate(asked, osts, ost_bytes, progress, miniature)
-    wanted = asked.write_bytes_per_s
-    if wanted is not None and asked.osts is None:
-        wa = simulated.amplified[asked.trim].simulated
-        needed = math.ceil(wanted / speed.ost_write_bytes_per_s(asked, wa, from_clients=True))
+    check(request)
+    ost_bytes = drives_capacity_bytes(Osts(1, request.drive, request.raid))
+    osts, why = _osts_for_capacity(request, ost_bytes)
+    simulated = _simulate(request, osts, ost_bytes, progress, miniature)
+    wanted = request.write_bytes_per_s
+    if wanted is not None and request.osts is None:
+        wa = simulated.amplified[request.trim].simulated
+        needed = math.ceil(wanted / speed.ost_write_bytes_per_s(request, wa, from_clients=True))
         _check_osts(needed, "--write-bandwidth", ost_bytes)
         if needed > osts:
             # More OSTs are written more slowly: trims come after fewer writes, never after more.
             osts, why = needed, "--write-bandwidth"
-            simulated = _simulate(asked, osts, ost_bytes, progress, miniature)
-    own = simulated.amplified[asked.trim]
-    built = _built(asked, osts, ost_bytes, why, own)
-    held, short_held = _held(asked, osts, ost_bytes)
-    endurance, short_wear = wear.section(asked, osts, own)
-    bandwidth, short_speed = speed.section(asked, osts, own, simulated.curve)
-    inodes, short_inodes = metadata.section(asked, osts, ost_bytes)
-    daily = asked.gross_daily_bytes / (osts * ost_bytes)
-    trims = trimming.section(asked, daily, simulated.amplified["never"], simulated.periods)
+            simulated = _simulate(request, osts, ost_bytes, progress, miniature)
+    chosen = simulated.amplified[request.trim]
+    built = _built(request, osts, ost_bytes, why, chosen)
+    held, short_held = _held(request, osts, ost_bytes)
+    endurance, short_wear = wear.section(request, osts, chosen)
+    bandwidth, short_speed = speed.section(request, osts, chosen, simulated.curve)
+    inodes, short_inodes = metadata.section(request, osts, ost_bytes)
+    daily = request.gross_daily_bytes / (osts * ost_bytes)
+    trims = trimming.section(request, daily, simulated.amplified["never"], simulated.periods)
     return Sizing(
-        asked=asked,
+        request=request,
         osts=osts,
-        fullness=own.case.fullness,
+        fullness=chosen.case.fullness,
         amplified=simulated.amplified,
         curve=simulated.curve,
         comparison=simulated.comparison,
@@ -125,19 +127,19 @@ def size(
     )
 
 
-def _osts_for_capacity(asked: Asked, ost_bytes: float) -> tuple[int, str]:
-    """Return how many OSTs hold what is asked, and which option asks for most."""
-    if asked.osts is not None:
-        return asked.osts, "--osts"
-    if asked.capacity_bytes is not None:
-        needs = {"--capacity": asked.capacity_bytes}
+def _osts_for_capacity(request: SizingRequest, ost_bytes: float) -> tuple[int, str]:
+    """Return how many OSTs hold what is request, and which option asks for most."""
+    if request.osts is not None:
+        return request.osts, "--osts"
+    if request.capacity_bytes is not None:
+        needs = {"--capacity": request.capacity_bytes}
     else:
         needs = {}
-        if asked.retention_s is not None:
-            stored = asked.net_daily_bytes * asked.retention_s / DAY_S
-            needs["--retention"] = stored / asked.limit
-        if asked.growth_bytes_per_year is not None:
-            needs["--growth"] = asked.growth_bytes_per_year * asked.years / asked.limit
+        if request.retention_s is not None:
+            stored = request.net_daily_bytes * request.retention_s / DAY_S
+            needs["--retention"] = stored / request.limit
+        if request.growth_bytes_per_year is not None:
+            needs["--growth"] = request.growth_bytes_per_year * request.years / request.limit
     why = max(needs, key=lambda option: needs[option])
     osts = math.ceil(needs[why] / ost_bytes * (1 - 1e-12))
     _check_osts(osts, why, ost_bytes)
@@ -152,52 +154,54 @@ def _check_osts(osts: int, why: str, ost_bytes: float) -> None:
         )
 
 
-def _operating_fullness(asked: Asked, capacity: float) -> float:
+def _operating_fullness(request: SizingRequest, capacity: float) -> float:
     """Return how full it will be: the limit, or less where retention keeps it emptier."""
-    if asked.retention_s is None:
-        return asked.limit
-    stored = asked.net_daily_bytes * asked.retention_s / DAY_S
-    return min(asked.limit, max(0.05, stored / capacity))
+    if request.retention_s is None:
+        return request.limit
+    stored = request.net_daily_bytes * request.retention_s / DAY_S
+    return min(request.limit, max(0.05, stored / capacity))
 
 
 def _simulate(
-    asked: Asked, osts: int, ost_bytes: float, progress: Progress, miniature: Miniature
+    request: SizingRequest, osts: int, ost_bytes: float, progress: Progress, miniature: Miniature
 ) -> _Simulated:
     capacity = osts * ost_bytes
-    check_load(asked, capacity)
-    daily, spare = asked.gross_daily_bytes / capacity, asked.drive.spare
-    fullness = _operating_fullness(asked, capacity)
+    check_load(request, capacity)
+    daily, spare = request.gross_daily_bytes / capacity, request.drive.spare
+    fullness = _operating_fullness(request, capacity)
     words = {word: trimming.case_of(word, spare, fullness, daily) for word in trimming.WORDS}
-    own = words[asked.trim]
+    chosen = words[request.trim]
     periods = [Case(spare, fullness, period) for period in trimming.PERIODS]
-    curve = [replace(own, fullness=one) for one in _CURVE]
-    peer = peer_of(asked.drive, fullness)
-    others = cases_of(peer, own)
+    curve = [replace(chosen, fullness=fullness) for fullness in _CURVE]
+    peer = peer_of(request.drive, fullness)
+    others = cases_of(peer, chosen)
     cases = [*words.values(), *periods, *curve, *(others or ())]
-    told = amplify(
+    simulated = amplify(
         cases,
-        probe_share=asked.daily_probe_writes_bytes / asked.gross_daily_bytes,
-        miniature=replace(miniature, seed=asked.seed),
+        probe_share=request.daily_probe_writes_bytes / request.gross_daily_bytes,
+        miniature=replace(miniature, seed=request.seed),
         progress=progress,
     )
-    by_case = dict(zip(cases, told, strict=True))
+    by_case = dict(zip(cases, simulated, strict=True))
     amplified: dict[TrimWord, Amplified] = {word: by_case[words[word]] for word in trimming.WORDS}
     return _Simulated(
         amplified,
-        tuple(by_case[one] for one in periods),
-        tuple(by_case[one] for one in curve),
+        tuple(by_case[period] for period in periods),
+        tuple(by_case[case] for case in curve),
         Comparison(
             peer,
             by_case[words["never"]],
-            by_case[own],
+            by_case[chosen],
             by_case[others[0]] if others else None,
             by_case[others[1]] if others else None,
         ),
     )
 
 
-def _built(asked: Asked, osts: int, ost_bytes: float, why: str, own: Amplified) -> Section:
-    raid, drive = asked.raid, asked.drive
+def _built(
+    request: SizingRequest, osts: int, ost_bytes: float, why: str, chosen: Amplified
+) -> Section:
+    raid, drive = request.raid, request.drive
     drives = osts * raid.drives / raid.shared
     spare = drive.spare
     layout = f"{raid.data}+{raid.parity}+{raid.spares} over {raid.drives}"
@@ -210,32 +214,33 @@ def _built(asked: Asked, osts: int, ost_bytes: float, why: str, own: Amplified) 
                "(drives - spares) x drive capacity x data / (data + parity)", layout),
         Figure("usable_bytes", "usable capacity", osts * ost_bytes, "B", "osts x ost_bytes",
                "as df shows it"),
-        Figure("stored_bytes", "data at the limit", osts * ost_bytes * asked.limit, "B",
+        Figure("stored_bytes", "data at the limit", osts * ost_bytes * request.limit, "B",
                "usable_bytes x fullness limit", "--fullness"),
         Figure("spare", "usable spare of the flash", spare, "1", "as given or assumed",
                "raw less sold size; bad blocks and tables leave less"),
         Figure("over_provisioning", "over-provisioning", spare / (1 - spare), "1",
                "spare / (1 - spare)", "the same, as a part of the capacity"),
         Figure("effective_spare", "spare with all that is free trimmed",
-               1 - own.case.fullness * (1 - spare), "1", "1 - fullness x (1 - spare)",
+               1 - chosen.case.fullness * (1 - spare), "1", "1 - fullness x (1 - spare)",
                "Frankie et al. 2012: what was trimmed is as good as spare"),
-        Figure("write_amplification", f"write amplification, trim {asked.trim}", own.simulated, "",
-               f"simulated at {own.case.fullness:.0%}; formulas give {own.trimmed:.2f} (all free "
-               f"trimmed) and {own.untrimmed:.2f} (nothing)",
+        Figure("write_amplification", f"write amplification, trim {request.trim}",
+               chosen.simulated, "",
+               f"simulated at {chosen.case.fullness:.0%}; formulas give {chosen.trimmed:.2f} "
+               f"(all free trimmed) and {chosen.untrimmed:.2f} (nothing)",
                "miniature OST: ldiskfs's allocator over a page-mapped drive"),
     )  # fmt: skip
     return Section("built of", figures)
 
 
-def _held(asked: Asked, osts: int, ost_bytes: float) -> tuple[Section, list[str]]:
+def _held(request: SizingRequest, osts: int, ost_bytes: float) -> tuple[Section, list[str]]:
     """Return how long data stays, and whether that is long enough."""
     usable = osts * ost_bytes
-    net = asked.net_daily_bytes
-    horizon_s = usable * asked.limit / net * DAY_S
-    rewrite_s = usable / asked.gross_daily_bytes * DAY_S
+    net = request.net_daily_bytes
+    horizon_s = usable * request.limit / net * DAY_S
+    rewrite_s = usable / request.gross_daily_bytes * DAY_S
     figures = (
         Figure("net_daily_bytes", "what a day adds to the data", net, "B",
-               "daily writes x kept" if asked.growth_bytes_per_year is None
+               "daily writes x kept" if request.growth_bytes_per_year is None
                else f"growth / {YEAR_DAYS}", "what owners delete themselves is left out"),
         Figure("purge_horizon_s", "purge horizon", horizon_s, "s",
                "usable_bytes x fullness limit / net_daily_bytes",
@@ -246,15 +251,16 @@ def _held(asked: Asked, osts: int, ost_bytes: float) -> tuple[Section, list[str]
                "after which untrimmed drives of a young Perlmutter had lost a tenth (SC21)"),
     )  # fmt: skip
     short = []
-    if asked.retention_s is not None and horizon_s < asked.retention_s * (1 - 1e-9):
+    if request.retention_s is not None and horizon_s < request.retention_s * (1 - 1e-9):
         short.append(
-            f"data can stay {horizon_s / DAY_S:,.0f} days, not the {asked.retention_s / DAY_S:,.0f}"
-            f" asked for, before it is {asked.limit:.0%} full"
+            f"data can stay {horizon_s / DAY_S:,.0f} days, not the "
+            f"{request.retention_s / DAY_S:,.0f}"
+            f" asked for, before it is {request.limit:.0%} full"
         )
-    grown = asked.growth_bytes_per_year
-    if grown is not None and grown * asked.years > usable * asked.limit:
+    grown = request.growth_bytes_per_year
+    if grown is not None and grown * request.years > usable * request.limit:
         short.append(
-            f"it grows beyond the limit after {usable * asked.limit / grown:.1f} years, not "
-            f"{asked.years:g}"
+            f"it grows beyond the limit after {usable * request.limit / grown:.1f} years, not "
+            f"{request.years:g}"
         )
     return Section("how long data stays", figures), short

@@ -11,15 +11,17 @@ from trimtab.twin.scenario.model import Osts, Server
 from trimtab.twin.stack import ost
 from trimtab.twin.stack.hardware import hardware
 from trimtab.whatif.sizing.amplifying import Amplified
-from trimtab.whatif.sizing.asked import DAY_S, Asked
 from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.request import DAY_S, SizingRequest
 
 _STACK = "the twin's layers: drives x write x data/(data+parity) x RAID / write amplification"
 
 
-def ost_write_bytes_per_s(asked: Asked, amplification: float, *, from_clients: bool) -> float:
+def ost_write_bytes_per_s(
+    request: SizingRequest, amplification: float, *, from_clients: bool
+) -> float:
     """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients."""
-    machine = hardware(Osts(1, asked.drive, asked.raid), Server())
+    machine = hardware(Osts(1, request.drive, request.raid), Server())
     rates = ost.rates(machine, np.array([amplification]), from_clients=from_clients)
     return float(rates.write[0])
 
@@ -52,24 +54,27 @@ def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None
 
 
 def section(
-    asked: Asked, osts: int, amplified: Amplified, curve: Sequence[Amplified]
+    request: SizingRequest, osts: int, amplified: Amplified, curve: Sequence[Amplified]
 ) -> tuple[Section, list[str]]:
     """Return bandwidth and the fullness that it allows, and what is missing."""
     wa = amplified.simulated
-    fresh = ost_write_bytes_per_s(asked, 1.0, from_clients=False)
-    alone = ost_write_bytes_per_s(asked, wa, from_clients=False)
-    through = ost_write_bytes_per_s(asked, wa, from_clients=True)
+    fresh = ost_write_bytes_per_s(request, 1.0, from_clients=False)
+    alone = ost_write_bytes_per_s(request, wa, from_clients=False)
+    through = ost_write_bytes_per_s(request, wa, from_clients=True)
     whole = osts * through
     points = [
-        (one.case.fullness, osts * ost_write_bytes_per_s(asked, one.simulated, from_clients=True))
-        for one in curve
+        (
+            point.case.fullness,
+            osts * ost_write_bytes_per_s(request, point.simulated, from_clients=True),
+        )
+        for point in curve
     ]
-    wanted, limit, why = asked.write_bytes_per_s, None, None
+    wanted, limit, why = request.write_bytes_per_s, None, None
     if wanted is None:
         why = "no --write-bandwidth to hold it against"
     elif (limit := fullest(points, wanted)) is None:
         why = f"not even {points[0][0]:.0%} full it writes as much as wanted"
-    needed = asked.gross_daily_bytes / DAY_S
+    needed = request.gross_daily_bytes / DAY_S
     figures = (
         Figure("ost_write_fresh_bytes_per_s", "write of a fresh OST", fresh, "B/s",
                "write amplification 1", _STACK),

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Final
 
 from trimtab.whatif.sizing.amplifying import Amplified, Case
-from trimtab.whatif.sizing.asked import DAY_S, Asked, TrimWord
 from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
 
 WORDS: Final[tuple[TrimWord, ...]] = ("never", "weekly", "nightly", "discard")
 _DAYS: Final = {"weekly": 7.0, "nightly": 1.0}
@@ -63,9 +63,11 @@ def longest_useful(never: float, trimmed: Sequence[tuple[float, float]]) -> floa
     return None
 
 
-def section(asked: Asked, daily: float, never: Amplified, trimmed: Sequence[Amplified]) -> Section:
+def section(
+    request: SizingRequest, daily: float, never: Amplified, trimmed: Sequence[Amplified]
+) -> Section:
     """Return how far apart trims may be."""
-    points = [(one.case.trim_every or math.inf, one.simulated) for one in trimmed]
+    points = [(point.case.trim_every or math.inf, point.simulated) for point in trimmed]
     period = longest_useful(never.simulated, points)
     gain = never.simulated - points[0][1]
     why = None

@@ -6,19 +6,19 @@ from typing import Final
 
 from trimtab.twin.formulas import greedy
 from trimtab.whatif.sizing.amplifying import Amplified
-from trimtab.whatif.sizing.asked import Asked
 from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.request import SizingRequest
 
 _WARRANTY_YEARS: Final = 5.0
 _SHEET: Final = "data sheet: drive writes a day over five years"
 
 
-def section(asked: Asked, osts: int, amplified: Amplified) -> tuple[Section, list[str]]:
+def section(request: SizingRequest, osts: int, amplified: Amplified) -> tuple[Section, list[str]]:
     """Return writes of drives and flash, and how long the drives are sold for them."""
-    raid, drive = asked.raid, asked.drive
+    raid, drive = request.raid, request.drive
     drives = osts * raid.drives / raid.shared
     share = raid.data / (raid.data + raid.parity)
-    each = asked.gross_daily_bytes / share / drives
+    each = request.gross_daily_bytes / share / drives
     host = each / drive.capacity_bytes
     flash = host * amplified.simulated
     life = drive.drive_writes_per_day * _WARRANTY_YEARS / flash
@@ -39,10 +39,10 @@ def section(asked: Asked, osts: int, amplified: Amplified) -> tuple[Section, lis
         Figure("life_random_years", "life, as sheets are mostly meant", life * worst, "years",
                f"life_years x {worst:.2f}",
                "if the sheet counts writes at random to a full drive, amplified by the formula"),
-        Figure("worn", "worn after the years asked", asked.years / life, "1",
+        Figure("worn", "worn after the years asked", request.years / life, "1",
                "years / life_years", "cautious reading"),
     )  # fmt: skip
     short = []
-    if life < asked.years:
-        short.append(f"the drives are sold for {life:.1f} years of this, not for {asked.years:g}")
+    if life < request.years:
+        short.append(f"the drives are sold for {life:.1f} years of this, not for {request.years:g}")
     return Section("endurance", figures), short

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.support.each import for_each
 
 from trimtab.errors import UsageError
-from trimtab.model.hardware import Hardware, Parity
-from trimtab.site.figures import parse_figure, parse_parity
+from trimtab.model.hardware import Hardware, Parity, parse_figure, parse_parity
 from trimtab.site.load import parse_site
 from trimtab.units import parse_unit
 
@@ -115,20 +114,21 @@ def test_the_hardware_of_a_site() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "code"),
     [
-        ('drive_write = "3,2 GB/s"', "is not a figure"),
-        ('network = "50"', "is not a rate"),
-        ('drive_read_iops = "3 GB/s"', "is not operations a second"),
-        ('network = "0 GB/s"', "more than 0"),
-        ('network = "10 to 12 GB/s"', "one number"),
-        ("drives = 0", "at least 1"),
-        ('parity = "0+2"', "not a parity"),
-        ("drives = 12\nosts = 2\ndrives_per_ost = 12", "2 OSTs of 12 drives are 24 drives"),
-        ('drvie = "x"', "no such key"),
+        ('drive_write = "3,2 GB/s"', "malformed-value"),
+        ('network = "50"', "malformed-value"),
+        ('drive_read_iops = "3 GB/s"', "malformed-value"),
+        ('network = "0 GB/s"', "out-of-range"),
+        ('network = "10 to 12 GB/s"', "out-of-range"),
+        ("drives = 0", "out-of-range"),
+        ('parity = "0+2"', "malformed-value"),
+        ("drives = 12\nosts = 2\ndrives_per_ost = 12", "counts-contradict"),
+        ('drvie = "x"', "unknown-key"),
     ],
 )
-def test_hardware_that_cannot_be(line: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
+def test_hardware_that_cannot_be(line: str, code: str) -> None:
+    with pytest.raises(UsageError) as caught:
         parse_site(SITE + line, "x.toml")
+    assert caught.value.code == code
     assert "[hardware]" in caught.value.message

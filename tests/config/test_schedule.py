@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
+from trimtab.config.schedule import find_zone, jitter_s, parse_schedule
 from trimtab.errors import UsageError
-from trimtab.site.schedule import find_zone, jitter_s, parse_schedule
 
 ZONES = ("UTC", "Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe", "Pacific/Apia")
 TEXTS = (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
+from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.errors import UsageError
-from trimtab.site.nodes import fold_nodes, unfold_nodes
 
 hosts = st.from_regex(r"[a-z]{1,4}[0-9]{0,3}(-[a-z0-9]{1,3})?(\.x)?", fullmatch=True)
 

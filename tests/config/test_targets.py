@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.config.targets import fold_targets, unfold_targets
 from trimtab.errors import UsageError
-from trimtab.site.targets import fold_targets, unfold_targets
 
 names = st.builds(
     lambda kind, index: f"{kind}{index:04x}",

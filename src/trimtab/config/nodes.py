@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.model.site import NODE_NAME
 from trimtab.visible import visible
 
+NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
+"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
 NODES_MAXIMUM: Final = 10_000
 """More servers than any file system has; a typing error in a range would fill the memory."""
 _TEXT_MAX = 100_000

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from trimtab.errors import UsageError
+from trimtab.model.site import LIMITS
 from trimtab.twin.scenario.model import DriveModel, Raid
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
@@ -19,7 +20,7 @@ _MOST_DAILY: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SizingRequest:
     """Needs and choices.
 
     Attributes
@@ -56,7 +57,7 @@ class Asked:
     kept: float = 1.0
     retention_s: float | None = None
     growth_bytes_per_year: float | None = None
-    limit: float = 0.75
+    limit: float = LIMITS.fullness
     trim: TrimWord = "nightly"
     write_bytes_per_s: float | None = None
     mean_file_bytes: float | None = None
@@ -78,7 +79,7 @@ class Asked:
         return self.daily_writes_bytes + self.daily_probe_writes_bytes
 
 
-def check(asked: Asked) -> None:
+def check(request: SizingRequest) -> None:
     """Refuse what cannot be.
 
     Raises
@@ -86,52 +87,57 @@ def check(asked: Asked) -> None:
     UsageError
         It names the option and the reason.
     """
-    _check_amounts(asked)
-    _check_raid(asked.raid)
-    _check_drive(asked.drive)
-    if asked.osts is not None and asked.capacity_bytes is not None:
+    _check_amounts(request)
+    _check_raid(request.raid)
+    _check_drive(request.drive)
+    if request.osts is not None and request.capacity_bytes is not None:
         raise UsageError("--osts and --capacity say the same twice", hint="give one of them")
-    if asked.osts is not None and not 1 <= asked.osts <= MOST_OSTS:
-        raise UsageError(f"--osts: {asked.osts} is to be 1 to {MOST_OSTS}")
-    sized = (asked.osts, asked.capacity_bytes, asked.retention_s, asked.growth_bytes_per_year)
+    if request.osts is not None and not 1 <= request.osts <= MOST_OSTS:
+        raise UsageError(f"--osts: {request.osts} is to be 1 to {MOST_OSTS}")
+    sized = (
+        request.osts,
+        request.capacity_bytes,
+        request.retention_s,
+        request.growth_bytes_per_year,
+    )
     if all(one is None for one in sized):
         raise UsageError(
             "nothing says how large it is to be",
             hint="give --capacity, --osts, --retention or --growth",
         )
-    if asked.files is not None and asked.mean_file_bytes is not None:
+    if request.files is not None and request.mean_file_bytes is not None:
         raise UsageError("--files and --mean-file say the same twice", hint="give one of them")
-    if asked.growth_bytes_per_year is not None and asked.kept != 1.0:
+    if request.growth_bytes_per_year is not None and request.kept != 1.0:
         raise UsageError("--growth and --kept say the same twice", hint="give one of them")
-    if asked.net_daily_bytes > asked.daily_writes_bytes * (1 + 1e-9):
+    if request.net_daily_bytes > request.daily_writes_bytes * (1 + 1e-9):
         raise UsageError("--growth: it is more than --daily-writes brings in a year")
 
 
-def _check_amounts(asked: Asked) -> None:
+def _check_amounts(request: SizingRequest) -> None:
     amounts = {
-        "--daily-writes": asked.daily_writes_bytes,
-        "--capacity": asked.capacity_bytes,
-        "--retention": asked.retention_s,
-        "--growth": asked.growth_bytes_per_year,
-        "--write-bandwidth": asked.write_bytes_per_s,
-        "--mean-file": asked.mean_file_bytes,
-        "--files": asked.files,
-        "--years": asked.years,
-        "--kept": asked.kept,
+        "--daily-writes": request.daily_writes_bytes,
+        "--capacity": request.capacity_bytes,
+        "--retention": request.retention_s,
+        "--growth": request.growth_bytes_per_year,
+        "--write-bandwidth": request.write_bytes_per_s,
+        "--mean-file": request.mean_file_bytes,
+        "--files": request.files,
+        "--years": request.years,
+        "--kept": request.kept,
     }
     for option, value in amounts.items():
         if value is not None and not (math.isfinite(value) and 0 < value <= _MOST_BYTES):
             raise UsageError(f"{option}: {value:g} is to be more than 0 and not beyond reason")
-    if not 0 <= asked.daily_probe_writes_bytes <= _MOST_BYTES:
+    if not 0 <= request.daily_probe_writes_bytes <= _MOST_BYTES:
         raise UsageError("--daily-probe-writes: it is to be 0 or more")
-    if not 0.1 <= asked.limit <= 0.98:
+    if not 0.1 <= request.limit <= 0.98:
         raise UsageError(
-            f"--fullness: {asked.limit:g} is to be 10 to 98 %",
+            f"--fullness: {request.limit:g} is to be 10 to 98 %",
             hint="with no free block left nothing can be written, whatever the drives do",
         )
-    if asked.years > 30:
-        raise UsageError(f"--years: {asked.years:g} is more than any drive lasts")
-    if asked.stripe_count < 1:
+    if request.years > 30:
+        raise UsageError(f"--years: {request.years:g} is more than any drive lasts")
+    if request.stripe_count < 1:
         raise UsageError("--stripe-count: it is to be 1 or more")
 
 
@@ -162,7 +168,7 @@ def _check_drive(drive: DriveModel) -> None:
             raise UsageError(f"{option}: {value:g} is to be more than 0, up to {most:g}")
 
 
-def check_load(asked: Asked, capacity_bytes: float) -> None:
+def check_load(request: SizingRequest, capacity_bytes: float) -> None:
     """Refuse writes that no such capacity takes.
 
     Raises
@@ -170,7 +176,7 @@ def check_load(asked: Asked, capacity_bytes: float) -> None:
     UsageError
         A day would write it over more often than is simulated.
     """
-    daily = asked.gross_daily_bytes / capacity_bytes
+    daily = request.gross_daily_bytes / capacity_bytes
     if daily > _MOST_DAILY:
         raise UsageError(
             f"--daily-writes: a day would write the whole capacity {daily:.0f} times",
