@@ -75,7 +75,7 @@ def test_a_stretch_is_told_as_a_stretch(kept: Path) -> None:
     assert document["from"] >= since
     after = trimtab("judge", "world", "--since", "2127-01-01", store=kept)
     assert after.code == 2
-    assert "nothing of that" in after.stderr
+    assert "no matching series" in after.stderr
     upside_down = trimtab("judge", "world", "--less-is-better", store=kept)
     assert upside_down.code == 2
 
@@ -100,7 +100,7 @@ def test_probe_and_metric_narrow_it(kept: Path) -> None:
     ]
     nothing = trimtab("judge", "world", "--probe", "nosuch", "--metric", "score", store=kept)
     assert nothing.code == 2
-    assert "nothing of that" in nothing.stderr
+    assert "no matching series" in nothing.stderr
 
 
 def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_without_a_time_it_is_now(store: Store) -> None:
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ({"detail": "  "}, "a few words"),
+        ({"detail": "  "}, "a description"),
         ({"detail": "x" * 3000}, "characters"),
         ({"at": "2026-12-24"}, "future"),
         ({"at": "yesterday"}, "not a time"),

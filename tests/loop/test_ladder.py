@@ -552,7 +552,7 @@ def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> No
         (("/dev/null",), 2, "is a character device"),
         (("./not-there",), 2, "does not exist"),
         *(
-            (("EXAMPLE", "--margin", margin), 2, "over 0 and under 100%")
+            (("EXAMPLE", "--margin", margin), 2, "greater than 0 and less than 100%")
             for margin in ("0", "0%", "1", "100%")
         ),
         (("nowhere.toml",), 2, "nowhere.toml"),

@@ -288,7 +288,7 @@ def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
         state.mount = "/elsewhere"  # lfs no longer knows the site's path: the client is unmounted
     ended = fake.run("watch", fake.file, "--once")
     assert ended.code == 3
-    assert "is it mounted?" in ended.stderr
+    assert "which is not Lustre" in ended.stderr
     assert fake.run("site", fake.file, "--validate").code == 3
     assert fake.run("check", fake.file, "--no-probe").code == 3
     assert fake.run("runs", "--json").document["runs"] == []
@@ -308,11 +308,12 @@ def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path
     mounted.mount_point.mkdir(exist_ok=True)
     runner = SiteProbeRunner(site, utc_now, identity)
     context = RunContext("01a1fac2-4c80-7638-9044-92581e291b40", utc_now(), lambda *_: None)
-    with pytest.raises(RefusedError, match="is kept as"):
+    with pytest.raises(RefusedError) as caught:
         runner(site.probes[0], context)
+    assert caught.value.code == "other-file-system"
     ended = place.run("watch", place.file, "--once")
     assert ended.code == 3
-    assert "is kept as" in ended.stderr
+    assert "is stored as" in ended.stderr
     assert place.run("site", place.file, "--validate").code == 3
 
 

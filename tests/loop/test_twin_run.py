@@ -138,7 +138,7 @@ def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
     where = tmp_path / "file" / "life"
     ended = trimtab("twin", "run", scenario_file(tmp_path), "--directory", where, store=tmp_path)
     assert ended.code == 5
-    assert "cannot be made" in ended.stderr
+    assert "cannot be created" in ended.stderr
     assert "simulating" not in ended.stderr
 
 
@@ -151,8 +151,9 @@ def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     assert load_site(found.site_file).site.store.url == store
     assert found.truth[0] == tmp_path / "elsewhere.truth.parquet"
     before = kept(tmp_path, "elsewhere.db")
-    with pytest.raises(RefusedError, match="holds a site small already") as refused:
+    with pytest.raises(RefusedError) as refused:
         run_twin(replace(first, directory=tmp_path / "two"), progress=lambda text, part: None)
+    assert refused.value.code == "site-exists"
     assert "--store" in str(refused.value.hint)
     assert kept(tmp_path, "elsewhere.db") == before
     assert not (tmp_path / "two" / "life.jsonl").exists()

@@ -51,8 +51,9 @@ def test_presets_files_and_sites_name_scenarios(tmp_path, small):
 
 def test_a_real_site_is_refused_with_a_way_on(tmp_path):
     site = site_file(tmp_path, "local", "")
-    with pytest.raises(UsageError, match="real site") as caught:
+    with pytest.raises(UsageError) as caught:
         scenario_of(str(site))
+    assert caught.value.code == "not-a-twin"
     assert "twin show template" in (caught.value.hint or "")
 
 

@@ -73,7 +73,7 @@ class CheckOptions:
     @property
     def request(self) -> Request:
         """What is asked of the probe."""
-        return Request(**{one.name: getattr(self, one.name) for one in fields(Request)})
+        return Request(**{option.name: getattr(self, option.name) for option in fields(Request)})
 
     @property
     def limits(self) -> Limits:
@@ -85,16 +85,16 @@ class CheckOptions:
         )
 
 
-def of_site(site: Site, given: Mapping[str, Any]) -> dict[str, Any]:
+def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a check with what the site file says where a person said nothing."""
-    said = {
+    from_site = {
         "path": site.path,
-        "site": given.get("site") or site.name,
-        "store_url": given.get("store_url") or site.store.url,
+        "site": options.get("site") or site.name,
+        "store_url": options.get("store_url") or site.store.url,
     }
     for name, value in (("fullness_limit", site.limits.fullness), ("cov_goal", site.limits.cov)):
-        said[name] = value if given.get(name) is None else given[name]
-    return {**given, **said}
+        from_site[name] = value if options.get(name) is None else options[name]
+    return {**options, **from_site}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,15 @@ class _Check:
 
     def _path_with_notes(self) -> PathDescription:
         """Return the path, with a word where the store shares the disk that is measured."""
-        path, kept = self.driver.description, self.store.location.path
-        if kept is None or path.device_number is None:
+        path, store_path = self.driver.description, self.store.location.path
+        if store_path is None or path.device_number is None:
             return path
-        device = os.stat(kept).st_dev  # noqa: PTH116 (beside the path's major:minor)
+        device = os.stat(store_path).st_dev  # noqa: PTH116 (beside the path's major:minor)
         if path.device_number != f"{os.major(device)}:{os.minor(device)}":
             return path
-        return replace(path, notes=(*path.notes, f"the store {kept} is on this file system too"))
+        return replace(
+            path, notes=(*path.notes, f"the store {store_path} is on this file system too")
+        )
 
     def _probe(self) -> None:
         """Run the probe; where it cannot even be started say so and go on looking."""
@@ -252,16 +254,18 @@ class _Check:
         state = self.reach.describe(path.real_path)
         if path.read_only or (state.space is not None and state.space.read_only):
             raise ToolError(
-                f"{path.path} is mounted read-only: nothing can be written to measure it",
-                hint="look without measuring: --no-probe",
+                f"{path.path} is mounted read-only: a probe cannot write there",
+                code="read-only",
+                hint="check without a probe: --no-probe",
             )
         if not state.writable:
             raise ToolError(
                 f"no permission to write in {path.path}",
-                hint="name a directory that you may write in, or look only: --no-probe",
+                code="no-permission",
+                hint="name a directory that you may write in, or check without a probe: --no-probe",
             )
         if state.space is None:
-            raise ToolError(f"the free space of {path.path} is not known")
+            raise ToolError(f"the free space of {path.path} is unknown", code="free-space-unknown")
         instrument = choose(self.wanted.benchmark, self.reach)
         spec = plan_probe(
             self.wanted.request,
@@ -276,18 +280,21 @@ class _Check:
 
         A spec of another version of Trimtab, with other fields, is passed over.
         """
-        names = {one.name for one in fields(ProbeSpec)}
-        found = []
+        names = {field_.name for field_ in fields(ProbeSpec)}
+        specs = []
         for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
-            asked = run.parameters.get("spec")
-            kept: dict[str, Any] = asked if isinstance(asked, dict) else {}
+            recorded = run.parameters.get("spec")
+            spec_values: dict[str, Any] = recorded if isinstance(recorded, dict) else {}
             try:
-                found.append(
-                    ProbeSpec(repetitions=1, **{key: kept[key] for key in kept if key in names})
+                specs.append(
+                    ProbeSpec(
+                        repetitions=1,
+                        **{key: spec_values[key] for key in spec_values if key in names},
+                    )
                 )
             except TypeError:
                 continue
-        return found
+        return specs
 
     def _surroundings(self, spec: ProbeSpec, instrument: Instrument) -> Surroundings:
         demand = Demand("trimtab-check", tasks_per_node=spec.tasks)
@@ -382,7 +389,9 @@ def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
 
     state = reach.describe(path)
     if state.kind != "directory":
-        raise UsageError(f"{visible(path)} is not a directory", hint="name a directory")
+        raise UsageError(
+            f"{visible(path)} is not a directory", code="not-a-directory", hint="name a directory"
+        )
 
 
 def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path:
@@ -398,7 +407,9 @@ def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
     except OSError as error:
         raise UnreadableError(
-            f"{directory} cannot be made: {error.strerror}", hint="name a file with --report"
+            f"{directory} cannot be created: {error.strerror}",
+            code="cannot-write",
+            hint="name a file with --report",
         ) from error
     # Two paths may read alike once their signs are gone: the hash keeps them apart.
     path = driver.description.real_path

@@ -82,29 +82,30 @@ def correlate_site(
     """
     end = _end(store, place, until)
     begin = end - STRETCH if since is None else parse_moment(since, place.timezone)
-    wanted = [one for one in store.series(place.name) if probe in (None, one.probe)]
-    of_sweeps = {one.probe for one in sweeps_of(store, wanted)}
+    wanted = [entry for entry in store.series(place.name) if probe in (None, entry.probe)]
+    of_sweeps = {entry.probe for entry in sweeps_of(store, wanted)}
     series = [
-        (key, frame, one)
-        for one in wanted
-        if one.probe not in of_sweeps
-        for key, frame in _frames(store, one, begin, end, metric)
+        (key, frame, entry)
+        for entry in wanted
+        if entry.probe not in of_sweeps
+        for key, frame in _frames(store, entry, begin, end, metric)
     ]
     if not series:
         raise UsageError(
             f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
-            hint="trimtab status lists what is kept; --since, --until, --probe, --metric",
+            code="too-few-runs",
+            hint="trimtab status lists the series; --since, --until, --probe, --metric",
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)
     told = _told(store, place.name, begin, end)
-    found = []
-    for number, (key, frame, one) in enumerate(series):
+    correlations = []
+    for number, (key, frame, entry) in enumerate(series):
         progress(f"{key.metric} of {key.probe}", 0.7 + 0.3 * number / len(series))
-        everything = {**telemetry, **_told_frames(told.get(one.comparability, {}))}
+        everything = {**telemetry, **_told_frames(told.get(entry.comparability, {}))}
         if not everything:
             continue
-        found.append(
+        correlations.append(
             CorrelatedSeries(
                 key,
                 frame.height,
@@ -119,40 +120,41 @@ def correlate_site(
                 ),
             )
         )
-    if not found:
+    if not correlations:
         raise UsageError(
-            f"no telemetry of {place.name} is kept from that time",
+            f"no telemetry of {place.name} is stored for that time",
+            code="no-telemetry",
             hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
-    return Correlated(place.name, str(store.location), len(times), tuple(found))
+    return Correlated(place.name, str(store.location), len(times), tuple(correlations))
 
 
 def _end(store: Store, place: Place, until: str | None) -> datetime:
     if until is not None:
         return parse_moment(until, place.timezone)
-    lasts = [one.last_at for one in store.series(place.name) if one.last_at is not None]
+    lasts = [series.last_at for series in store.series(place.name) if series.last_at is not None]
     if not lasts:
-        raise UsageError(f"no run of {place.name} has a time")
+        raise UsageError(f"no run of {place.name} has a time", code="no-times")
     return max(lasts)
 
 
 def _frames(
-    store: Store, one: Series, begin: datetime, end: datetime, wanted: str | None
+    store: Store, series: Series, begin: datetime, end: datetime, wanted: str | None
 ) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
-    points = store.history(one.site, one.comparability, since=begin, until=end)
+    points = store.history(series.site, series.comparability, since=begin, until=end)
     for metric in dict.fromkeys(point.metric for point in points):
         of_metric = [point for point in points if point.metric == metric]
         unit = METRIC_UNITS.get(metric, "")
         if wanted not in (None, metric) or unit == "B" or len(of_metric) < _RUNS_MINIMUM:
             continue
         key = SeriesKey(
-            one.site,
-            one.probe,
-            one.kind,
+            series.site,
+            series.probe,
+            series.kind,
             metric,
             unit,
-            one.comparability,
+            series.comparability,
             more_is_better=higher_is_better(metric),
         )
         yield key, frame_of(of_metric)
@@ -184,16 +186,16 @@ def _wholes(readings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     numbers = readings.drop_nulls("number").select("at", "target", "name", "label", "number")
     yield from _fullness(numbers)
     space = ("used_bytes", "available_bytes")
-    for (name,), own in numbers.group_by("name", maintain_order=True):
+    for (name,), of_name in numbers.group_by("name", maintain_order=True):
         text = str(name)
         if text in space:
             continue
-        over = own.group_by("at").agg(
+        over = of_name.group_by("at").agg(
             pl.col("number").mean().alias("mean"),
             pl.col("number").max().alias("max"),
         )
         if text.endswith("_total"):
-            yield text, _rates(own)
+            yield text, _rates(of_name)
         elif text in _FLAGS:
             yield f"{text} (share of targets)", over.select("at", value="mean")
         else:
@@ -208,10 +210,10 @@ def _rates(counters: pl.DataFrame) -> pl.DataFrame:
     """
     import polars as pl
 
-    one = ["target", "label"]
-    steps = counters.sort(*one, "at").with_columns(
-        seconds=pl.col("at").diff().over(one).dt.total_microseconds() / 1e6,
-        grown=pl.col("number").diff().over(one),
+    by_counter = ["target", "label"]
+    steps = counters.sort(*by_counter, "at").with_columns(
+        seconds=pl.col("at").diff().over(by_counter).dt.total_microseconds() / 1e6,
+        grown=pl.col("number").diff().over(by_counter),
     )
     rated = steps.filter((pl.col("seconds") > 0) & (pl.col("grown") >= 0))
     return rated.group_by("at").agg(value=(pl.col("grown") / pl.col("seconds")).sum())
@@ -238,25 +240,25 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
     """Return what the runs of each series tell of their own moment, by comparability and name."""
-    found: dict[str, _Told] = {}
+    telemetry: dict[str, _Told] = {}
     for run, series in store.runs_between(site, since=begin, until=end):
         if run.at is None:
             continue
         # What else an imported run tells is of the run itself: its length moves with its rate.
         for name, value in as_dict(as_dict(run.parameters.get("told")).get("telemetry")).items():
             if (number := as_number(value)) is not None:
-                rows = found.setdefault(series, {}).setdefault(f"told: {name}", [])
+                rows = telemetry.setdefault(series, {}).setdefault(f"told: {name}", [])
                 rows.append((run.at, number))
-    return found
+    return telemetry
 
 
-def _told_frames(told: _Told) -> dict[str, pl.DataFrame]:
+def _told_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
     """Return as frames what enough runs tell and not all alike."""
     import polars as pl
 
     schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64}
     return {
         name: pl.DataFrame(values, schema=schema, orient="row").sort("at")
-        for name, values in told.items()
+        for name, values in telemetry.items()
         if len(values) >= _RUNS_MINIMUM and len({value for _, value in values}) > 1
     }

@@ -87,17 +87,24 @@ def add_event(
     place = place_of(store, where)
     words = detail.strip()
     if not words:
-        raise UsageError("an event needs a few words: what happened")
+        raise UsageError("an event needs a description of what happened", code="event-empty")
     if len(words) > _DETAIL_MAXIMUM:
-        raise UsageError(f"more than {_DETAIL_MAXIMUM} characters; a log book holds one thing")
+        raise UsageError(
+            f"more than {_DETAIL_MAXIMUM} characters; describe one event", code="event-too-long"
+        )
     begin = now if at is None else parse_moment(at, place.timezone)
     end = None if until is None else parse_moment(until, place.timezone)
     if begin > now + _FUTURE:
         raise UsageError(
-            f"{begin.isoformat()} lies in the future", hint="a log book says what has happened"
+            f"{begin.isoformat()} is in the future",
+            code="time-in-future",
+            hint="record an event after it happened",
         )
     if end is not None and end < begin:
-        raise UsageError(f"it ends at {end.isoformat()}, before it begins at {begin.isoformat()}")
+        raise UsageError(
+            f"it ends at {end.isoformat()}, before it begins at {begin.isoformat()}",
+            code="times-reversed",
+        )
     event = Event(
         id=new_identifier(begin),
         site=place.name,

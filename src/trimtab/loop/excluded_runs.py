@@ -31,16 +31,16 @@ def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
     A run counts once, for the reason that most of its figures have. A run that did not finish has
     a figure: it counts as 0.
     """
-    found: dict[str, list[str]] = {}
+    by_pattern: dict[str, list[str]] = {}
     for run in runs:
         if (reason := _why(run)) is not None:
             # "it ran 304 ms" and "it ran 298 ms" are one reason.
-            found.setdefault(_NUMBER.sub("0", reason), []).append(reason)
-    ordered = sorted(found.values(), key=lambda alike: (-len(alike), alike[0]))
+            by_pattern.setdefault(_NUMBER.sub("0", reason), []).append(reason)
+    ordered = sorted(by_pattern.values(), key=lambda alike: (-len(alike), alike[0]))
     return tuple(Doubt(alike[0], len(alike)) for alike in ordered)
 
 
-def doubts_text(found: Sequence[Doubt]) -> str:
+def doubts_text(reasons: Sequence[Doubt]) -> str:
     """Return the reasons as one text: ``served from the page cache (10 runs), ...``.
 
     Examples
@@ -48,7 +48,7 @@ def doubts_text(found: Sequence[Doubt]) -> str:
     >>> doubts_text([Doubt("too short", 2), Doubt("cached", 1)])
     'too short (2 runs), cached (1 run)'
     """
-    shown = [f"{one.reason} ({plural(one.runs, 'run')})" for one in found]
+    shown = [f"{doubt.reason} ({plural(doubt.runs, 'run')})" for doubt in reasons]
     if len(shown) > _SHOWN:
         shown[_SHOWN:] = [f"and {len(shown) - _SHOWN} other reasons"]
     return ", ".join(shown)
@@ -60,12 +60,14 @@ def _why(run: Run) -> str | None:
         return None
     if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
         return f"{run.status.value}: {run.problem}" if run.problem else run.status.value
-    totals = [one for one in run.samples if one.statistic == "total" and one.target is None]
+    totals = [
+        sample for sample in run.samples if sample.statistic == "total" and sample.target is None
+    ]
     # What was moved is what was asked for, not what was achieved.
-    figures = [one for one in totals if one.unit != "B"]
-    if any(one.believed for one in figures):
+    figures = [total for total in totals if total.unit != "B"]
+    if any(figure.believed for figure in figures):
         return None
-    reasons = Counter(one.reason for one in figures if one.reason is not None)
+    reasons = Counter(figure.reason for figure in figures if figure.reason is not None)
     if not reasons:
         return run.problem or "it has no figure of the whole"
     return reasons.most_common(1)[0][0]

@@ -87,20 +87,24 @@ def discover(
     description = LocalDriver(wanted.path, execute=execute).description
     state = bounded.describe(wanted.path)
     if state.kind != "directory":
-        raise UsageError(f"{visible(wanted.path)} is not a directory", hint="name a mount point")
+        raise UsageError(
+            f"{visible(wanted.path)} is not a directory",
+            code="not-a-directory",
+            hint="name a mount point",
+        )
     entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
     if entry.named and entry.has_servers:
-        found = _lustre(wanted, description, execute, reach)
+        discovery = _lustre(wanted, description, execute, reach)
     else:
         _refuse_what_is_of_lustre(wanted, description)
-        found = _local(wanted, description)
+        discovery = _local(wanted, description)
     if description.real_path != description.mount_point:
-        found.not_found.append(
+        discovery.not_found.append(
             f"{visible(wanted.path)} is no mount point: it is part of "
             f"{visible(description.mount_point)} ({visible(description.source)})"
         )
-    _propose_probe(found, state, execute)
-    return found
+    _propose_probe(discovery, state, execute)
+    return discovery
 
 
 def _refuse_name(name: str | None) -> None:
@@ -108,7 +112,8 @@ def _refuse_name(name: str | None) -> None:
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(
             f"--name: {visible(name[:80])!r} is not a name",
-            hint="small letters, digits and, between them, dashes; 64 at most",
+            code="name-invalid",
+            hint="use at most 64 lower-case letters, digits and, between them, dashes",
         )
 
 
@@ -117,24 +122,29 @@ def _refuse_what_is_of_lustre(wanted: Wanted, description: PathDescription) -> N
         return
     of_lustre = "--servers, --ssh, --sudo and --user are for Lustre"
     if description.kind == "lustre":
-        raise UsageError(f"{of_lustre}, and --driver is local", hint="take --driver lustre")
+        raise UsageError(
+            f"{of_lustre}, and --driver is local",
+            code="driver-mismatch",
+            hint="use --driver lustre",
+        )
     raise UsageError(
-        f"{visible(wanted.path)} is no Lustre mount; {of_lustre}",
-        hint="name the mount point of a client, or leave them out",
+        f"{visible(wanted.path)} is not a Lustre mount; {of_lustre}",
+        code="not-lustre",
+        hint="name the mount point of a client, or omit these options",
     )
 
 
 def _local(wanted: Wanted, description: PathDescription) -> Discovery:
     name = wanted.name or _name_of(description.mount_point)
-    found = Discovery(Site(name=name, driver="local", path=description.real_path))
-    found.found.append(
+    discovery = Discovery(Site(name=name, driver="local", path=description.real_path))
+    discovery.found.append(
         f"{description.fs_type} on {description.source}, mounted on {description.mount_point}"
     )
     if description.devices:
         shown = " -> ".join(device.name for device in description.devices[:6])
-        found.found.append(f"devices beneath: {shown}")
-    found.not_found += description.notes
-    return found
+        discovery.found.append(f"devices beneath: {shown}")
+    discovery.not_found += description.notes
+    return discovery
 
 
 def _lustre(
@@ -146,8 +156,9 @@ def _lustre(
     )
     if file_system is None:
         raise UsageError(
-            f"{visible(wanted.path)} is no Lustre file system that lfs df knows",
-            hint="name the mount point of a client, or take --driver local",
+            f"{visible(wanted.path)} is not a Lustre file system that lfs df lists",
+            code="not-lustre",
+            hint="name the mount point of a client, or use --driver local",
         )
     site = Site(
         name=wanted.name or _name_of(file_system),
@@ -155,32 +166,32 @@ def _lustre(
         path=description.real_path,
         file_system=file_system,
     )
-    found = Discovery(site)
+    discovery = Discovery(site)
     client = ask_client(file_system, wanted.path, execute)
-    found.not_found += client.problems
+    discovery.not_found += client.problems
     version = client.parameters.get("version")
-    found.found.append(f"Lustre {version or '(version not known)'}, file system {file_system}")
+    discovery.found.append(f"Lustre {version or '(version not known)'}, file system {file_system}")
     nids = dict.fromkeys(nid for link in client.links for nid in link.nids)
-    names = _server_names(wanted, tuple(nids), execute, found)
+    names = _server_names(wanted, tuple(nids), execute, discovery)
     view = View(file_system, client, {})
     if names:
-        servers = _ask(wanted, names, file_system, reach, found)
+        servers = _ask(wanted, names, file_system, reach, discovery)
         view = View(file_system, client, servers)
-        _sort_servers(found, view, names)
+        _sort_servers(discovery, view, names)
     osts = sum(target.startswith("OST") for target in view.targets)
-    found.found.append(f"{osts} OSTs and {len(view.targets) - osts} MDTs")
-    _tell_what_is_readable(found, view)
-    return found
+    discovery.found.append(f"{osts} OSTs and {len(view.targets) - osts} MDTs")
+    _tell_what_is_readable(discovery, view)
+    return discovery
 
 
 def _server_names(
-    wanted: Wanted, nids: Sequence[str], execute: Execute, found: Discovery
+    wanted: Wanted, nids: Sequence[str], execute: Execute, discovery: Discovery
 ) -> tuple[str, ...]:
     """Return the servers: as named, else the hosts of the NIDs that the client connects to."""
     if wanted.servers is not None:
         return unfold_nodes(wanted.servers)
     if nids and all(nid.endswith("@lo") for nid in nids):
-        found.found.append("the servers are this host")
+        discovery.found.append("the servers are this host")
         return ("localhost",)
     names = []
     for nid in nids:
@@ -188,9 +199,9 @@ def _server_names(
         if name is not None:
             names.append(name)
         elif not nid.endswith("@lo"):
-            found.not_found.append(f"no host name for the server {nid}: name it with --servers")
+            discovery.not_found.append(f"no host name for the server {nid}: name it with --servers")
     if not names:
-        found.not_found.append(
+        discovery.not_found.append(
             "no servers are known: name them with --servers, or only the client's view is kept"
         )
     return tuple(dict.fromkeys(names))
@@ -209,16 +220,16 @@ def _host_of(nid: str, execute: Execute) -> str | None:
 
 
 def _ask(
-    wanted: Wanted, names: tuple[str, ...], file_system: str, reach: FanOut, found: Discovery
+    wanted: Wanted, names: tuple[str, ...], file_system: str, reach: FanOut, discovery: Discovery
 ) -> dict[str, ServerView]:
     here = names == ("localhost",)
     ssh = Ssh(command=wanted.ssh or Ssh().command, user=wanted.user)
     servers = Servers(oss=names, reach="local" if here else "ssh", ssh=ssh, sudo=wanted.sudo)
-    found.site = replace(found.site, servers=servers)
+    discovery.site = replace(discovery.site, servers=servers)
     return ask_servers(servers, file_system, fan_out=reach)
 
 
-def _sort_servers(found: Discovery, view: View, names: Sequence[str]) -> None:
+def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> None:
     """Tell OSS from MDS by what each serves, and note which server is whose home."""
     mds = tuple(
         name for name in names if any(one.startswith("MDT") for one in view.servers[name].served)
@@ -230,12 +241,14 @@ def _sort_servers(found: Discovery, view: View, names: Sequence[str]) -> None:
         if name not in mds or any(one.startswith("OST") for one in view.servers[name].served)
     )
     serving = {target: view.serving(target) for target in view.targets}
-    home = {target: found[0].name for target, found in serving.items() if len(found) == 1}
-    servers = replace(found.site.servers, oss=oss, mds=mds, home=home)
-    found.site = replace(found.site, servers=servers)
-    found.found.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
+    home = {
+        target: discovery[0].name for target, discovery in serving.items() if len(discovery) == 1
+    }
+    servers = replace(discovery.site.servers, oss=oss, mds=mds, home=home)
+    discovery.site = replace(discovery.site, servers=servers)
+    discovery.found.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
     if home:
-        found.comments["servers.home"] = [
+        discovery.comments["servers.home"] = [
             "where each target was when this file was written:",
             "correct it if something had failed over then",
         ]
@@ -245,39 +258,41 @@ def _folded(names: tuple[str, ...]) -> str:
     return fold_nodes(names) if names else "none"
 
 
-def _tell_what_is_readable(found: Discovery, view: View) -> None:
+def _tell_what_is_readable(discovery: Discovery, view: View) -> None:
     versions: dict[str, list[str]] = {}
     for name, server in view.servers.items():
         if not server.answered:
-            found.not_found.append(server.why_no("devices"))
+            discovery.not_found.append(server.why_no("devices"))
             continue
         version = (server.parameters.get("version") or "not readable").strip()
         versions.setdefault(version, []).append(name)
         for key in ("parameters", "kernel-log", "smart"):
             command = server.answer.command(key)
             if command is not None and command.exit_code != 0 and not command.stdout:
-                found.not_found.append(server.why_no(key))
+                discovery.not_found.append(server.why_no(key))
     for version, names in versions.items():
-        found.found.append(f"Lustre {version} on {_folded(tuple(names))}")
+        discovery.found.append(f"Lustre {version} on {_folded(tuple(names))}")
     unserved = [target for target in view.targets if not view.serving(target)]
     if view.servers and unserved:
-        found.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")
+        discovery.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")
 
 
-def _propose_probe(found: Discovery, state: bounded.PathState, execute: Execute) -> None:
+def _propose_probe(discovery: Discovery, state: bounded.PathState, execute: Execute) -> None:
     """Add an hourly probe whose size fits, and a snapshot between."""
-    site = replace(found.site, snapshot_schedule="every 15m")
+    site = replace(discovery.site, snapshot_schedule="every 15m")
     available = None if state.space is None else state.space.available_bytes
     if available is None:
-        found.not_found.append(f"the free space of {site.path} is not known: no probe is proposed")
-        found.site = site
+        discovery.not_found.append(
+            f"the free space of {site.path} is not known: no probe is proposed"
+        )
+        discovery.site = site
         return
     try:
         instrument = choose("auto", replace(THIS_HOST, execute=execute))
         spec = plan_probe(Request(), available_bytes=available, processors=_PROCESSORS)
     except (RefusedError, ToolError, UsageError) as error:
-        found.not_found.append(f"no probe is proposed: {error.message}")
-        found.site = site
+        discovery.not_found.append(f"no probe is proposed: {error.message}")
+        discovery.site = site
         return
     probe = SiteProbe(
         name="hourly",
@@ -289,8 +304,8 @@ def _propose_probe(found: Discovery, state: bounded.PathState, execute: Execute)
         duration_s=PROBE_S,
         jitter_s=300.0,
     )
-    found.site = replace(site, probes=(probe,))
-    found.comments["probe.hourly"] = [
+    discovery.site = replace(site, probes=(probe,))
+    discovery.comments["probe.hourly"] = [
         "writes and reads for 30 s each; nothing runs before `trimtab watch` does"
     ]
 

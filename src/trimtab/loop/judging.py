@@ -24,11 +24,15 @@ def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
     history
         Runs of the same probe: one that did not finish has measured nothing itself.
     """
-    found = {one.metric for one in run.samples if one.statistic == "total" and one.target is None}
-    found |= {point.metric for point in history}
-    if not found or not found.isdisjoint(METRICS):
+    metrics = {
+        sample.metric
+        for sample in run.samples
+        if sample.statistic == "total" and sample.target is None
+    }
+    metrics |= {point.metric for point in history}
+    if not metrics or not metrics.isdisjoint(METRICS):
         return METRICS
-    return tuple(name for name, unit in METRIC_UNITS.items() if name in found and unit != "B")
+    return tuple(name for name, unit in METRIC_UNITS.items() if name in metrics and unit != "B")
 
 
 def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple[Verdict, ...]:
@@ -42,9 +46,9 @@ def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple
         The COV not to exceed, as a fraction.
     """
     name = probe_name(run)
-    found = []
+    results = []
     for metric in metrics_of(run, history):
-        found.append(
+        results.append(
             judge_repetitions(
                 run.believed(metric),
                 metric=metric,
@@ -55,8 +59,8 @@ def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple
                 to=run.until,
             )
         )
-        found.append(judge_history(history, metric=metric, probe=name, goal=goal))
-    return tuple(found)
+        results.append(judge_history(history, metric=metric, probe=name, goal=goal))
+    return tuple(results)
 
 
 def comparisons(run: Run, history: Sequence[HistoryPoint]) -> tuple[Comparison, ...]:

@@ -81,19 +81,19 @@ def _site(where: str, store_url: str | None) -> Site:
     here = site_of_path(where) if state.kind == "directory" else None
     try:
         with open_store(store_url) as store:
-            kept, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+            known, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
     except UnreadableError as error:
         if here is not None:
             raise
-        kept, nowhere = (), error.message
+        known, nowhere = (), error.message
     if here is not None:
-        for one in kept:
-            if here.name in (one.name, one.identity):
-                return replace(here, name=one.name)
-    for one in kept:
-        if one.name == where:
-            driver = "local" if one.driver == "local" else "lustre"
-            return Site(one.name, driver, one.path or "")
+        for stored_site in known:
+            if here.name in (stored_site.name, stored_site.identity):
+                return replace(here, name=stored_site.name)
+    for stored_site in known:
+        if stored_site.name == where:
+            driver = "local" if stored_site.driver == "local" else "lustre"
+            return Site(stored_site.name, driver, stored_site.path or "")
     return here or _refused(where, state, nowhere)
 
 
@@ -109,17 +109,22 @@ def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
     """
     if state.kind is not None:
         raise UsageError(
-            f"{visible(where)} is a {state.kind.replace('-', ' ')}: no site, no directory and no "
+            f"{visible(where)} is a {state.kind.replace('-', ' ')}: not a site, a directory or a "
             f"{SITE_FILE} file",
-            hint="name a site, a mount, or a FILE.toml with [ladder]; trimtab import keeps results",
+            code="site-unknown",
+            hint="name a site, a mount, or a FILE.toml with [ladder]; or use trimtab import",
         )
     if "/" in where and state.failure is not None:
         raise bounded.error_of(state.failure, where)
     try:
         find_site(where)
     except UsageError as error:
-        raise UsageError(f"{error.message}; {nowhere}", hint=error.hint) from error
-    raise UsageError(f"{visible(where)} is neither a site nor a directory; {nowhere}")
+        raise UsageError(
+            f"{error.message}; {nowhere}", code="site-unknown", hint=error.hint
+        ) from error
+    raise UsageError(
+        f"{visible(where)} is neither a site nor a directory; {nowhere}", code="site-unknown"
+    )
 
 
 def of_file(file: LadderFile) -> LadderInput:
@@ -167,7 +172,7 @@ def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[
     stated, notes = with_data_sheet(site.hardware)
     osts = None
     if snapshot is not None:
-        osts = sum(one.target.kind != "mdt" for one in snapshot.targets) or None
+        osts = sum(target.target.kind != "mdt" for target in snapshot.targets) or None
     oss = len(site.servers.oss) or (None if DRIVERS[site.driver].networked else 1)
     return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
 
@@ -183,13 +188,13 @@ def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
     sheet = data_sheet(hardware.drive)
     if isinstance(sheet, NotAvailable):
         return hardware, (f"[hardware] drive: {sheet.reason}",)
-    found = {}
+    rates = {}
     for name, (attribute, unit) in _OF_DATA_SHEET.items():
         value = getattr(sheet, attribute)
         if value is not None:
-            found[name] = Figure(value, unit, text=format_value(value, unit))
+            rates[name] = Figure(value, unit, text=format_value(value, unit))
     note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
-    return replace(hardware, **found), (note, *([sheet.note] if sheet.note else []))
+    return replace(hardware, **rates), (note, *([sheet.note] if sheet.note else []))
 
 
 def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:

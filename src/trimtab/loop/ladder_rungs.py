@@ -82,7 +82,7 @@ class Chooser:
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
-        found: dict[tuple[Layer, str], list[_Found]] = {}
+        candidates_by_layer: dict[tuple[Layer, str], list[_Found]] = {}
         wanted = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
             for run, points in self._newest(series, wanted.get(series.comparability)):
@@ -90,12 +90,16 @@ class Chooser:
                 if layer is None:
                     continue
                 for metric in LADDER_METRICS:
-                    own = [point for point in points if point.metric == metric]
-                    if _suits(run, metric) and (one := self._found(series, run, metric, own)):
-                        found.setdefault((layer, metric), []).append(one)
-        for (layer, metric), candidates in found.items():
-            asked = [one for one in candidates if one.series.comparability in wanted]
-            yield self._rung(layer, metric, _best(asked or candidates), candidates)
+                    metric_points = [point for point in points if point.metric == metric]
+                    if _suits(run, metric) and (
+                        one := self._found(series, run, metric, metric_points)
+                    ):
+                        candidates_by_layer.setdefault((layer, metric), []).append(one)
+        for (layer, metric), candidates in candidates_by_layer.items():
+            requested = [
+                candidate for candidate in candidates if candidate.series.comparability in wanted
+            ]
+            yield self._rung(layer, metric, _best(requested or candidates), candidates)
 
     def _newest(
         self, series: Series, wanted: Run | None
@@ -128,11 +132,11 @@ class Chooser:
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
         """Return series to usable runs, the newest first; asked once: reading them takes long."""
         if (probe, since) not in self._asked:
-            found: dict[str, list[Run]] = {}
+            by_moment: dict[str, list[Run]] = {}
             for run in self.store.runs(site=self.site.name, probe=probe, since=since):
                 if run.status in _USABLE:
-                    found.setdefault(comparability_key(run), []).append(run)
-            self._asked[probe, since] = found
+                    by_moment.setdefault(comparability_key(run), []).append(run)
+            self._asked[probe, since] = by_moment
         return self._asked[probe, since]
 
     def _found(
@@ -169,9 +173,9 @@ class Chooser:
         since = None if series.last_at is None else series.last_at - WINDOW
         others = self._others(series.probe, since).get(series.comparability, [])
         surveys = [
-            (one.id, sum(found.values()))
-            for one in reversed(others)  # by time
-            if (found := _by_target(one, metric)).keys() == newest.keys()
+            (other.id, sum(by_target.values()))
+            for other in reversed(others)  # by time
+            if (by_target := _by_target(other, metric)).keys() == newest.keys()
         ]
         rate = Estimate(sum(newest.values()), basis=Basis.REPETITIONS)
         if len(surveys) >= RUNS_MINIMUM:
@@ -181,8 +185,8 @@ class Chooser:
         of_drives = layer_of(run) == "drive"
         noun = "drives" if of_drives else "OSTs"
         together = _table(run, ASKED).get("together") is True
-        how = "all measured at the same time" if together else "each measured by itself"
-        note = f"sum of {len(newest)} {noun}, {how}"
+        method = "all measured at the same time" if together else "each measured by itself"
+        note = f"sum of {len(newest)} {noun}, {method}"
         return _Found(
             series,
             run,
@@ -196,10 +200,12 @@ class Chooser:
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
         """Return what a run covers: what it tells itself, before anything that the site is."""
-        told = _table(run, "told")
+        recorded = _table(run, "told")
         built = Built.of(self.hardware)
         stated = Coverage(
-            _count(told.get("drives")), _count(told.get("targets")), _count(told.get("servers"))
+            _count(recorded.get("drives")),
+            _count(recorded.get("targets")),
+            _count(recorded.get("servers")),
         )
         if stated != Coverage():
             return stated, ()
@@ -238,17 +244,17 @@ class Chooser:
         turn, so at least as many objects as OSTs reach all of them; fewer lie on nobody knows
         which.
         """
-        asked = _table(run, ASKED)
-        tasks = _count(asked.get("tasks"))
+        requested = _table(run, ASKED)
+        tasks = _count(requested.get("tasks"))
         whole = Coverage(built.drives, built.osts, built.servers)
         if built.osts is None:
             return Coverage(), ()
-        stripes = asked.get("stripe_count")
-        if asked.get("target_pinning") is True or stripes == -1:
+        stripes = requested.get("stripe_count")
+        if requested.get("target_pinning") is True or stripes == -1:
             return whole, ()
         if tasks is None:
             return Coverage(), ()
-        files = 1 if asked.get("file_per_process") is False else tasks
+        files = 1 if requested.get("file_per_process") is False else tasks
         objects = files * (_count(stripes) or 1)
         placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
@@ -262,7 +268,7 @@ class Chooser:
                 "kept; the fastest of the last month is taken, --run takes another"
             )
         run = best.run
-        asked, told = _table(run, ASKED), _table(run, "told")
+        requested, recorded = _table(run, ASKED), _table(run, "told")
         several = f"{len(best.runs)} runs to" if len(best.runs) > 1 else "run"
         conditions = {}
         if layer in ("ost", "client"):
@@ -272,7 +278,7 @@ class Chooser:
             metric=metric,
             rate=best.rate,
             coverage=best.coverage,
-            nodes=_count(told.get("nodes")) or _count(asked.get("nodes")),
+            nodes=_count(recorded.get("nodes")) or _count(requested.get("nodes")),
             tool=f"{run.kind} {run.tool_version or ''}".strip(),
             source=f"{best.series.probe}, {several} {_short(run)}",
             at=best.at,
@@ -302,9 +308,9 @@ class Chooser:
         snapshot = None if at is None else self.store.latest_snapshot(self.site.name, at)
         if at is None or snapshot is None or at - snapshot.at > SNAPSHOT_NEAR:
             return None
-        targets = [one for one in snapshot.targets if one.target.kind != "mdt"]
-        used = [one.number("used_bytes") for one in targets]
-        available = [one.number("available_bytes") for one in targets]
+        targets = [target for target in snapshot.targets if target.target.kind != "mdt"]
+        used = [target.number("used_bytes") for target in targets]
+        available = [target.number("available_bytes") for target in targets]
         if not targets or None in used or None in available:
             return None
         total = sum(filter(None, used)) + sum(filter(None, available))
@@ -318,7 +324,7 @@ def _by_target(run: Run, metric: str) -> dict[str, float]:
         usable = sample.metric == metric and sample.statistic == "total" and sample.believed
         if usable and sample.target is not None and sample.value:
             values.setdefault(sample.target, []).append(sample.value)
-    return {target: median(own) for target, own in values.items()}
+    return {target: median(target_values) for target, target_values in values.items()}
 
 
 def layer_of(run: Run) -> Layer | None:
@@ -334,12 +340,18 @@ def layer_of(run: Run) -> Layer | None:
 
 def _best(candidates: Sequence[_Found]) -> _Found:
     """Return the fastest of the series that are not older than the newest by a month."""
-    times = [one.at for one in candidates if one.at is not None]
+    times = [candidate.at for candidate in candidates if candidate.at is not None]
     if times:
         recent = max(times) - APART_MAXIMUM
-        candidates = [one for one in candidates if one.at is not None and one.at >= recent]
+        candidates = [
+            candidate
+            for candidate in candidates
+            if candidate.at is not None and candidate.at >= recent
+        ]
     # Of a rate that covers nobody knows what nothing can be said.
-    return max(candidates, key=lambda one: (one.coverage != Coverage(), one.speed))
+    return max(
+        candidates, key=lambda candidate: (candidate.coverage != Coverage(), candidate.speed)
+    )
 
 
 def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:

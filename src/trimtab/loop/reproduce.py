@@ -38,6 +38,7 @@ def reproduced(
         if name not in DOCUMENTS:
             raise UsageError(
                 f"there is no document {visible(name[:40])!r}",
+                code="document-unknown",
                 hint=f"known: {', '.join(DOCUMENTS)}",
             )
     if report is not None:
@@ -45,11 +46,13 @@ def reproduced(
     count = min(workers if workers is not None else processors(), max(1, len(runs(terms))))
     hint = "fewer --workers or --classes need less memory"
     with side_by_side(count, hint=hint) as together:
-        found = reproduce(terms, together, progress)
-    if not found.rows:
+        reproduction = reproduce(terms, together, progress)
+    if not reproduction.rows:
         raise UsageError(
-            f"everything in {', '.join(terms.documents)} needs time", hint="leave --layers out"
+            f"everything in {', '.join(terms.documents)} needs time",
+            code="layers-empty",
+            hint="omit --layers",
         )
     if report is not None:
-        write_report(Path(report), render_reproduction(found))
-    return found
+        write_report(Path(report), render_reproduction(reproduction))
+    return reproduction

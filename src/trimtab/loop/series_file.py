@@ -129,9 +129,9 @@ def judge_file(
     rows = _rows(table, time, value, timezone, terms.columns.by)
     frames: dict[SeriesKey, pl.DataFrame] = {}
     judged: list[SeriesJudgement] = []
-    for label, own in _split(rows, shown, terms.columns.by):
+    for label, part in _split(rows, shown, terms.columns.by):
         key = _key(value, shown, label, less_is_better=terms.less_is_better)
-        frames[key], invalid = _series(own, more_is_better=key.more_is_better)
+        frames[key], invalid = _series(part, more_is_better=key.more_is_better)
         judged.append(
             judge_series(
                 frames[key],
@@ -144,14 +144,14 @@ def judge_file(
                 invalid=invalid,
             )
         )
-    found = SiteJudgement(
+    judgement = SiteJudgement(
         site=shown,
         from_=edge(frames, min, since, until),
         to=edge(frames, max, since, until),
         series=tuple(judged),
         notes=(*_notes(table, time, value, rows, timezone), *_of_zeros(frames.values())),
     )
-    return Judged(found, frames, file=shown)
+    return Judged(judgement, frames, file=shown)
 
 
 def _content(name: str) -> bytes:
@@ -160,16 +160,18 @@ def _content(name: str) -> bytes:
             return sys.stdin.buffer.read()
         return Path(name).read_bytes()
     except OSError as error:
-        raise UnreadableError(f"{visible(name)} cannot be read: {error.strerror}") from error
+        raise UnreadableError(
+            f"{visible(name)} cannot be read: {error.strerror}", code="cannot-read"
+        ) from error
 
 
 def _table(content: bytes, shown: str) -> pl.DataFrame:
     """Return the table as it is written: text in all cells of a CSV, types as Parquet has them."""
     if not content.strip():
-        raise DataError(f"{shown} is empty")
+        raise DataError(f"{shown} is empty", code="file-empty")
     table = _parsed(content, shown)
     if table.is_empty():
-        raise DataError(f"{shown} has columns and no row ({_names(table)})")
+        raise DataError(f"{shown} has columns and no row ({_names(table)})", code="file-empty")
     return table
 
 
@@ -181,28 +183,35 @@ def _parsed(content: bytes, shown: str) -> pl.DataFrame:
             return pl.read_parquet(io.BytesIO(content))
         text = content.decode("utf-8-sig", "replace").encode()
         head = text.split(b"\n", 1)[0]
-        separator = max((",", ";", "\t"), key=lambda one: head.count(one.encode()))
+        separator = max((",", ";", "\t"), key=lambda separator_: head.count(separator_.encode()))
         return pl.read_csv(
             text, separator=separator, infer_schema=False, truncate_ragged_lines=False
         )
     except (pl.exceptions.PolarsError, ValueError, OSError) as error:
         first = str(error).splitlines()[0]
-        raise DataError(f"{shown} is no table that can be read: {first}") from error
+        raise DataError(
+            f"{shown} is not a readable table: {first}", code="table-unreadable"
+        ) from error
 
 
-def _time_column(table: pl.DataFrame, asked: str | None, timezone: str, shown: str) -> str:
-    if asked is not None:
-        _there(table, asked, "--time")
-        if _times(table, asked, timezone).is_null().all():
-            raise DataError(f"column {visible(asked)!r} of {shown} holds no time: {_HINT_TIME}")
-        return asked
-    by_name = [one for one in table.columns if one.strip().lower() in _TIME_NAMES]
-    for name in (*by_name, *(one for one in table.columns if one not in by_name)):
+def _time_column(table: pl.DataFrame, requested: str | None, timezone: str, shown: str) -> str:
+    if requested is not None:
+        _there(table, requested, "--time")
+        if _times(table, requested, timezone).is_null().all():
+            raise DataError(
+                f"column {visible(requested)!r} of {shown} holds no time: {_HINT_TIME}",
+                code="column-without-times",
+            )
+        return requested
+    by_name = [column for column in table.columns if column.strip().lower() in _TIME_NAMES]
+    for name in (*by_name, *(column for column in table.columns if column not in by_name)):
         times = _times(table, name, timezone)
         if times.len() and times.is_not_null().mean() >= 0.5:  # type: ignore[operator]
             return name
     raise UsageError(
-        f"no column of {shown} holds times ({_names(table)})", hint=f"--time COL; {_HINT_TIME}"
+        f"no column of {shown} holds times ({_names(table)})",
+        code="column-missing",
+        hint=f"--time COL; {_HINT_TIME}",
     )
 
 
@@ -215,31 +224,39 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
     if columns.value is not None:
         _there(table, columns.value, "--value")
         if _numbers(table, columns.value).is_null().all():
-            raise DataError(f"column {visible(columns.value)!r} of {shown} holds no number")
+            raise DataError(
+                f"column {visible(columns.value)!r} of {shown} holds no number",
+                code="column-without-numbers",
+            )
         return columns.value
-    own = [
+    numeric = [
         name
         for name in table.columns
         if name not in (time, columns.by) and _numbers(table, name).is_not_null().mean() >= 0.5  # type: ignore[operator]
     ]
-    known = [name for name in own if name in METRIC_UNITS]
-    if len(known) == 1 or len(own) == 1:
-        return (known or own)[0]
-    if not own:
+    known = [name for name in numeric if name in METRIC_UNITS]
+    if len(known) == 1 or len(numeric) == 1:
+        return (known or numeric)[0]
+    if not numeric:
         raise UsageError(
             f"no column of {shown} holds numbers ({_names(table)})",
+            code="column-missing",
             hint="--value COL; a number is written with a point, and is 1e-100 to 1e100 in size",
         )
-    several = ", ".join(visible(name) for name in own[:8])
+    several = ", ".join(visible(name) for name in numeric[:8])
     raise UsageError(
-        f"several columns of {shown} hold numbers: {several}", hint="--value COL says which"
+        f"several columns of {shown} hold numbers: {several}",
+        code="column-ambiguous",
+        hint="select one with --value COL",
     )
 
 
 def _there(table: pl.DataFrame, name: str, option: str) -> None:
     if name not in table.columns:
         raise UsageError(
-            f"there is no column {visible(name)!r}", hint=f"{option}: one of {_names(table)}"
+            f"there is no column {visible(name)!r}",
+            code="column-missing",
+            hint=f"{option}: one of {_names(table)}",
         )
 
 
@@ -264,17 +281,17 @@ def _times(table: pl.DataFrame, name: str, timezone: str) -> pl.Series:
     if column.dtype != pl.String:
         return pl.Series(name, [None] * table.height, dtype=utc)
     text = column.str.strip_chars().str.replace("[zZ]$", "+00:00")
-    found = _since_epoch(text.cast(pl.Float64, strict=False))
+    moments = _since_epoch(text.cast(pl.Float64, strict=False))
     for form in _ISO:
         parsed = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-        found = found.zip_with(found.is_not_null(), parsed)
+        moments = moments.zip_with(moments.is_not_null(), parsed)
     for form in _NO_ZONE:
         if form == "%Y-%m-%d":
             naive = text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
         else:
             naive = text.str.to_datetime(form, time_unit="us", strict=False)
-        found = found.zip_with(found.is_not_null(), _in_zone(naive, timezone))
-    return found
+        moments = moments.zip_with(moments.is_not_null(), _in_zone(naive, timezone))
+    return moments
 
 
 def _in_zone(naive: pl.Series, timezone: str) -> pl.Series:
@@ -335,8 +352,9 @@ def _split(rows: pl.DataFrame, shown: str, by: str | None) -> list[tuple[str | N
     parts = rows.partition_by("series", as_dict=True, maintain_order=True)
     if len(parts) > _SERIES_MAXIMUM:
         raise UsageError(
-            f"column {visible(by)!r} of {shown} tells {len(parts)} series apart",
-            hint=f"more than {_SERIES_MAXIMUM}; is it the column that was meant?",
+            f"column {visible(by)!r} of {shown} separates {len(parts)} series",
+            code="too-many-series",
+            hint=f"more than {_SERIES_MAXIMUM}; is it the right column?",
         )
     return [(str(label), part) for (label,), part in parts.items()]
 
@@ -390,12 +408,16 @@ def _notes(
     notes = [f"times from column {visible(time)!r}, values from {visible(value)!r}"]
     if _without_zone(table[time]):
         notes.append(f"times without a zone were taken for {timezone}")
-    for column, what in (("at", "time"), ("value", "number")):
+    for column, meaning in (("at", "time"), ("value", "number")):
         lines = rows.filter(pl.col(column).is_null())["line"].to_list()
         if lines:
             named = ", ".join(map(str, lines[:_NAMED_FEW]))
             more = f" and {len(lines) - _NAMED_FEW} more" if len(lines) > _NAMED_FEW else ""
-            noun = f"row without a {what} is" if len(lines) == 1 else f"rows without a {what} are"
+            noun = (
+                f"row without a {meaning} is"
+                if len(lines) == 1
+                else f"rows without a {meaning} are"
+            )
             notes.append(f"{len(lines):,} {noun} not judged: line {named}{more}")
     return tuple(notes)
 

@@ -39,7 +39,7 @@ def show_run(store: Store, prefix: str) -> Shown:
     """
     run = store.run(prefix)
     outputs = store.outputs(run.id)
-    files = {one.ordinal: str(store.raw.file(one.stdout_sha256)) for one in outputs}
+    files = {output.ordinal: str(store.raw.file(output.stdout_sha256)) for output in outputs}
     return Shown(str(store.location), run, outputs, files)
 
 
@@ -54,9 +54,11 @@ def raw_output(store: Store, prefix: str, ordinal: int) -> bytes:
         The file is damaged or gone.
     """
     outputs = store.outputs(prefix)
-    for one in outputs:
-        if one.ordinal == ordinal:
-            return store.raw_output(one).stdout
+    for output in outputs:
+        if output.ordinal == ordinal:
+            return store.raw_output(output).stdout
     raise UsageError(
-        f"the run has no output {ordinal}", hint=f"it has {len(outputs)}, counted from 0"
+        f"the run has no output {ordinal}",
+        code="output-unknown",
+        hint=f"it has {len(outputs)}, counted from 0",
     )

@@ -61,12 +61,12 @@ class Terms:
 
     def limits(self, place: Place) -> SiteLimits:
         """Return the limits of a site with what was asked in place of its own."""
-        own = SiteLimits() if place.site is None else place.site.limits
+        site_limits = SiteLimits() if place.site is None else place.site.limits
         return SiteLimits(
-            fullness=own.fullness,
-            reopen=own.reopen,
-            cov=own.cov if self.goal is None else self.goal,
-            window_s=own.window_s if self.window_s is None else self.window_s,
+            fullness=site_limits.fullness,
+            reopen=site_limits.reopen,
+            cov=site_limits.cov if self.goal is None else self.goal,
+            window_s=site_limits.window_s if self.window_s is None else self.window_s,
         )
 
 
@@ -154,23 +154,27 @@ def judge_site(
     terms = terms or Terms()
     limits = terms.limits(place)
     since, until = (_moment(text, place) for text in (terms.since, terms.until))
-    kept = _series(store, place.name, terms)
+    stored = _series(store, place.name, terms)
     histories = {
-        (one.site, one.comparability): store.history(one.site, one.comparability, until=until)
-        for one in kept
+        (series.site, series.comparability): store.history(
+            series.site, series.comparability, until=until
+        )
+        for series in stored
     }
-    apart = series_apart(store, kept, histories)
+    apart = series_apart(store, stored, histories)
     frames: dict[SeriesKey, pl.DataFrame] = {}
     left_out: dict[SeriesKey, tuple[LeftOut, ...]] = {}
     questions: list[_OfSeries] = []
-    for one in kept:
-        left = store.left_out(place.name, one.comparability)
-        due = _due(store, place.name, one)
-        points = histories[one.site, one.comparability]
-        for key, frame in _frames(one, points, terms.metric):
+    for series in stored:
+        left = store.left_out(place.name, series.comparability)
+        due = _due(store, place.name, series)
+        points = histories[series.site, series.comparability]
+        for key, frame in _frames(series, points, terms.metric):
             frames[key], left_out[key] = frame, left
-            asked = apart.get((one.site, one.comparability), {})
-            questions.append(_OfSeries(frame, key, limits, place.timezone, since, due, left, asked))
+            requested = apart.get((series.site, series.comparability), {})
+            questions.append(
+                _OfSeries(frame, key, limits, place.timezone, since, due, left, requested)
+            )
     surveys = _surveys(store, place.name, since, until)
     answers = together([*questions, *_of_targets(surveys, place, terms)])
     judged: list[SeriesJudgement] = []
@@ -179,13 +183,14 @@ def judge_site(
         judged.append(next(answers))
     progress("judging single targets", len(questions) / (len(questions) + 1))
     tails: tuple[TargetTails, ...] = tuple(answers)
-    told = any(one.overall.n or one.invalid or one.missing for one in judged)
-    if not told and not tails:
+    has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
+    if not has_content and not tails:
         raise UsageError(
-            f"nothing of that is kept of {visible(place.name)}",
-            hint="trimtab status shows what is; --since, --until, --probe and --metric narrow it",
+            f"no matching series is stored for {visible(place.name)}",
+            code="no-series",
+            hint="trimtab status lists the series; check --since, --until, --probe and --metric",
         )
-    found = SiteJudgement(
+    judgement = SiteJudgement(
         site=place.name,
         from_=edge(frames, min, since, until),
         to=edge(frames, max, since, until),
@@ -193,52 +198,52 @@ def judge_site(
         tails=tails,
     )
     progress("judged", 1.0)
-    return Judged(found, frames, surveys, left_out, store=str(store.location))
+    return Judged(judgement, frames, surveys, left_out, store=str(store.location))
 
 
 def _series(store: Store, site: str, terms: Terms) -> list[Series]:
     """Return the series of a site that are judged; the settings of a sweep are not."""
-    kept = store.series(site)
-    of_sweeps = {(one.site, one.probe) for one in sweeps_of(store, kept)}
+    stored = store.series(site)
+    of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, stored)}
     return [
-        one
-        for one in kept
-        if (one.site, one.probe) not in of_sweeps and terms.probe in (None, one.probe)
+        entry
+        for entry in stored
+        if (entry.site, entry.probe) not in of_sweeps and terms.probe in (None, entry.probe)
     ]
 
 
 def _frames(
-    one: Series, points: Sequence[HistoryPoint], wanted: str | None
+    series: Series, points: Sequence[HistoryPoint], wanted: str | None
 ) -> list[tuple[SeriesKey, pl.DataFrame]]:
     """Return each metric of a series with its frame; amounts of bytes are no performance."""
-    found = []
+    frames = []
     for metric in dict.fromkeys(point.metric for point in points):
         if METRIC_UNITS.get(metric) == "B" or wanted not in (None, metric):
             continue
         key = SeriesKey(
-            site=one.site,
-            probe=one.probe,
-            kind=one.kind,
+            site=series.site,
+            probe=series.probe,
+            kind=series.kind,
             metric=metric,
             unit=METRIC_UNITS[metric],
-            comparability=one.comparability,
+            comparability=series.comparability,
             more_is_better=higher_is_better(metric),
         )
-        found.append((key, frame_of([point for point in points if point.metric == metric])))
-    return found
+        frames.append((key, frame_of([point for point in points if point.metric == metric])))
+    return frames
 
 
-def _due(store: Store, site: str, one: Series) -> tuple[datetime, ...] | None:
+def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
     """Return when runs of a probe were due, as the watch kept it; ``None``: it did not watch."""
-    slots = store.slots(site, item=PROBE_PREFIX + one.probe)
+    slots = store.slots(site, item=PROBE_PREFIX + series.probe)
     return tuple(slot.due_at for slot in slots) or None
 
 
 def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
     return tuple(
-        InvalidRun(one.run, one.at, one.reason)
-        for one in left
-        if one.status is RunStatus.INVALID_WORKLOAD
+        InvalidRun(run.run, run.at, run.reason)
+        for run in left
+        if run.status is RunStatus.INVALID_WORKLOAD
     )
 
 
@@ -250,7 +255,11 @@ def _surveys(
 
     frame = store.survey_frame(site, since=since, until=until)
     last = None if frame.is_empty() else store.latest_snapshot(site)
-    servers = {} if last is None else {one.target.name: one.target.server for one in last.targets}
+    servers = (
+        {}
+        if last is None
+        else {target.target.name: target.target.server for target in last.targets}
+    )
     named = pl.DataFrame(
         {"target": list(servers), "server": list(servers.values())},
         schema={"target": pl.String, "server": pl.String},
@@ -263,8 +272,8 @@ def _of_targets(surveys: pl.DataFrame, place: Place, terms: Terms) -> Iterator[_
 
     for metric in surveys["metric"].unique(maintain_order=True).to_list():
         if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
-            own = surveys.filter(pl.col("metric") == metric)
-            yield _OfTargets(own, metric, place.timezone)
+            of_metric = surveys.filter(pl.col("metric") == metric)
+            yield _OfTargets(of_metric, metric, place.timezone)
 
 
 def _moment(text: str | None, place: Place) -> datetime | None:
@@ -283,10 +292,10 @@ def edge(
     return outermost(times) if times else None
 
 
-def _most_runs_first(one: SeriesJudgement) -> tuple[int, bool, str, str]:
+def _most_runs_first(judged: SeriesJudgement) -> tuple[int, bool, str, str]:
     return (
-        -one.overall.n,
-        not one.key.metric.startswith("write"),
-        one.key.probe,
-        one.key.metric,
+        -judged.overall.n,
+        not judged.key.metric.startswith("write"),
+        judged.key.probe,
+        judged.key.metric,
     )

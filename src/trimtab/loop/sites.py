@@ -60,7 +60,9 @@ def only_site() -> LoadedSite:
     known = known_sites()
     if len(known) != 1:
         names = ", ".join(known) or "none: trimtab init PATH writes one"
-        raise UsageError("which site is meant is not said", hint=f"--site; there are {names}")
+        raise UsageError(
+            "no site is named", code="site-ambiguous", hint=f"--site; there are {names}"
+        )
     return load_site(next(iter(known.values())))
 
 
@@ -90,7 +92,8 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
     here = bounded.describe(where)
     if here.kind == "directory" and here.real_path != bounded.describe(loaded.site.path).real_path:
         raise UsageError(
-            f"{where} is a site, and a directory here",
+            f"{where} is both a site and a directory here",
+            code="site-ambiguous",
             hint=f"write ./{where} for the directory, or {path} for the site",
         )
     return loaded
@@ -160,19 +163,19 @@ def know_site(store: Store, site: Site) -> str | None:
         identity = reach.open_path(site.path, reach.execute, reach.clock).description.identity
     except UsageError:
         identity = None  # not mounted now: what the servers say can be kept all the same
-    kept = store.ensure_site(
+    known = store.ensure_site(
         site.name,
         driver=site.driver,
         identity=identity,
         path=site.path,
         timezone=site.timezone,
     )
-    return kept.identity
+    return known.identity
 
 
 def kept_identity(store: Store, site: Site) -> str | None:
     """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
-    return next((one.identity for one in store.sites() if one.name == site.name), None)
+    return next((known.identity for known in store.sites() if known.name == site.name), None)
 
 
 def identity_of(site: Site) -> str | None:

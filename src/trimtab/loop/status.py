@@ -63,22 +63,26 @@ def status(
         Nothing is kept of that path or site.
     """
     site = None if where is None else site_of(store, where)
-    kept = store.series(site)
-    sweeps = sweeps_of(store, kept)
-    of_sweeps = {(one.site, one.probe) for one in sweeps}
-    kept = tuple(one for one in kept if (one.site, one.probe) not in of_sweeps)
-    histories = {_key(one): store.history(*_key(one)) for one in kept}
-    apart = series_apart(store, kept, histories)
+    stored = store.series(site)
+    sweeps = sweeps_of(store, stored)
+    of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
+    stored = tuple(entry for entry in stored if (entry.site, entry.probe) not in of_sweeps)
+    histories = {_key(entry): store.history(*_key(entry)) for entry in stored}
+    apart = series_apart(store, stored, histories)
     series = tuple(
-        one
-        for own in kept
-        for one in _series_status(
-            own, histories[_key(own)], apart.get(_key(own), {}), goal=goal, window_s=window_s
+        line
+        for one_series in stored
+        for line in _series_status(
+            one_series,
+            histories[_key(one_series)],
+            apart.get(_key(one_series), {}),
+            goal=goal,
+            window_s=window_s,
         )
     )
-    sites = tuple(one.name for one in store.sites()) if site is None else (site,)
+    sites = tuple(entry.name for entry in store.sites()) if site is None else (site,)
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
-    judged = [one for name in sites if (one := last_judged(store, name)) is not None]
+    judged = [entry for name in sites if (entry := last_judged(store, name)) is not None]
     return Status(
         str(store.location),
         window_s,
@@ -87,23 +91,23 @@ def status(
         store.runs(site=site, limit=RUNS_SHOWN),
         tuple(costs),
         sweeps,
-        incidents=tuple(one for name in sites for one in going_on(store, name)),
+        incidents=tuple(entry for name in sites for entry in going_on(store, name)),
         judged=tuple(judged),
-        slowest=tuple(one for name in sites for one in slowest_targets(store, name)),
+        slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
     )
 
 
-def sweeps_of(store: Store, kept: Sequence[Series]) -> tuple[SweepStatus, ...]:
+def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
     """Return the sweeps among series: their settings, each a series, would hide the others."""
-    found: dict[tuple[str, str], list[Series]] = {}
-    for one in kept:
-        if one.probe.startswith(_SWEEP_PREFIX):
-            found.setdefault((one.site, one.probe), []).append(one)
+    by_sweep: dict[tuple[str, str], list[Series]] = {}
+    for entry in stored:
+        if entry.probe.startswith(_SWEEP_PREFIX):
+            by_sweep.setdefault((entry.site, entry.probe), []).append(entry)
     sweeps = []
-    for (site, probe), series in found.items():
+    for (site, probe), series in by_sweep.items():
         newest = store.runs(site=site, probe=probe, limit=1)
         if newest and SWEEP in newest[0].parameters:  # else a probe that has such a name
-            name, runs = probe.removeprefix(_SWEEP_PREFIX), sum(one.runs for one in series)
+            name, runs = probe.removeprefix(_SWEEP_PREFIX), sum(entry.runs for entry in series)
             sweeps.append(SweepStatus(site, name, probe, len(series), runs))
     return tuple(sweeps)
 
@@ -117,7 +121,7 @@ def _key(series: Series) -> _Key:
 
 def series_apart(
     store: Store,
-    kept: Sequence[Series],
+    stored: Sequence[Series],
     histories: Mapping[_Key, Sequence[HistoryPoint]],
 ) -> dict[_Key, dict[str, object]]:
     """Return what sets series of one probe and kind apart; the last run speaks for each.
@@ -125,26 +129,28 @@ def series_apart(
     By site and comparability, and only of those that are not alone.
     """
     alike: dict[tuple[str, str, str], list[Series]] = {}
-    for one in kept:
-        if histories[_key(one)]:
-            alike.setdefault((one.site, one.probe, one.kind), []).append(one)
-    found: dict[_Key, dict[str, object]] = {}
+    for entry in stored:
+        if histories[_key(entry)]:
+            alike.setdefault((entry.site, entry.probe, entry.kind), []).append(entry)
+    differences: dict[_Key, dict[str, object]] = {}
     for series in alike.values():
         if len(series) < 2:
             continue
-        own = [_asked(store.run(histories[_key(one)][-1].run)) for one in series]
-        names = dict.fromkeys(name for values in own for name in values)
-        differing = [name for name in names if len({repr(one.get(name)) for one in own}) > 1]
-        for one, values in zip(series, own, strict=True):
-            found[_key(one)] = {name: values.get(name) for name in differing}
-    return found
+        parameters = [_asked(store.run(histories[_key(entry)][-1].run)) for entry in series]
+        names = dict.fromkeys(name for values in parameters for name in values)
+        differing = [
+            name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
+        ]
+        for entry, values in zip(series, parameters, strict=True):
+            differences[_key(entry)] = {name: values.get(name) for name in differing}
+    return differences
 
 
 def _asked(run: Run) -> dict[str, object]:
     """Return what a run was asked for, options and settings among it, and its layer."""
-    asked = run.parameters.get(ASKED, run.parameters)
+    recorded = run.parameters.get(ASKED, run.parameters)
     values: dict[str, object] = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in recorded.items() if isinstance(recorded, dict) else ():
         values |= value if isinstance(value, dict) else {name: value}
     layer = run.parameters.get("layer")
     return values if layer in (None, "client") else {**values, "layer": layer}
@@ -178,31 +184,32 @@ def site_of(store: Store, where: str) -> str:
     if state.failure is not None and "/" in where:
         raise bounded.error_of(state.failure, where)
     raise UsageError(
-        f"nothing is kept of {visible(where)} yet",
+        f"nothing is stored for {visible(where)} yet",
+        code="site-unknown",
         hint=f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
     )
 
 
 def _series_status(
-    kept: Series,
+    stored: Series,
     points: Sequence[HistoryPoint],
     asked: Mapping[str, object],
     *,
     goal: float,
     window_s: float,
 ) -> list[SeriesStatus]:
-    found = []
+    lines = []
     for metric in dict.fromkeys(point.metric for point in points):
         if METRIC_UNITS.get(metric) == "B":
             continue  # what was done, not how well
         of_metric = [point for point in points if point.metric == metric]
-        name = f"{kept.probe} ({kept.kind})"
+        name = f"{stored.probe} ({stored.kind})"
         last = of_metric[-1]
-        found.append(
+        lines.append(
             SeriesStatus(
-                site=kept.site,
-                probe=kept.probe,
-                kind=kept.kind,
+                site=stored.site,
+                probe=stored.probe,
+                kind=stored.kind,
                 runs=len(of_metric),
                 last_at=last.at,
                 last_value=last.value,
@@ -214,7 +221,7 @@ def _series_status(
                 suspect=suspect_of(of_metric),
             )
         )
-    return sorted(found, key=_writes_first)
+    return sorted(lines, key=_writes_first)
 
 
 def _writes_first(status: SeriesStatus) -> tuple[bool, str]:
@@ -228,9 +235,9 @@ _DAY_S: Final = 86_400.0
 def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
     """Return what the probes of a site cost in the week up to a time."""
     since = until - STRETCH
-    kept = store.parameters(site, since=since, until=until)
-    costs = [cost for _, one in kept if (cost := as_dict(one.get("cost")))]
-    first = kept[0][0] if kept else until
+    stored = store.parameters(site, since=since, until=until)
+    costs = [cost for _, parameters in stored if (cost := as_dict(parameters.get("cost")))]
+    first = stored[0][0] if stored else until
     # A week, or what there is of it: not less than a day, or one run would make a rate.
     days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
     written = _sum(cost.get("bytes_written") for cost in costs)
@@ -281,17 +288,19 @@ def suspect_of(points: Sequence[HistoryPoint]) -> ChangePoint | None:
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
     """Yield the incidents of a site that were not over when they were last looked for."""
-    for one in store.incidents(site, states=GOING_ON):
-        causes = as_list(one.document.get("causes"))
-        likeliest = as_dict(causes[0]) if causes and not one.document.get("unexplained") else {}
+    for incident in store.incidents(site, states=GOING_ON):
+        causes = as_list(incident.document.get("causes"))
+        likeliest = (
+            as_dict(causes[0]) if causes and not incident.document.get("unexplained") else {}
+        )
         yield IncidentStatus(
             site=site,
-            id=one.id,
-            at=one.at,
-            state=one.state,
-            certainty=one.certainty,
-            effect=one.effect,
-            summary=one.summary,
+            id=incident.id,
+            at=incident.at,
+            state=incident.state,
+            certainty=incident.certainty,
+            effect=incident.effect,
+            summary=incident.summary,
             cause=likeliest.get("title"),
             confidence=likeliest.get("confidence"),
         )
@@ -322,12 +331,16 @@ def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:
             at=at,
             metric=metric,
             unit=METRIC_UNITS[metric],
-            targets=len(found),
-            median=median(value for _, value in found),
+            targets=len(target_values),
+            median=median(value for _, value in target_values),
             slowest=tuple(
-                sorted(found, key=lambda one: one[1], reverse=not higher_is_better(metric))
+                sorted(
+                    target_values,
+                    key=lambda target_value: target_value[1],
+                    reverse=not higher_is_better(metric),
+                )
             )[:_SLOWEST],
         )
-        for metric, found in by_metric.items()
-        if len(found) > 1
+        for metric, target_values in by_metric.items()
+        if len(target_values) > 1
     )

@@ -56,7 +56,7 @@ def borrowed(url: str) -> Store:
     For questions that a worker process answers, one after another: to open a store takes longer
     than many of them.
     """
-    found = _AT_HAND.get(url)
-    if found is None:
-        found = _AT_HAND[url] = open_store(url)
-    return found
+    store = _AT_HAND.get(url)
+    if store is None:
+        store = _AT_HAND[url] = open_store(url)
+    return store

@@ -96,9 +96,9 @@ class SweepState:
         """What the command is to end with: points failed this time."""
         if not self.failures:
             return None
-        what = plural(len(self.failures), "point")
+        failed = plural(len(self.failures), "point")
         return ToolError(
-            f"{what} could not be measured, the first: {self.failures[0]}",
+            f"{failed} could not be measured, the first: {self.failures[0]}",
             hint="what was measured is kept; mend it and start again to go on",
         )
 
@@ -119,15 +119,19 @@ def points_of(
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
     """Return how far a sweep has come, from what is kept; nothing without a store."""
     probes = check_levels(sweep, site, probe)
-    kept, left_out = ({}, 0) if store is None else _kept(sweep, site, probes, store)
+    runs, left_out = ({}, 0) if store is None else _kept(sweep, site, probes, store)
     points = tuple(
-        SweepPoint(levels, number, kept.get((_key(levels), number)))
+        SweepPoint(levels, number, runs.get((_key(levels), number)))
         for number in range(sweep.rounds)
         for levels in sweep.points
     )
     left = [point.levels for point in points if point.run is None]
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
-    waiting = [one for place, one in enumerate(manual) if one and one not in manual[:place]]
+    waiting = [
+        probe_name
+        for place, probe_name in enumerate(manual)
+        if probe_name and probe_name not in manual[:place]
+    ]
     return SweepState(sweep, points, tuple(waiting), left_out=left_out)
 
 
@@ -192,7 +196,8 @@ class SweepWork:
             if in_a_row == FAILURES_MAXIMUM:
                 raise ToolError(
                     f"{in_a_row} points in a row could not be measured, the last: {problem}",
-                    hint="what was measured is kept; mend it and start again to go on",
+                    code="points-failed",
+                    hint="results so far are stored; fix the problem and start again to resume",
                 )
         state = state_of(sweep, self.site, self.probe, self.store)
         return replace(state, failures=tuple(failures))
@@ -201,10 +206,10 @@ class SweepWork:
         self, probes: Mapping[str, SiteProbe], now: Mapping[str, Level]
     ) -> Iterator[SweepPoint]:
         """Yield what can be measured now and is not yet, round by round."""
-        kept, _ = _kept(self.sweep, self.site, probes, self.store)
+        runs, _ = _kept(self.sweep, self.site, probes, self.store)
         for number in range(self.sweep.rounds):
             for levels in points_now(self.sweep.order(number), now, self.sweep.manual):
-                if (_key(levels), number) not in kept:
+                if (_key(levels), number) not in runs:
                     yield SweepPoint(levels, number)
 
     def _refuse_too_large(
@@ -244,17 +249,17 @@ class SweepWork:
 
 def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Run:
     """Return the run with its point; what was set by hand is part of what was asked."""
-    asked: dict[str, Any] = dict(run.parameters[ASKED])  # type: ignore[call-overload]
+    requested: dict[str, Any] = dict(run.parameters[ASKED])  # type: ignore[call-overload]
     manual = {key: point.levels[key] for key in sweep.manual}
     if manual:
-        asked["settings"] = manual
+        requested["settings"] = manual
     place = {
         "name": sweep.name,
         "levels": dict(point.levels),
         "round": point.round,
         "asked": _asked(probe),
     }
-    return replace(run, parameters={**run.parameters, ASKED: asked, SWEEP: place})
+    return replace(run, parameters={**run.parameters, ASKED: requested, SWEEP: place})
 
 
 def _kept(
@@ -264,7 +269,7 @@ def _kept(
 
     Beside it how many runs of the sweep were asked something else, and so are of no point.
     """
-    found: dict[tuple[str, int], Run] = {}
+    runs: dict[tuple[str, int], Run] = {}
     left_out = 0
     for run in reversed(store.runs(site=site.name, probe=f"sweep-{sweep.name}")):
         place = run.parameters.get(SWEEP)
@@ -272,10 +277,10 @@ def _kept(
             continue
         key = _key(place.get("levels", {}))
         if key in probes and place.get("asked") == _asked(probes[key]):
-            found[key, place.get("round", 0)] = run
+            runs[key, place.get("round", 0)] = run
         else:
             left_out += 1
-    return found, left_out
+    return runs, left_out
 
 
 def _asked(probe: SiteProbe) -> str:

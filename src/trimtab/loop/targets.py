@@ -33,8 +33,9 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
     snapshot = store.latest_snapshot(site.name, at)
     if snapshot is None:
         raise UsageError(
-            f"no snapshot of {site.name} is kept from {at.isoformat()} or before",
-            hint=f"keep one: trimtab snapshot {site.name}",
+            f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
+            code="no-snapshot",
+            hint=f"store one: trimtab snapshot {site.name}",
         )
     return site_state(site.name, snapshot, site.limits, stored=True)
 

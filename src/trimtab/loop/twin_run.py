@@ -89,8 +89,11 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
     start = scenario.start.astimezone(UTC)
     until = start + timedelta(seconds=_length_s(wanted))
     _refuse_used(directory)
-    own = directory.absolute() / f"{scenario.name}.db"
-    with interruptible(), open_store(wanted.store_url or f"sqlite:///{own}", create=True) as store:
+    store_file = directory.absolute() / f"{scenario.name}.db"
+    with (
+        interruptible(),
+        open_store(wanted.store_url or f"sqlite:///{store_file}", create=True) as store,
+    ):
         _refuse_known(store, scenario.name)
         with shielded():
             site_file = _prepare(wanted, store.location.url)
@@ -99,8 +102,8 @@ def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
                 with lifted():
                     keeper.run(until, progress)
             finally:
-                kept = keeper.close(site_file)
-    return kept
+                stored = keeper.close(site_file)
+    return stored
 
 
 def _length_s(wanted: Wanted) -> float:
@@ -109,7 +112,8 @@ def _length_s(wanted: Wanted) -> float:
     if not 0.0 < until_s <= length_s:
         raise UsageError(
             f"--until is {until_s / 86400:g} days and the scenario has {length_s / 86400:g}",
-            hint="a longer one: [scenario] length",
+            code="until-too-late",
+            hint="lengthen it: [scenario] length",
         )
     return until_s
 
@@ -118,20 +122,24 @@ def _refuse_used(directory: Path) -> None:
     """Raise where a directory holds a life, or what a simulation left that was killed."""
     if Diary(directory).path.exists():
         raise RefusedError(
-            f"{directory} holds the life of a twin already",
+            f"{directory} already holds the life of a twin",
+            code="twin-exists",
             hint="name another with --directory, or remove it",
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnreadableError(f"{directory} cannot be made: {error.strerror}") from error
+        raise UnreadableError(
+            f"{directory} cannot be created: {error.strerror}", code="cannot-write"
+        ) from error
 
 
 def _refuse_known(store: Store, name: str) -> None:
     """Raise where a store has something of that site: one record cannot hold two lives."""
-    if any(one.name == name for one in store.sites()):
+    if any(site.name == name for site in store.sites()):
         raise RefusedError(
-            f"{store.location} holds a site {name} already",
+            f"{store.location} already holds a site {name}",
+            code="site-exists",
             hint="name another store with --store, or give the scenario another name",
         )
 
@@ -142,9 +150,9 @@ def _prepare(wanted: Wanted, store_url: str) -> Path:
     It is done before anything is simulated: what cannot be written is better known now.
     """
     scenario, directory = wanted.scenario, wanted.directory.absolute()
-    site_file, own = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
-    _write(own, scenario_toml(scenario))
-    _write(site_file, site_text(scenario, str(own), directory, store_url))
+    site_file, scenario_file = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
+    _write(scenario_file, scenario_toml(scenario))
+    _write(site_file, site_text(scenario, str(scenario_file), directory, store_url))
     Diary(directory).announce()
     return site_file
 
@@ -157,7 +165,7 @@ class _Keeper:
         self._simulation = simulation
         self._store = store
         self._writer = SiteWriter(store, wanted.scenario, path=str(wanted.directory.absolute()))
-        self._probes: dict[str, ProbeLoad] = {one.name: one for one in wanted.scenario.probes}
+        self._probes: dict[str, ProbeLoad] = {probe.name: probe for probe in wanted.scenario.probes}
         self._next_snapshot = simulation.now + timedelta(seconds=wanted.snapshot_every_s)
         self._jobs = self._surveys = self._events = self._snapshots = 0
         self._statuses: dict[RunStatus, int] = {}
@@ -165,7 +173,7 @@ class _Keeper:
             for change in wanted.scenario.changes:
                 self._writer.truth.cause(cause_of(change))
             for fault in wanted.scenario.faults:
-                self._writer.truth.cause(cause_of(fault, [ost_name(one) for one in fault.osts]))
+                self._writer.truth.cause(cause_of(fault, [ost_name(ost) for ost in fault.osts]))
 
     def run(self, until: datetime, progress: Progress) -> None:
         """Let time pass and keep what is seen."""
@@ -264,4 +272,6 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UnreadableError(f"{path} cannot be written: {error.strerror}") from error
+        raise UnreadableError(
+            f"{path} cannot be written: {error.strerror}", code="cannot-write"
+        ) from error

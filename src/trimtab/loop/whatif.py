@@ -50,7 +50,7 @@ class WhatIf:
 
 
 def what_if(
-    asked: WhatIf,
+    question: WhatIf,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
     *,
     model: Model = twin,
@@ -64,30 +64,33 @@ def what_if(
     ToolError
         A worker was killed.
     """
-    if not 1 <= asked.seeds <= _SEEDS_MOST:
-        raise UsageError(f"--seeds: {asked.seeds} is to be 1 to {_SEEDS_MOST}")
-    scenario = scenario_of(asked.where)
-    if asked.classes is not None:
+    if not 1 <= question.seeds <= _SEEDS_MOST:
+        raise UsageError(
+            f"--seeds: {question.seeds} must be 1 to {_SEEDS_MOST}", code="option-invalid"
+        )
+    scenario = scenario_of(question.where)
+    if question.classes is not None:
         from trimtab.twin.scenario.keys import replace_key
 
-        scenario = replace_key(scenario, "resolution.classes", str(asked.classes))
-    until_s = scenario.length_s if asked.until_s is None else asked.until_s
+        scenario = replace_key(scenario, "resolution.classes", str(question.classes))
+    until_s = scenario.length_s if question.until_s is None else question.until_s
     if until_s > scenario.length_s:
         raise UsageError(
             f"--until: {until_s / 86400:.0f} days are more than the scenario has "
             f"({scenario.length_s / 86400:.0f})",
-            hint="a scenario's length is its own key: scenario.length",
+            code="until-too-late",
+            hint="set scenario.length for a longer one",
         )
-    cases = combinations(scenario, [parse_axis(one) for one in asked.vary], most=asked.most)
+    cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
     hint = "fewer --workers need less memory; what was done is kept, so start it again"
-    workers = asked.workers if asked.workers is not None else processors()
-    with side_by_side(min(workers, len(cases) * asked.seeds), hint=hint) as together:
+    workers = question.workers if question.workers is not None else processors()
+    with side_by_side(min(workers, len(cases) * question.seeds), hint=hint) as together:
         swept = sweep(
             cases,
-            seeds=asked.seeds,
+            seeds=question.seeds,
             until_s=until_s,
             together=together,
-            cache=FigureCache(asked.results),
+            cache=FigureCache(question.results),
             progress=progress,
             model=model,
         )
@@ -107,7 +110,8 @@ def scenario_of(where: str) -> Scenario:
     site = open_site(where).site
     if not DRIVERS[site.driver].simulated or site.scenario is None:
         raise UsageError(
-            f"{visible(where[:80])} is a real site: nothing is known here of what its users do",
+            f"{visible(where[:80])} is a real site: its users' behaviour is unknown",
+            code="not-a-twin",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
         )
     named = site.scenario

@@ -58,7 +58,9 @@ def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
             yield pool
         except BrokenProcessPool as error:
             raise ToolError(
-                "a worker process was killed, perhaps for want of memory", hint=hint
+                "a worker process was killed, possibly out of memory",
+                code="worker-killed",
+                hint=hint,
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -118,19 +120,19 @@ class _Crew:
 
     def together(self, questions: Iterable[Question[Any]]) -> Iterator[Any]:
         """Begin with the questions, and return what yields their answers in order."""
-        asked: deque[_Asked] = deque()
+        requested: deque[_Asked] = deque()
         for question in questions:
-            asked.append(_Asked(question))
+            requested.append(_Asked(question))
             with self._lock:
-                self._waiting.append(asked[-1])
+                self._waiting.append(requested[-1])
             self._hand_out()
-        return self._in_order(asked)
+        return self._in_order(requested)
 
-    def _in_order(self, asked: deque[_Asked]) -> Iterator[Any]:
-        while asked:
-            while not asked[0].answer.done() and (mine := self._taken()) is not None:
+    def _in_order(self, requested: deque[_Asked]) -> Iterator[Any]:
+        while requested:
+            while not requested[0].answer.done() and (mine := self._taken()) is not None:
                 mine.answer.set_result(mine.question.answer())
-            yield asked.popleft().answer.result()
+            yield requested.popleft().answer.result()
 
     def _taken(self) -> _Asked | None:
         """Return the question that has waited longest, if nobody has begun with it."""
@@ -142,25 +144,25 @@ class _Crew:
             if not self._idle or not self._waiting:
                 return
             self._idle -= 1
-            asked = self._waiting.popleft()
+            task = self._waiting.popleft()
         try:
-            future = self._pool.submit(_answered, asked.question)
+            future = self._pool.submit(_answered, task.question)
         except RuntimeError as error:  # broken, or shut down: whoever waits is to know
-            asked.answer.set_exception(error)
+            task.answer.set_exception(error)
         else:
-            future.add_done_callback(lambda done: self._told(asked, done))
+            future.add_done_callback(lambda done: self._told(task, done))
 
-    def _told(self, asked: _Asked, done: Future[Any]) -> None:
+    def _told(self, task: _Asked, done: Future[Any]) -> None:
         """Pass an answer on and give the worker its next question; called by the pool's thread."""
         with self._lock:
             self._idle += 1
         self._hand_out()
         if done.cancelled():
-            asked.answer.cancel()
+            task.answer.cancel()
         elif (error := done.exception()) is not None:
-            asked.answer.set_exception(error)
+            task.answer.set_exception(error)
         else:
-            asked.answer.set_result(done.result())
+            task.answer.set_result(done.result())
 
 
 @dataclass(frozen=True, slots=True)

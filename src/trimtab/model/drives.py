@@ -168,12 +168,12 @@ def _identified(text: str) -> tuple[str | None, int | None]:
         for part, (named, capacity_tb) in PARTS.items():
             if stem.startswith(part):
                 return named, round(capacity_tb * 1e12)
-    found = _CAPACITY.search(text)
+    match = _CAPACITY.search(text)
     capacity_bytes = None
-    if found is not None:
-        scale = {"T": 1e12, "G": 1e9}[found.group(2)]
-        capacity_bytes = round(float(found.group(1)) * scale)
-        text = f"{text[: found.start()]} {text[found.end() :]}"
+    if match is not None:
+        scale = {"T": 1e12, "G": 1e9}[match.group(2)]
+        capacity_bytes = round(float(match.group(1)) * scale)
+        text = f"{text[: match.start()]} {text[match.end() :]}"
     return _names().get(_key(text)), capacity_bytes
 
 
@@ -198,7 +198,9 @@ def _names() -> dict[str, str]:
 def _near(text: str) -> str:
     """Return the models whose name begins in the same way, for a message."""
     key = _key(_CAPACITY.sub(" ", text))
-    near = sorted({name for one, name in _names().items() if len(key) > 2 and one.startswith(key)})
+    near = sorted(
+        {name for key_name, name in _names().items() if len(key) > 2 and key_name.startswith(key)}
+    )
     return f"; there is of {' and '.join(near)}" if near else ""
 
 
@@ -211,7 +213,7 @@ def _sheet(row: Row) -> DataSheet:
     return DataSheet(
         model=row.model,
         vendor=row.vendor,
-        capacities_bytes=tuple(round(one * 1e12) for one in row.capacities_tb),
+        capacities_bytes=tuple(round(capacity_tb * 1e12) for capacity_tb in row.capacities_tb),
         pcie_generation=row.generation,
         lanes=row.lanes,
         dual_port=row.dual_port,
@@ -242,14 +244,14 @@ _FIGURES: Final = (
 def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotAvailable:
     """Return the sheet of one capacity, else that of the series, which says what it is."""
     for sheet in sheets:
-        if any(_same(wanted_bytes, one) for one in sheet.capacities_bytes):
+        if any(_same(wanted_bytes, capacity_bytes) for capacity_bytes in sheet.capacities_bytes):
             return sheet
     wanted = f"{wanted_bytes / 1e12:g} TB"
     for sheet in sheets:
         if not sheet.capacities_bytes:
             note = f"the highest of the series: what {wanted} reach is not known here"
             return replace(sheet, note=f"{sheet.note}; {note}" if sheet.note else note)
-    known = sorted(one for sheet in sheets for one in sheet.capacities_bytes)
+    known = sorted(capacity_bytes for sheet in sheets for capacity_bytes in sheet.capacities_bytes)
     listed = ", ".join(f"{one / 1e12:g}" for one in known)
     return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}, but with {listed} TB")
 
@@ -259,11 +261,13 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
     for sheet in sheets:
         if len(sheets) == 1 or not sheet.capacities_bytes:
             return sheet
-    differing = [name for name in _FIGURES if len({getattr(one, name) for one in sheets}) > 1]
+    differing = [name for name in _FIGURES if len({getattr(sheet_, name) for sheet_ in sheets}) > 1]
     note = "depends on the capacity, which was not said: " + ", ".join(differing)
     return replace(
         sheets[0],
-        capacities_bytes=tuple(sorted({one for s in sheets for one in s.capacities_bytes})),
+        capacities_bytes=tuple(
+            sorted({capacity_bytes for s in sheets for capacity_bytes in s.capacities_bytes})
+        ),
         sources=tuple(dict.fromkeys(source for sheet in sheets for source in sheet.sources)),
         note=note if differing else sheets[0].note,
         **dict.fromkeys(differing),
@@ -271,9 +275,9 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
 
 
 def _lower(
-    of_drive: float | None, what: str, lanes: int, generation: int, payload_bytes: int | None
+    of_drive: float | None, figure: str, lanes: int, generation: int, payload_bytes: int | None
 ) -> float | NotAvailable:
     if of_drive is None:
-        return NotAvailable(f"no source says how fast the drive {what}")
+        return NotAvailable(f"no source says how fast the drive {figure}")
     of_link = pcie_bytes_per_s(generation, lanes, payload_bytes=payload_bytes)
     return of_link if isinstance(of_link, NotAvailable) else min(of_drive, of_link)

@@ -148,25 +148,25 @@ class PathDescription:
         What lies behind a loop device's file belongs to another file system.
         """
         by_name = {device.name: device for device in self.devices}
-        own: dict[str, BlockDevice] = {}
+        devices: dict[str, BlockDevice] = {}
         waiting = [device.name for device in self.devices[:1]]
         while waiting:
             device = by_name.get(waiting.pop(0))
-            if device is None or device.name in own:
+            if device is None or device.name in devices:
                 continue
-            own[device.name] = device
+            devices[device.name] = device
             if device.kind != "loop":
                 waiting += device.beneath
-        return tuple(own.values())
+        return tuple(devices.values())
 
     @property
     def own_drives(self) -> tuple[BlockDevice, ...]:
         """The lowest of `own_devices`: drives, multipath drives once, and loop devices."""
-        own = self.own_devices
-        paths = {n for device in own if device.kind in MULTIPATH_KINDS for n in device.beneath}
+        devices = self.own_devices
+        paths = {n for device in devices if device.kind in MULTIPATH_KINDS for n in device.beneath}
         return tuple(
             device
-            for device in own
+            for device in devices
             if device.kind in MULTIPATH_KINDS
             or device.kind == "loop"
             or not (device.beneath or device.name in paths)
@@ -185,10 +185,10 @@ class PathDescription:
         answer of its backing device when it is set up, and an administrator who corrects that
         answer corrects it on the loop device.
         """
-        said = [device.is_flash for device in self.own_devices if device.rotational is not None]
-        if not said or False in said:
-            return False if said else None
-        return None if None in said else True
+        known = [device.is_flash for device in self.own_devices if device.rotational is not None]
+        if not known or False in known:
+            return False if known else None
+        return None if None in known else True
 
     @property
     def identity(self) -> str:

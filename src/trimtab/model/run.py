@@ -118,7 +118,7 @@ class ProbeSpec:
         Without ``repetitions``, of which more only tells more, and without what came later to
         this class and was not used: runs from before that stay comparable.
         """
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         del values["repetitions"], values["processes"]  # the launcher stands beside them
         values["accesses"] = list(self.accesses)
         for name, usual in (

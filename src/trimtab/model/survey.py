@@ -12,6 +12,7 @@ from enum import StrEnum
 from statistics import median, stdev
 from typing import Final, Literal
 
+from trimtab.message import Message
 from trimtab.model.run import Run
 
 Way = Literal["client", "server"]
@@ -55,7 +56,7 @@ class Candidate:
     partners: frozenset[str] | None = None
     available_bytes: float | None = None
     load_bytes_per_s: float | None = None
-    refusal: str | None = None
+    refusal: Message | None = None
     closed: bool = False
 
 
@@ -85,7 +86,7 @@ class SurveyPlan:
     @property
     def targets(self) -> tuple[Candidate, ...]:
         """Every target of the waves, in their order."""
-        return tuple(one for wave in self.waves for one in wave)
+        return tuple(candidate for wave in self.waves for candidate in wave)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +181,28 @@ def standings(
             continue
         if sample.believed and sample.value is not None:
             values.setdefault((sample.metric, sample.target), []).append(sample.value)
-    for (metric, target), found in values.items():
-        rates[metric][target] = median(found)
+    for (metric, target), target_values in values.items():
+        rates[metric][target] = median(target_values)
     spreads = {metric: _spread(metric, list(of.values())) for metric, of in rates.items() if of}
-    found_standings = []
+    rows = []
     for result in results:
-        own = {metric: of[result.target] for metric, of in rates.items() if result.target in of}
+        target_rates = {
+            metric: of[result.target] for metric, of in rates.items() if result.target in of
+        }
         ratios = {
             metric: rate / spreads[metric].median_bytes_per_s
-            for metric, rate in own.items()
+            for metric, rate in target_rates.items()
             if spreads[metric].median_bytes_per_s > 0
         }
-        found_standings.append(Standing(result, own, ratios))
-    found_standings.sort(key=lambda one: (one.worst is None, one.worst or 0.0, one.result.target))
-    return tuple(found_standings), tuple(spreads.values())
+        rows.append(Standing(result, target_rates, ratios))
+    rows.sort(
+        key=lambda standing: (
+            standing.worst is None,
+            standing.worst or 0.0,
+            standing.result.target,
+        )
+    )
+    return tuple(rows), tuple(spreads.values())
 
 
 def _spread(metric: str, rates: list[float]) -> Spread:

@@ -232,4 +232,4 @@ class Snapshot:
 
     def of(self, target: str) -> TargetSnapshot | None:
         """Return the snapshot of the target with that name."""
-        return next((one for one in self.targets if one.target.name == target), None)
+        return next((reading for reading in self.targets if reading.target.name == target), None)

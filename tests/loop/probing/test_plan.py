@@ -53,29 +53,34 @@ def test_a_small_budget_gives_short_repetitions_rather_than_none():
 
 
 def test_a_nearly_full_file_system_is_refused():
-    with pytest.raises(RefusedError, match="too little free space"):
+    with pytest.raises(RefusedError) as caught:
         plan(available=10 * MIB)
+    assert caught.value.code == "space-too-small"
 
 
 def test_a_space_budget_that_would_fill_the_file_system_is_refused():
-    with pytest.raises(RefusedError, match="would fill"):
+    with pytest.raises(RefusedError) as caught:
         plan(available=10 * GIB, space_bytes=10 * GIB)
+    assert caught.value.code == "space-too-small"
 
 
 def test_a_block_size_over_the_space_budget_is_wrong_use():
-    with pytest.raises(UsageError, match="space budget"):
+    with pytest.raises(UsageError) as caught:
         plan(block_size_bytes=64 * GIB)
+    assert caught.value.code == "space-budget-exceeded"
 
 
 def test_sizes_must_suit_direct_io():
-    with pytest.raises(UsageError, match="O_DIRECT"):
+    with pytest.raises(UsageError) as caught:
         plan(transfer_size_bytes=1000)
+    assert caught.value.code == "transfer-size-unaligned"
     assert plan(transfer_size_bytes=1000, direct=False).transfer_size_bytes == 1000
 
 
 def test_more_tasks_than_the_space_has_transfers_is_wrong_use():
-    with pytest.raises(UsageError, match="tasks"):
+    with pytest.raises(UsageError) as caught:
         plan(available=40 * MIB, tasks=64)
+    assert caught.value.code == "space-budget-exceeded"
 
 
 def test_an_earlier_block_size_is_kept_while_it_fits():

@@ -13,6 +13,7 @@ from tests.loop.survey.places import SIZE, Place, on_servers, short
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.survey.planning import waves
 from trimtab.loop.survey.request import Asked, prepare
+from trimtab.message import Message
 from trimtab.model.survey import Candidate
 
 
@@ -45,7 +46,7 @@ def test_who_may_be_a_partner_of_anybody_is_alone() -> None:
 
 
 def test_together_is_one_wave_without_what_is_refused() -> None:
-    refused = Candidate("OST0002", "oss2", refusal="it is degraded")
+    refused = Candidate("OST0002", "oss2", refusal=Message("target-degraded", "it is degraded"))
     found = waves([one("OST0000", "oss1"), one("OST0001", "oss1"), refused], together=True)
     assert names(found) == [["OST0000", "OST0001"]]
 
@@ -98,7 +99,7 @@ def fail_over(state: FakeLustre) -> None:
         (make_read_only, "it is read-only"),
         (abort, "its file system counts 2 errors"),
         (fill, "it is too full: 64.0 MiB are available"),
-        (kill, "it is not (connected|mounted)"),
+        (kill, "(it is not connected|no known server has it mounted)"),
         (fail_over, "it has failed over to oss1"),
     ],
 )
@@ -139,12 +140,12 @@ def test_a_target_in_use_is_refused(place: Place) -> None:
 
 def test_which_osts_is_to_be_said(place: Place) -> None:
     for asked, why in (
-        (on_servers(), "which OSTs is not said"),
+        (on_servers(), "no OST is named"),
         (on_servers("OST00ff"), "there is no OST 'OST00ff'"),
         (on_servers("MDT0000"), "there is no OST 'MDT0000'"),
-        (on_servers("OST0000", size_bytes=SIZE + 1), "whole number of records"),
+        (on_servers("OST0000", size_bytes=SIZE + 1), "whole records"),
         (on_servers("OST0000", threads=3, objects=2), "3 threads and 2 objects"),
-        (Asked(way="client", benchmark="fio"), "fio does not write into files"),
+        (Asked(way="client", benchmark="fio"), "fio cannot write into files"),
     ):
         with pytest.raises(UsageError, match=why):
             prepare(place.site, place.driver(), asked, place.tools())

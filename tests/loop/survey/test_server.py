@@ -289,7 +289,7 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     found = survey(place, on_servers("OST0000"), replace(tools, run=run))
     error = error_of(found)
     assert isinstance(error, ToolError)
-    assert "the object 0x2 of scratch-OST0000_ecc stays" in " ".join(found.notes)
+    assert "the object 0x2 of scratch-OST0000_ecc was not removed" in " ".join(found.notes)
     assert any("less are free than before" in note for note in found.notes)
     (directory,) = directories(place)
     assert directory.exists(), "the .detail names what is left"
@@ -379,8 +379,8 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
             "OST0002": Outcome.REFUSED,
             "OST0004": Outcome.MEASURED,
         }
-        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0001")
-        assert "OST0000 on oss1 could not be ended" in reason(found, "OST0002")
+        assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0001")
+        assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0002")
         assert "the survey may still run" in reason(found, "OST0000")
         assert f"oss1:{directory}" in reason(found, "OST0000")
         touched = [argv for server, argv in place.calls if server == "oss1" and "--device" in argv]

@@ -26,6 +26,7 @@ from tests.support.watched import (
 
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.watching.analysis import new_among
+from trimtab.message import Message
 from trimtab.model.identifier import identifier_of
 from trimtab.model.incident import Explanation, Incident, IncidentState, Shape
 from trimtab.model.run import Run, RunStatus, Sample
@@ -199,7 +200,7 @@ def explained(identifier: str, hours: float, **told: Any) -> Explanation:
         not_assessed=(),
         standing=(),
         unexplained=True,
-        deciding="",
+        deciding=Message("undecided", ""),
     )
 
 

@@ -82,14 +82,17 @@ def compare_sides(request: Request) -> CompareResult:
     """
     if request.metric is not None and request.metric not in METRIC_UNITS:
         raise UsageError(
-            f"{request.metric!r} is not a metric", hint=f"there are {', '.join(METRIC_UNITS)}"
+            f"{request.metric!r} is not a metric",
+            code="metric-unknown",
+            hint=f"there are {', '.join(METRIC_UNITS)}",
         )
     summaries = [_published(text, request.metric) for text in (request.before, request.after)]
     if summaries[0] is not None and summaries[1] is not None:
         return _compare_published(request, summaries[0], summaries[1])
     if summaries[0] is not None or summaries[1] is not None:
         raise UsageError(
-            "one side is a published result and the other is kept here",
+            "one side is a published result and the other is in the store",
+            code="sides-differ",
             hint="write both as mean±deviation/n; trimtab status shows mean, COV and n",
         )
     return _compare_kept(request)
@@ -116,7 +119,8 @@ def _compare_published(
     if not common:
         raise UsageError(
             f"{request.before} and {request.after} have no metric in common",
-            hint="metric, layer and unit have to be the same",
+            code="no-common-metric",
+            hint="metric, layer and unit must be the same",
         )
     terms = request.terms
     if request.targets is not None:
@@ -154,13 +158,13 @@ _Name = tuple[str | None, str | None, str]
 
 
 def _by_name(summaries: Sequence[Summary], text: str) -> dict[_Name, Summary]:
-    found: dict[_Name, Summary] = {}
-    for one in summaries:
-        name = (one.metric, one.layer, one.unit)
-        if name in found:
-            raise UsageError(f"{text} has {_in_words(name)} twice")
-        found[name] = one
-    return found
+    by_name: dict[_Name, Summary] = {}
+    for summary in summaries:
+        name = (summary.metric, summary.layer, summary.unit)
+        if name in by_name:
+            raise UsageError(f"{text} has {_in_words(name)} twice", code="published-repeated")
+        by_name[name] = summary
+    return by_name
 
 
 def _in_words(name: _Name) -> str:
@@ -184,15 +188,17 @@ def _target_count(request: Request, files: int | None, *, fixed_time: bool = Fal
 def _compare_kept(request: Request) -> CompareResult:
     with ExitStack() as opened:
         stores: dict[str | None, Store] = {}
-        found = [
+        compared_series = [
             _side(parse_operand(text), request, stores, opened)
             for text in (request.before, request.after)
         ]
         where = "; ".join(dict.fromkeys(str(store.location) for store in stores.values()))
-    before, after = found
+    before, after = compared_series
     _require_apart(request, before, after)
     paired = pairs(before.groups, after.groups)
-    series = tuple(one for pair in paired if (one := _compared(request, *pair)).effects)
+    series = tuple(
+        comparison for pair in paired if (comparison := _compared(request, *pair)).effects
+    )
     if not series:
         raise _nothing_in_common(request, before, after)
     return CompareResult(
@@ -223,13 +229,17 @@ def _side(
         stores[url] = opened.enter_context(open_store(url))
     store = stores[url]
     if word is None:
-        raise UsageError(f"{operand.text!r} does not say of which site", hint="name it with --site")
-    kept = {site.name: site for site in store.sites()}
+        raise UsageError(
+            f"{operand.text!r} does not name a site",
+            code="site-missing",
+            hint="name it with --site",
+        )
+    known_sites = {site.name: site for site in store.sites()}
     as_ids = as_runs(operand)
-    if as_ids is not None and known is None and word not in kept:
+    if as_ids is not None and known is None and word not in known_sites:
         return side_of_runs(store, as_ids.runs)
     name = site_of(store, word if known is None else known.name)
-    zone = known.timezone if known is not None else kept[name].timezone
+    zone = known.timezone if known is not None else known_sites[name].timezone
     side = side_of_site(store, name, operand, timezone=zone or "UTC", probe=request.probe)
     if not any(group.stretches for group in side.groups):
         raise _nothing_to_compare(store, name, operand, zone or "UTC", request.probe)
@@ -250,10 +260,10 @@ def _nothing_to_compare(
     shown = visible(operand.text)
     if not runs:
         return UsageError(f"no run is kept for {shown}", hint=hint)
-    kept = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+    runs_text = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
     why = visible(doubts_text(doubts(runs)))
     return UsageError(
-        f"{kept} kept for {shown}, and none holds a figure that is believed: {why}", hint=hint
+        f"{runs_text} kept for {shown}, and none holds a figure that is believed: {why}", hint=hint
     )
 
 
@@ -265,7 +275,8 @@ def _require_apart(request: Request, before: SideOfStore, after: SideOfStore) ->
         raise UsageError(
             f"{len(both)} run{'s are' if len(both) > 1 else ' is'} on both sides of "
             f"{visible(request.before)} and {visible(request.after)}",
-            hint="a stretch FROM..TO has its beginning within and its end not",
+            code="sides-overlap",
+            hint="FROM..TO includes FROM and excludes TO",
         )
 
 
@@ -328,8 +339,8 @@ def _alone(side: SideOfStore, paired: Sequence[Group]) -> tuple[str, ...]:
 
 def _asked_in_words(group: Group) -> str:
     """Return the first parameters of a series, which set it apart from others of its name."""
-    asked = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
-    return f"; asked: {', '.join(asked)}" if asked else ""
+    settings = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
+    return f"; asked: {', '.join(settings)}" if settings else ""
 
 
 def _nothing_in_common(request: Request, before: SideOfStore, after: SideOfStore) -> UsageError:
@@ -337,10 +348,11 @@ def _nothing_in_common(request: Request, before: SideOfStore, after: SideOfStore
         "; ".join(visible(group.name) for group in side.groups[:_LISTED]) or "nothing to judge"
         for side in (before, after)
     ]
-    what = "no series" if request.metric is None else f"no {request.metric}"
+    missing_text = "no series" if request.metric is None else f"no {request.metric}"
     return UsageError(
-        f"{visible(request.before)} and {visible(request.after)} have {what} in common: the first "
-        f"has {has[0]}; the second {has[1]}",
+        f"{visible(request.before)} and {visible(request.after)} have {missing_text} in common: "
+        f"the first has {has[0]}; the second {has[1]}",
+        code="no-common-series",
         hint="a series is a probe with its benchmark; --metric and --probe narrow what is compared",
     )
 
@@ -359,21 +371,21 @@ def pairs(before: Sequence[Group], after: Sequence[Group]) -> list[Pair]:
     under whatever name of the probe.
     """
     left, right = list(before), list(after)
-    found: list[Pair] = []
+    matched: list[Pair] = []
     for fits in (_equal, _same_probe, _same_asked):
         for pair in sorted(
             ((a, b) for a in left for b in right if fits(a, b) and _shared(a, b)), key=_distance
         ):
             if pair[0] in left and pair[1] in right:
-                found.append(pair)
+                matched.append(pair)
                 left.remove(pair[0])
                 right.remove(pair[1])
     kinds = [Counter(group.kind for group in side) for side in (left, right)]
     for a in list(left):
         for b in list(right):
             if a.kind == b.kind and kinds[0][a.kind] == kinds[1][a.kind] == 1 and _shared(a, b):
-                found.append((a, b))
-    return found
+                matched.append((a, b))
+    return matched
 
 
 def differences(before: Group, after: Group) -> tuple[Difference, ...]:
@@ -404,5 +416,5 @@ def _shared(a: Group, b: Group) -> bool:
 
 def _distance(pair: Pair) -> tuple[int, float, float]:
     a, b = pair
-    ages = [(one.newest or _BEGINNING).timestamp() for one in pair if one.newest is not None]
+    ages = [(side.newest or _BEGINNING).timestamp() for side in pair if side.newest is not None]
     return len(differences(a, b)), -min(ages, default=0.0), -max(ages, default=0.0)

@@ -55,7 +55,9 @@ class Operand:
             for text in (self.since, self.until)
         )
         if since is not None and until is not None and since >= until:
-            raise UsageError(f"{self.text!r} ends before it begins", hint="FROM..TO")
+            raise UsageError(
+                f"{self.text!r} ends before it begins", code="times-reversed", hint="FROM..TO"
+            )
         return since, until
 
 
@@ -80,14 +82,16 @@ def parse_operand(text: str) -> Operand:
         rest = before
         since, _, until = (part.strip() or None for part in stretch.partition(".."))
         if since is None and until is None:
-            raise UsageError(f"{text!r} has neither a beginning nor an end", hint=_HINT)
+            raise UsageError(
+                f"{text!r} has neither a start nor an end", code="times-missing", hint=_HINT
+            )
     levels: tuple[tuple[str, str], ...] = ()
     if (setting := _SETTING.match(rest)) is not None:
         rest = setting["where"]
-        pairs = (one.partition("=") for one in setting["levels"].split(","))
+        pairs = (level_text.partition("=") for level_text in setting["levels"].split(","))
         levels = tuple((name, value.strip()) for name, _, value in pairs)
     if not rest and since is None and until is None and not levels:
-        raise UsageError(f"{text!r} names nothing to compare", hint=_HINT)
+        raise UsageError(f"{text!r} names nothing to compare", code="operand-unknown", hint=_HINT)
     return Operand(text, rest or None, since, until, levels)
 
 

@@ -46,17 +46,19 @@ def published(text: str, metric: str | None = None) -> Summary:
     >>> one.mean, one.deviation, one.n, one.unit
     (673320000000.0, 31779000000.0, 240, 'B/s')
     """
-    found = _TEXT.match(text)
-    if found is None:
+    match = _TEXT.match(text)
+    if match is None:
         raise UsageError(
-            f"{text[:80]!r} is not a published result: {_what_is_wrong(text)}", hint=_HINT
+            f"{text[:80]!r} is not a published result: {_what_is_wrong(text)}",
+            code="published-malformed",
+            hint=_HINT,
         )
-    unit, factor = _unit(found["unit"])
+    unit, factor = _unit(match["unit"])
     return _checked(
         Summary(
-            mean=float(found["mean"]) * factor,
-            deviation=float(found["deviation"]) * factor,
-            n=int(found["n"]),
+            mean=float(match["mean"]) * factor,
+            deviation=float(match["deviation"]) * factor,
+            n=int(match["n"]),
             unit=unit,
             metric=metric,
         )
@@ -93,18 +95,22 @@ def published_file(path: str) -> tuple[Summary, ...] | None:
         with Path(path).open("rb") as file:
             content = file.read(_FILE_BYTES_MAXIMUM + 1)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+        raise DataError(
+            f"cannot be read: {error.strerror}", code="cannot-read", file=path
+        ) from error
     if len(content) > _FILE_BYTES_MAXIMUM:
-        raise DataError("is larger than 1 MB", file=path)
+        raise DataError("is larger than 1 MB", code="file-too-large", file=path)
     try:
         tables = tomllib.loads(content.decode("utf-8-sig")).get("summary")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"is not TOML: {error}", file=path) from error
+        raise DataError(f"is not TOML: {error}", code="not-toml", file=path) from error
     if tables is None:
         return None
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-        raise DataError("summary is not a list of tables: [[summary]]", file=path)
-    return tuple(_of_table(one, number, path) for number, one in enumerate(tables, start=1))
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise DataError(
+            "summary is not a list of tables: [[summary]]", code="published-malformed", file=path
+        )
+    return tuple(_of_table(table, number, path) for number, table in enumerate(tables, start=1))
 
 
 def _of_table(table: Mapping[str, object], number: int, path: str) -> Summary:
@@ -112,22 +118,28 @@ def _of_table(table: Mapping[str, object], number: int, path: str) -> Summary:
         return _read_table(table)
     except UsageError as error:
         message = f"summary {number}: {error.message}"
-        raise DataError(message, file=path, hint=error.hint) from error
+        raise DataError(message, code=error.code, file=path, hint=error.hint) from error
 
 
 def _read_table(table: Mapping[str, object]) -> Summary:
     unknown = sorted(table.keys() - _KEYS)
     if unknown:
-        raise UsageError(f"unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(_KEYS))}")
+        raise UsageError(
+            f"unknown key {unknown[0]!r}",
+            code="key-unknown",
+            hint=f"known: {', '.join(sorted(_KEYS))}",
+        )
     unit, factor = _unit(_text(table, "unit") or "")
     metric, layer, window = (_text(table, key) for key in ("metric", "layer", "window"))
     if metric is not None and metric not in METRIC_UNITS:
-        raise UsageError(f"{metric!r} is not a metric", hint=", ".join(METRIC_UNITS))
+        raise UsageError(
+            f"{metric!r} is not a metric", code="metric-unknown", hint=", ".join(METRIC_UNITS)
+        )
     if layer is not None and layer not in LAYERS:
-        raise UsageError(f"{layer!r} is not a layer", hint=", ".join(LAYERS))
+        raise UsageError(f"{layer!r} is not a layer", code="layer-unknown", hint=", ".join(LAYERS))
     n = _number(table, "n")
     if not n.is_integer() or n > 1e9:
-        raise UsageError(f"n is {n}, which is no number of runs")
+        raise UsageError(f"n is {n}: it must be a whole number of runs", code="number-of-runs")
     return _checked(
         Summary(
             mean=_number(table, "mean") * factor,
@@ -144,14 +156,17 @@ def _read_table(table: Mapping[str, object]) -> Summary:
 def _text(table: Mapping[str, object], key: str) -> str | None:
     value = table.get(key)
     if value is not None and not isinstance(value, str):
-        raise UsageError(f"{key} is {value!r}, which is no text")
+        raise UsageError(f"{key} is {value!r}, which is not text", code="value-not-text")
     return value
 
 
 def _number(table: Mapping[str, object], key: str) -> float:
     value = table.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"{key} is {'missing' if value is None else f'{value!r}, no number'}")
+        raise UsageError(
+            f"{key} is {'missing' if value is None else f'{value!r}, no number'}",
+            code="value-not-number",
+        )
     return float(value)
 
 
@@ -165,14 +180,24 @@ def _unit(text: str) -> tuple[str, float]:
             return "B/s", float(parse_bytes(f"1{text[:-2]}"))
         return "s", parse_duration(f"1{text}")
     except UsageError:
-        raise UsageError(f"{text!r} is no unit", hint="MB/s, GiB/s, IOPS, 1/s, s, ms ...") from None
+        raise UsageError(
+            f"{text!r} is not a unit", code="unit-unknown", hint="MB/s, GiB/s, IOPS, 1/s, s, ms ..."
+        ) from None
 
 
-def _checked(one: Summary) -> Summary:
-    if not 0 < one.mean < float("inf") or not 0 <= one.deviation < float("inf"):
-        raise UsageError("a mean is over 0, and a deviation is not under it", hint=_HINT)
-    if one.n < 2:
-        raise UsageError(f"{one.n} run has no deviation", hint=_HINT)
-    if one.metric is not None and METRIC_UNITS.get(one.metric) != one.unit:
-        raise UsageError(f"{one.metric} is not measured in {one.unit}")
-    return one
+def _checked(summary: Summary) -> Summary:
+    if not 0 < summary.mean < float("inf") or not 0 <= summary.deviation < float("inf"):
+        raise UsageError(
+            "a mean must be greater than 0 and a deviation at least 0",
+            code="published-malformed",
+            hint=_HINT,
+        )
+    if summary.n < 2:
+        raise UsageError(
+            f"{summary.n} run has no deviation", code="published-malformed", hint=_HINT
+        )
+    if summary.metric is not None and METRIC_UNITS.get(summary.metric) != summary.unit:
+        raise UsageError(
+            f"{summary.metric} is not measured in {summary.unit}", code="unit-mismatch"
+        )
+    return summary

@@ -120,8 +120,8 @@ def side_of_site(
             groups.append(_group(store.run(points[-1].run), points))
         missing = series.runs - len({point.run for point in points})
         if whole and wanted is None and missing:
-            what = f"{series.probe} ({series.kind}) of {site}"
-            notes.append(f"{missing} of {series.runs} runs of {what} failed or have no time")
+            series_text = f"{series.probe} ({series.kind}) of {site}"
+            notes.append(f"{missing} of {series.runs} runs of {series_text} failed or have no time")
     if timeless and whole:
         groups += _timeless(store, site, timeless, wanted)
         notes.append(f"no run of {len(timeless)} series of {site} has a time: their order is lost")
@@ -134,13 +134,13 @@ def _timeless(
     store: Store, site: str, series: Sequence[Series], wanted: frozenset[str] | None
 ) -> list[Group]:
     """Return the groups of series none of whose runs has a time, as imports may have them."""
-    keys = {one.comparability for one in series}
-    found: dict[str, list[Run]] = {}
+    keys = {entry.comparability for entry in series}
+    by_key: dict[str, list[Run]] = {}
     for run in store.runs(site=site):
         key = comparability_key(run)
         if key in keys and run.status in JUDGED and (wanted is None or run.id in wanted):
-            found.setdefault(key, []).append(run)
-    return [_group_of_runs(store, (site, key), runs) for key, runs in found.items()]
+            by_key.setdefault(key, []).append(run)
+    return [_group_of_runs(store, (site, key), runs) for key, runs in by_key.items()]
 
 
 def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
@@ -162,7 +162,7 @@ def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
         if run.status in JUDGED:
             judged.setdefault((run.site, comparability_key(run)), []).append(run)
     return SideOfStore(
-        tuple(_group_of_runs(store, key, found) for key, found in judged.items()), notes
+        tuple(_group_of_runs(store, key, runs_of_key) for key, runs_of_key in judged.items()), notes
     )
 
 
@@ -176,27 +176,28 @@ def _of_setting(
     store: Store, site: str, operand: Operand, since: datetime | None
 ) -> frozenset[str]:
     runs = store.runs(site=site, since=since)
-    found = frozenset(run.id for run in runs if matches(run, operand.levels))
-    if not found:
+    matching = frozenset(run.id for run in runs if matches(run, operand.levels))
+    if not matching:
         names = sorted({name for run in runs for name in _settings(run)})
         raise UsageError(
-            f"no run fits {operand.text!r}",
-            hint=f"runs of {visible(site)} were asked for: {', '.join(names) or 'nothing'}",
+            f"no run matches {operand.text!r}",
+            code="no-runs",
+            hint=f"runs of {visible(site)} were requested: {', '.join(names) or 'nothing'}",
         )
-    return found
+    return matching
 
 
 def _settings(run: Run) -> dict[str, object]:
     """Return what a run was asked for and set to, options among them, by name."""
-    asked, sweep = run.parameters.get(ASKED), run.parameters.get(_SWEEP)
-    found: dict[str, object] = {}
-    if isinstance(asked, dict):
-        for nested in (asked.get("options"), asked.get("settings")):
-            found |= nested if isinstance(nested, dict) else {}
-        found |= {key: value for key, value in asked.items() if not isinstance(value, dict)}
+    parameters, sweep = run.parameters.get(ASKED), run.parameters.get(_SWEEP)
+    settings: dict[str, object] = {}
+    if isinstance(parameters, dict):
+        for nested in (parameters.get("options"), parameters.get("settings")):
+            settings |= nested if isinstance(nested, dict) else {}
+        settings |= {key: value for key, value in parameters.items() if not isinstance(value, dict)}
     if isinstance(sweep, dict) and isinstance(sweep.get("levels"), dict):
-        found |= sweep["levels"]
-    return found
+        settings |= sweep["levels"]
+    return settings
 
 
 def _same(value: object, text: str) -> bool:
@@ -219,11 +220,11 @@ def _group(run: Run, points: Sequence[HistoryPoint]) -> Group:
     for metric in dict.fromkeys(point.metric for point in points):
         if METRIC_UNITS.get(metric, _AMOUNTS) == _AMOUNTS:
             continue
-        own = [point for point in points if point.metric == metric]
+        metric_points = [point for point in points if point.metric == metric]
         stretches[metric] = Stretch(
-            tuple(point.value for point in own),
-            tuple(point.at for point in own),
-            tuple(point.unfinished for point in own),
+            tuple(point.value for point in metric_points),
+            tuple(point.at for point in metric_points),
+            tuple(point.unfinished for point in metric_points),
         )
     ids = frozenset(point.run for point in points)
     newest = max(point.at for point in points)
@@ -239,15 +240,15 @@ def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> Group
             return _group(max(runs, key=lambda run: run.id), points)
     ordered = sorted(runs, key=lambda run: run.id)
     stretches = {}
-    for metric in dict.fromkeys(one.metric for run in ordered for one in run.samples):
+    for metric in dict.fromkeys(sample.metric for run in ordered for sample in run.samples):
         if METRIC_UNITS.get(metric, _AMOUNTS) == _AMOUNTS:
             continue
         figures = [(_figure(run, metric), run) for run in ordered]
-        found = [(value, run) for value, run in figures if value is not None]
-        if found:
+        usable = [(value, run) for value, run in figures if value is not None]
+        if usable:
             stretches[metric] = Stretch(
-                tuple(value for value, _ in found),
-                unfinished=tuple(run.status is RunStatus.UNFINISHED for _, run in found),
+                tuple(value for value, _ in usable),
+                unfinished=tuple(run.status is RunStatus.UNFINISHED for _, run in usable),
             )
     return _of(ordered[-1], stretches, ids=frozenset(ids), newest=None)
 
@@ -263,7 +264,7 @@ def _figure(run: Run, metric: str) -> float | None:
 def _of(
     run: Run, stretches: Mapping[str, Stretch], *, ids: frozenset[str], newest: datetime | None
 ) -> Group:
-    told, layer = run.parameters.get("told"), run.parameters.get("layer")
+    recorded, layer = run.parameters.get("told"), run.parameters.get("layer")
     repetitions: dict[str, Stretch] = {}
     if len(ids) == 1 and run.status is not RunStatus.UNFINISHED:
         repetitions = {metric: Stretch(tuple(_believed(run, metric))) for metric in stretches}
@@ -274,7 +275,7 @@ def _of(
         kind=run.kind,
         layer=layer if isinstance(layer, str) else None,
         asked=_settings(run),
-        told=told if isinstance(told, dict) else {},
+        told=recorded if isinstance(recorded, dict) else {},
         stretches=stretches,
         repetitions=repetitions,
         runs=ids,
@@ -284,7 +285,7 @@ def _of(
 
 def _believed(run: Run, metric: str) -> list[float]:
     """Return the figures of the whole that may be judged: of repetitions, else of the run."""
-    own = [
+    believed = [
         sample
         for sample in run.samples
         if sample.metric == metric
@@ -292,5 +293,5 @@ def _believed(run: Run, metric: str) -> list[float]:
         and sample.statistic == "total"
         and sample.believed
     ]
-    repeated = [one for one in own if one.repetition is not None]
-    return [one.value for one in (repeated or own) if one.value is not None]
+    repeated = [one for one in believed if one.repetition is not None]
+    return [one.value for one in (repeated or believed) if one.value is not None]

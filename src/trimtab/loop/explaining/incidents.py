@@ -120,7 +120,7 @@ def incidents_of(
 
 def _processes(store: Store, place: Place) -> int:
     """Return how many processes look at a site: a short record is done before they have begun."""
-    runs = sum(one.runs for one in store.series(place.name))
+    runs = sum(series.runs for series in store.series(place.name))
     return processors() if runs >= _MANY_RUNS else 1
 
 
@@ -134,20 +134,24 @@ def _incidents_of(
     together: Together,
     progress: Progress,
 ) -> Explained:
-    known, found, standing = _looked(
+    known, incidents, standing = _looked(
         store, place, until=until, together=together, progress=progress
     )
-    told = [one for one in found if begin is None or one.until is None or one.until >= begin]
+    in_range = [
+        incident
+        for incident in incidents
+        if begin is None or incident.until is None or incident.until >= begin
+    ]
     explanations: list[Explanation] = []
-    for one in explain_all(store, told, known, others=found, together=together):
-        explanations.append(with_standing(one, standing()))
-        count, of = len(explanations), len(told)
+    for incident in explain_all(store, in_range, known, others=incidents, together=together):
+        explanations.append(with_standing(incident, standing()))
+        count, of = len(explanations), len(in_range)
         progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
     order = sorted(
         explanations,
-        key=lambda one: (
-            _ORDER.index(one.incident.state),
-            -(one.incident.until or known.now).timestamp(),
+        key=lambda incident: (
+            _ORDER.index(incident.incident.state),
+            -(incident.incident.until or known.now).timestamp(),
         ),
     )
     progress("explained", 1.0)
@@ -161,7 +165,7 @@ def _incidents_of(
     )
 
 
-def keep_incidents(store: Store, found: Explained) -> str | None:
+def keep_incidents(store: Store, explained: Explained) -> str | None:
     """Keep the incidents of a whole record in place of those found before, for `trimtab status`.
 
     Returns
@@ -172,25 +176,25 @@ def keep_incidents(store: Store, found: Explained) -> str | None:
     from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
     from trimtab.report.documents.encode import dumps
 
-    kept = [
+    records = [
         KeptIncident(
-            id=one.incident.id,
-            site=found.site,
-            at=one.incident.at,
-            until=one.incident.until,
-            detected_at=one.incident.detected_at,
-            shape=one.incident.shape.value,
-            state=one.incident.state.value,
-            certainty=one.incident.certainty.value,
-            effect=one.incident.effect,
-            summary=one.incident.summary,
-            document=json.loads(dumps(one)),
+            id=explanation.incident.id,
+            site=explained.site,
+            at=explanation.incident.at,
+            until=explanation.incident.until,
+            detected_at=explanation.incident.detected_at,
+            shape=explanation.incident.shape.value,
+            state=explanation.incident.state.value,
+            certainty=explanation.incident.certainty.value,
+            effect=explanation.incident.effect,
+            summary=explanation.incident.summary,
+            document=json.loads(dumps(explanation)),
         )
-        for one in found.explanations
+        for explanation in explained.explanations
     ]
-    marks = JudgedMark(found.judged_at, found.judged_until)
+    marks = JudgedMark(explained.judged_at, explained.judged_until)
     try:
-        store.keep_incidents(found.site, kept, since=None, judged=marks)
+        store.keep_incidents(explained.site, records, since=None, judged=marks)
     except UnreadableError as error:
         return f"these incidents are not kept: {error.message}"
     return None
@@ -226,21 +230,24 @@ def _explain_at(
     known, incidents, standing = _looked(store, place, together=together, progress=progress)
     if not known.record_from <= at <= known.now + _DAY:
         raise UsageError(
-            f"nothing is kept of {at.isoformat()}",
+            f"nothing is stored for {at.isoformat()}",
+            code="time-outside-record",
             hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
         )
-    there = [
-        one for one in incidents if one.at < at + _MINUTE and (one.until is None or at <= one.until)
+    active = [
+        incident
+        for incident in incidents
+        if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
     ]
     progress("explaining", 0.7)
-    answers = explain_all(store, there, known, others=incidents, together=together)
+    answers = explain_all(store, active, known, others=incidents, together=together)
     # After the last run there is nothing to look at: what is known is that of the last hours.
     source = StoreTelemetry(store, place.name)
     moment = explain_moment(min(at, known.now), known, source, standing=standing())
-    explained = tuple(with_standing(one, standing()) for one in answers)
-    found = Moment(known.site, str(store.location), at, explained, moment)
+    explained = tuple(with_standing(answer, standing()) for answer in answers)
+    answer_at = Moment(known.site, str(store.location), at, explained, moment)
     progress("explained", 1.0)
-    return found
+    return answer_at
 
 
 def _looked(
@@ -273,7 +280,7 @@ def _looked(
         judged.judgement.series,
         judged.frames,
         known.surveys,
-        [one for one in next(read) if known.record_from <= one.at <= known.now],
+        [incident for incident in next(read) if known.record_from <= incident.at <= known.now],
         site=place.name,
         now=known.now,
         runs=known.runs,
@@ -304,7 +311,9 @@ def _known(
         surveys=surveys,
         runs=tuple(run for run in runs if begin <= run.at <= end),
         limits=terms.limits(place),
-        profiles=tuple(one for one in profiles if one.at is not None and begin <= one.at <= end),
+        profiles=tuple(
+            profile for profile in profiles if profile.at is not None and begin <= profile.at <= end
+        ),
     )
     if site is None:
         return known

@@ -98,15 +98,15 @@ class Facts:
 
     def answer(self) -> tuple[tuple[RunFact, ...], tuple[CpuProfile, ...]]:
         """Return both by time."""
-        kept = borrowed(self.url).runs_between(self.site, until=self.until)
-        profiles = [profile_of(run) for run, _ in kept]
+        stored = borrowed(self.url).runs_between(self.site, until=self.until)
+        profiles = [profile_of(run) for run, _ in stored]
         facts = (
             run_fact(run, series)
-            for (run, series), profile in zip(kept, profiles, strict=True)
+            for (run, series), profile in zip(stored, profiles, strict=True)
             if profile is None
         )
         return (
-            tuple(one for one in facts if one is not None),
+            tuple(fact for fact in facts if fact is not None),
             tuple(one for one in profiles if one is not None),
         )
 
@@ -172,7 +172,7 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         return None
     parameters = run.parameters
     job, cost = as_dict(parameters.get("job")), as_dict(parameters.get("cost"))
-    asked = as_dict(parameters.get(ASKED))
+    requested = as_dict(parameters.get(ASKED))
     totals, tails = _figures(run.samples)
     nodes = tuple(str(name) for name in as_list(job.get("nodes")))
     return RunFact(
@@ -185,13 +185,13 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         status=run.status,
         values=totals,
         tails=tails,
-        disbelieved=tuple(dict.fromkeys(one.reason for one in run.samples if one.reason)),
+        disbelieved=tuple(dict.fromkeys(sample.reason for sample in run.samples if sample.reason)),
         problem=run.problem,
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
         bytes_read=_moved(totals, cost, "bytes_read"),
-        nodes=_count(asked.get("nodes")) or len(nodes) or None,
-        tasks=_count(asked.get("tasks")),
+        nodes=_count(requested.get("nodes")) or len(nodes) or None,
+        tasks=_count(requested.get("tasks")),
     )
 
 
@@ -199,13 +199,13 @@ def profile_of(run: Run) -> CpuProfile | None:
     """Return an imported output of perf as where a server's CPU time went, ``None`` for others."""
     if run.kind != PERF_KIND:
         return None
-    told = as_dict(run.parameters.get("told"))
+    recorded = as_dict(run.parameters.get("told"))
     shares = {
         str(name): share
-        for name, value in as_dict(told.get("shares")).items()
+        for name, value in as_dict(recorded.get("shares")).items()
         if (share := as_number(value)) is not None
     }
-    server = told.get("server") or run.host or ""
+    server = recorded.get("server") or run.host or ""
     return CpuProfile(run.at, str(server), shares, run.path or run.id) if shares else None
 
 
@@ -213,13 +213,13 @@ def _figures(samples: Iterable[Sample]) -> tuple[dict[str, float], dict[str, flo
     """Return the median of each metric over repetitions, and of each other statistic of it."""
     totals: dict[str, list[float]] = {}
     tails: dict[str, list[float]] = {}
-    for one in samples:
-        if one.target is not None or not one.believed or one.value is None:
+    for sample in samples:
+        if sample.target is not None or not sample.believed or sample.value is None:
             continue
-        if one.statistic == "total":
-            totals.setdefault(one.metric, []).append(one.value)
+        if sample.statistic == "total":
+            totals.setdefault(sample.metric, []).append(sample.value)
         else:
-            tails.setdefault(f"{one.metric}:{one.statistic}", []).append(one.value)
+            tails.setdefault(f"{sample.metric}:{sample.statistic}", []).append(sample.value)
     return (
         {name: median(values) for name, values in totals.items()},
         {name: median(values) for name, values in tails.items()},

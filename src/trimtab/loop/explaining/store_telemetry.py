@@ -50,13 +50,13 @@ class StoreTelemetry:
             for place, at in enumerate(times)
             if place in (0, len(times) - 1) or at.date() != times[place - 1].date()
         ]
-        changed = [(before, one.at) for before, one in self._changes(daily)]
+        changed = [(before, change.at) for before, change in self._changes(daily)]
         near = {
             at
             for before, after in set(changed)
             for at in times[bisect_left(times, before) : bisect_right(times, after)]
         }
-        return tuple(one for _, one in self._changes(sorted(near)) if one.count > 0)
+        return tuple(change for _, change in self._changes(sorted(near)) if change.count > 0)
 
     def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
         """Return when a count was read before, and by how much it is another now."""
@@ -65,9 +65,9 @@ class StoreTelemetry:
         )
         numbers = readings.select("target", "at", "number").drop_nulls()
         counted = numbers.group_by("target", "at").sum().sort("at")
-        found: list[tuple[datetime, BadChecksums]] = []
-        for (target,), own in counted.group_by("target", maintain_order=True):
-            for (earlier, before), (at, after) in pairwise(own.select("at", "number").rows()):
+        changes: list[tuple[datetime, BadChecksums]] = []
+        for (target,), of_target in counted.group_by("target", maintain_order=True):
+            for (earlier, before), (at, after) in pairwise(of_target.select("at", "number").rows()):
                 if after != before:
-                    found.append((earlier, BadChecksums(at, str(target), int(after - before))))
-        return found
+                    changes.append((earlier, BadChecksums(at, str(target), int(after - before))))
+        return changes

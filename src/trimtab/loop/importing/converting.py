@@ -31,6 +31,8 @@ def converted(content: bytes) -> bytes | None:
         argv = darshan.dump_command(copy.name)
         result = execute(argv, timeout_s=_TIMEOUT_S, output_limit_bytes=_LIMIT_BYTES)
     if result.timed_out or result.truncated or not result.stdout:
-        said = result.problem or "it printed nothing"
-        raise DataError(f"PyDarshan cannot read this log of Darshan: {said}")
+        problem = result.problem or "it printed nothing"
+        raise DataError(
+            f"PyDarshan cannot read this Darshan log: {problem}", code="format-unreadable"
+        )
     return result.stdout

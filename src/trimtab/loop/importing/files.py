@@ -47,18 +47,18 @@ def candidates(paths: Sequence[str]) -> Iterator[Candidate]:
     seen: set[tuple[int, int]] = set()
     answering: set[str] = set()
     for path in paths:
-        for found in _of_argument(path, answering):
-            if found.problem is None:
+        for candidate in _of_argument(path, answering):
+            if candidate.problem is None:
                 try:
-                    status = os.stat(found.path)  # noqa: PTH116 (a name of any bytes)
+                    status = os.stat(candidate.path)  # noqa: PTH116 (a name of any bytes)
                 except OSError as error:
-                    yield Candidate(found.path, found.named, error.strerror)
+                    yield Candidate(candidate.path, candidate.named, error.strerror)
                     continue
                 identity = (status.st_dev, status.st_ino)
                 if identity in seen:
                     continue
                 seen.add(identity)
-            yield found
+            yield candidate
 
 
 def _of_argument(path: str, answering: set[str]) -> Iterator[Candidate]:
@@ -114,11 +114,11 @@ def _walk(
         return
     try:
         with os.scandir(directory) as entries:
-            found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+            ordered = sorted(entries, key=lambda entry: os.fsencode(entry.name))
     except OSError as error:
         yield Candidate(directory, False, error.strerror)
         return
-    for entry in found:
+    for entry in ordered:
         inner = f"{real.rstrip('/')}/{entry.name}"
         if inner in mount_points:
             why = "another file system is mounted there; name it to have it read"

@@ -102,27 +102,30 @@ def import_files(
         The store cannot be written; batches before that are kept.
     """
     progress("looking for files", 0.0)
-    found = list(candidates(paths))
+    files_found = list(candidates(paths))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
-    for batch in _read_batches(found, kind, raw, _worker_count(len(found), workers)):
+    for batch in _read_batches(files_found, kind, raw, _worker_count(len(files_found), workers)):
         files = keeper.keep(batch)
         done += len(files)
-        progress(f"{done} of {len(found)} files", done / len(found))
+        progress(f"{done} of {len(files_found)} files", done / len(files_found))
         yield from files
 
 
-def _worker_count(files: int, asked: int | None) -> int:
-    if asked is not None:
-        return asked
+def _worker_count(files: int, requested: int | None) -> int:
+    if requested is not None:
+        return requested
     return 0 if files <= FEW else processors()
 
 
 def _read_batches(
-    found: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
+    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
-    named = {one.path for one in found}
-    tasks = [(one, tuple(main for main in mains(one.path) if main in named)) for one in found]
+    named = {candidate.path for candidate in files}
+    tasks = [
+        (candidate, tuple(main for main in mains(candidate.path) if main in named))
+        for candidate in files
+    ]
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
@@ -174,11 +177,11 @@ def _contents(reading: Reading) -> list[tuple[str, bytes]]:
     source = reading.source
     if source is None or not reading.measurements:
         return []
-    own = [(source.file_name, source.content), *source.beside.items()]
+    contents = [(source.file_name, source.content), *source.beside.items()]
     if reading.original is None:
-        return own
-    own[0] = (f"{source.file_name}, as text", source.content)
-    return [*own, (source.file_name, reading.original)]
+        return contents
+    contents[0] = (f"{source.file_name}, as text", source.content)
+    return [*contents, (source.file_name, reading.original)]
 
 
 @dataclass(slots=True)
@@ -192,17 +195,19 @@ class _Keeper:
     def keep(self, batch: Sequence[_Read]) -> list[ImportedFile]:
         """Keep the results of a batch; return what came of each file."""
         runs: list[ImportedRun] = []
-        files = [self._file(one, runs) for one in batch]
+        files = [self._file(reading, runs) for reading in batch]
         if self.store is not None:
             self.beside.keep(self.store)
         if self.store is None or not runs:
             return [self._with_snapshots(file) for file in files]
         # In the order of the files and of the results in each, as the runs are.
-        kept = iter(self._add(self.store, runs))
+        stored = iter(self._add(self.store, runs))
         return [
             self._with_snapshots(file)
             if file.kind == lfs_df.KIND
-            else replace(file, results=tuple(_with_run(one, *next(kept)) for one in file.results))
+            else replace(
+                file, results=tuple(_with_run(result, *next(stored)) for result in file.results)
+            )
             for file in files
         ]
 
@@ -213,8 +218,8 @@ class _Keeper:
         Of two copies of one result in a batch the one that tells more is kept.
         """
         first: dict[tuple[str, str], int] = {}
-        for place, one in enumerate(runs):
-            first.setdefault((one.run.kind, one.key), place)
+        for place, run in enumerate(runs):
+            first.setdefault((run.run.kind, run.key), place)
         order = sorted(
             range(len(runs)),
             key=lambda place: (
@@ -224,13 +229,13 @@ class _Keeper:
             ),
         )
         earlier = store.add_imports([runs[place] for place in order])
-        found: list[tuple[str | None, str | None]] = [(None, None)] * len(runs)
+        outcomes: list[tuple[str | None, str | None]] = [(None, None)] * len(runs)
         for place, before in zip(order, earlier, strict=True):
-            one = runs[place]
-            is_copy = before is not None and one.key.startswith(_COPY)
-            lacks = _lacking(store, before, one.run) if before is not None and is_copy else None
-            found[place] = (before, lacks)
-        return found
+            run = runs[place]
+            is_copy = before is not None and run.key.startswith(_COPY)
+            lacks = _lacking(store, before, run.run) if before is not None and is_copy else None
+            outcomes[place] = (before, lacks)
+        return outcomes
 
     def _with_snapshots(self, file: ImportedFile) -> ImportedFile:
         """Keep the snapshots of a file; return it with what came of them."""
@@ -238,13 +243,15 @@ class _Keeper:
             return file
         return replace(file, results=tuple(map(self._kept_snapshot, file.results)))
 
-    def _kept_snapshot(self, one: Imported) -> Imported:
-        if self.store is None or one.snapshot is None or one.run is None:
-            return one
-        new = self.store.snapshot(one.run) is None
+    def _kept_snapshot(self, imported: Imported) -> Imported:
+        if self.store is None or imported.snapshot is None or imported.run is None:
+            return imported
+        new = self.store.snapshot(imported.run) is None
         if new:
-            self.store.add_snapshot(one.site or self.terms.site, one.snapshot, identifier=one.run)
-        return replace(one, new=new)
+            self.store.add_snapshot(
+                imported.site or self.terms.site, imported.snapshot, identifier=imported.run
+            )
+        return replace(imported, new=new)
 
     def _file(self, read: _Read, runs: list[ImportedRun]) -> ImportedFile:
         reading, named = read.reading, read.candidate.named
@@ -290,7 +297,7 @@ class _Keeper:
             unnamed = several or self.terms.site == IMPORTED
             site = name if unnamed else self.terms.site
             status = FileStatus.OK if snapshot.complete else FileStatus.PARTIAL
-            kept = None if at is None else replace(snapshot, at=at)
+            stored = None if at is None else replace(snapshot, at=at)
             results.append(
                 Imported(
                     name=name if several else None,
@@ -300,7 +307,7 @@ class _Keeper:
                     run=None if at is None else identifier_of(at, site, read.sha256 or "", name),
                     at=at,
                     at_reason=reason if at is None else None,
-                    snapshot=kept or snapshot,
+                    snapshot=stored or snapshot,
                     site=site,
                 )
             )
@@ -340,43 +347,47 @@ def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
 
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     """Return what the run that is kept does not tell and its copy does."""
-    kept = store.run(identifier)
-    targets = {one.target for one in copy.samples} - {one.target for one in kept.samples}
-    asked = [set(cast("dict[str, object]", run.parameters.get(ASKED))) for run in (copy, kept)]
-    lacks = [f"its targets ({len(targets)})"] if targets else sorted(asked[0] - asked[1])
+    stored = store.run(identifier)
+    targets = {sample.target for sample in copy.samples} - {
+        sample.target for sample in stored.samples
+    }
+    parameters = [
+        set(cast("dict[str, object]", run.parameters.get(ASKED))) for run in (copy, stored)
+    ]
+    lacks = [f"its targets ({len(targets)})"] if targets else sorted(parameters[0] - parameters[1])
     if not lacks:
         return None
     return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
 
 
-def _with_run(one: Imported, before: str | None, lacks: str | None) -> Imported:
+def _with_run(imported: Imported, before: str | None, lacks: str | None) -> Imported:
     """Return the result with the run that it was kept as before, or is now."""
-    warnings = one.warnings if lacks is None else (*one.warnings, lacks)
-    return replace(one, run=before or one.run, new=before is None, warnings=warnings)
+    warnings = imported.warnings if lacks is None else (*imported.warnings, lacks)
+    return replace(imported, run=before or imported.run, new=before is None, warnings=warnings)
 
 
 def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
     """Return ``ok`` if all are, ``failed`` if all are, else ``partial``; with the reasons."""
-    found = {one.status for one in results}
-    status = found.pop() if len(found) == 1 else FileStatus.PARTIAL
-    if sum(one.reason is not None for one in results) > _REASONS:
+    statuses = {result.status for result in results}
+    status = statuses.pop() if len(statuses) == 1 else FileStatus.PARTIAL
+    if sum(result.reason is not None for result in results) > _REASONS:
         return status, _summed(results)
     reasons = [
-        f"{one.name}: {one.reason}" if one.name and len(results) > 1 else one.reason
-        for one in results
-        if one.reason
+        f"{result.name}: {result.reason}" if result.name and len(results) > 1 else result.reason
+        for result in results
+        if result.reason
     ]
     return status, "; ".join(dict.fromkeys(reasons)) or None
 
 
 def _summed(results: Sequence[Imported]) -> str:
     """Return the reasons of many results, the most frequent first, each with where it is met."""
-    told: dict[str, list[str | None]] = {}
-    for one in results:
-        if one.reason is not None:
-            told.setdefault(one.reason, []).append(one.name)
-    most = sorted(told.items(), key=lambda item: -len(item[1]))
-    said = [
+    by_reason: dict[str, list[str | None]] = {}
+    for result in results:
+        if result.reason is not None:
+            by_reason.setdefault(result.reason, []).append(result.name)
+    most = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    reasons = [
         f"{reason} ({len(names)} results, the first {names[0]})"
         if len(names) > 1
         else f"{names[0]}: {reason}"
@@ -384,7 +395,7 @@ def _summed(results: Sequence[Imported]) -> str:
     ]
     rest = sum(len(names) for _, names in most[_REASONS:])
     more = [f"and {rest} more of {len(results)} results"] if rest else []
-    return "; ".join((*said, *more))
+    return "; ".join((*reasons, *more))
 
 
 def terms_of(
@@ -420,7 +431,11 @@ def terms_of(
 def check_kind(kind: str | None) -> None:
     """Raise UsageError where there is no such format."""
     if kind is not None and kind not in kinds():
-        raise UsageError(f"there is no format {kind!r}", hint=f"there are {', '.join(kinds())}")
+        raise UsageError(
+            f"there is no format {kind!r}",
+            code="format-unknown",
+            hint=f"there are {', '.join(kinds())}",
+        )
 
 
 def _check_zone(zone: str) -> None:
@@ -428,5 +443,7 @@ def _check_zone(zone: str) -> None:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(
-            f"{zone[:80]!r} is no time zone", hint="write an IANA name: Europe/Zurich, UTC"
+            f"{zone[:80]!r} is not a time zone",
+            code="timezone-unknown",
+            hint="use an IANA name: Europe/Zurich, UTC",
         ) from error

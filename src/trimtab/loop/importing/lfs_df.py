@@ -51,15 +51,21 @@ def snapshots(source: Source, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
     spaces, inodes = (_by_name(source, inodes=inodes) for inodes in (False, True))
     names = tuple(dict.fromkeys((*spaces, *inodes)))
     if not names:
-        said = "; ".join(dict.fromkeys(_complaints(source)))
-        raise DataError(f"no file system of lfs df can be used: {said or 'there is none'}", line=1)
+        complaints = "; ".join(dict.fromkeys(_complaints(source)))
+        raise DataError(
+            f"no file system of lfs df can be used: {complaints or 'there is none'}",
+            code="lfs-df-unusable",
+            line=1,
+        )
     return tuple((name, _snapshot(at, spaces.get(name), inodes.get(name))) for name in names)
 
 
 def problems(source: Source) -> tuple[str, ...]:
     """Return what is missing or odd in it, in words: targets that did not answer, lost lines."""
-    found = [problem for df in _parsed(source, inodes=False) if df.lines for problem in df.problems]
-    return tuple(dict.fromkeys(found))
+    problems_found = [
+        problem for df in _parsed(source, inodes=False) if df.lines for problem in df.problems
+    ]
+    return tuple(dict.fromkeys(problems_found))
 
 
 def _parsed(source: Source, *, inodes: bool) -> tuple[LfsDf, ...]:
@@ -73,32 +79,37 @@ def _complaints(source: Source) -> Iterator[str]:
 
 def _by_name(source: Source, *, inodes: bool) -> dict[str, LfsDf]:
     """Return the file systems that have lines in the unit that is wanted."""
-    found: dict[str, LfsDf] = {}
+    by_name: dict[str, LfsDf] = {}
     for df in _parsed(source, inodes=inodes):
         if df.file_system is None or not df.lines:
             continue
-        if df.file_system in found:
+        if df.file_system in by_name:
             raise DataError(
-                f"{df.file_system} stands there twice: these are two times",
+                f"{df.file_system} appears twice: the file holds more than one time",
+                code="lfs-df-repeated",
                 line=df.lines[0].line or None,
                 hint="import a file for each time",
             )
         if df.summary is not None and not df.complete:
-            said = next((one for one in df.problems if "altered" in one), df.problems[0])
-            raise DataError(f"{df.file_system}: {said}", line=df.summary.line)
-        found[df.file_system] = df
-    return found
+            problem_text = next(
+                (problem for problem in df.problems if "altered" in problem), df.problems[0]
+            )
+            raise DataError(
+                f"{df.file_system}: {problem_text}", code="lfs-df-unusable", line=df.summary.line
+            )
+        by_name[df.file_system] = df
+    return by_name
 
 
 def _snapshot(at: datetime, space: LfsDf | None, inodes: LfsDf | None) -> Snapshot:
-    there = [df for df in (space, inodes) if df is not None]
+    listings = [df for df in (space, inodes) if df is not None]
     by_target = [
         {} if df is None else {line.target: line for line in df.lines} for df in (space, inodes)
     ]
-    names = dict.fromkeys(line.target for df in there for line in df.lines)
+    names = dict.fromkeys(line.target for df in listings for line in df.lines)
     targets = tuple(_target(name, *(lines.get(name) for lines in by_target)) for name in names)
-    answered = all(line.problem is None for df in there for line in df.lines)
-    whole = all(df.complete for df in there) and answered
+    answered = all(line.problem is None for df in listings for line in df.lines)
+    whole = all(df.complete for df in listings) and answered
     return Snapshot(at, "lustre", whole, targets)
 
 

@@ -100,10 +100,10 @@ def read_file(
             return Reading(path, form.kind, source=source)
         source = _with_companions(source, form)
         original = None if made is None else content
-        found, notes = _read_parts(source, form, kind)
-        _refuse_what_cannot_be(found)
-        known = ", ".join(dict.fromkeys(one.kind for one in found))
-        return Reading(path, known, found, notes=notes, source=source, original=original)
+        measurements, notes = _read_parts(source, form, kind)
+        _refuse_what_cannot_be(measurements)
+        known = ", ".join(dict.fromkeys(measurement.kind for measurement in measurements))
+        return Reading(path, known, measurements, notes=notes, source=source, original=original)
     except DataError as error:
         message = (error if error.file else error.of(visible(path))).message
         return Reading(path, known, problem=message)
@@ -129,21 +129,21 @@ def _read_parts(
     parts = parts_of(source, form, formats())
     if len(parts) == 1:
         return form.read(source), ()
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     notes: list[str] = []
     for part in parts:
-        what = f"output of {part.form.kind} from line {part.line}"
+        part_text = f"output of {part.form.kind} from line {part.line}"
         if kind not in (None, part.form.kind):
-            notes.append(f"it also holds {what}, which was not read (--kind {kind})")
+            notes.append(f"it also holds {part_text}, which was not read (--kind {kind})")
             continue
         beside = source.beside if part.form is form else {}
         try:
-            found += part.form.read(Source(source.name, part.content, beside))
+            measurements += part.form.read(Source(source.name, part.content, beside))
         except DataError as error:
-            notes.append(f"it also holds {what}, which cannot be read: {error.message}")
-    if not found:
-        raise DataError("; ".join(notes), line=1)
-    return tuple(found), tuple(notes)
+            notes.append(f"it also holds {part_text}, which cannot be read: {error.message}")
+    if not measurements:
+        raise DataError("; ".join(notes), code="nothing-read", line=1)
+    return tuple(measurements), tuple(notes)
 
 
 def _said(error: OSError) -> str:
@@ -162,21 +162,23 @@ def _may_be_known(path: str, *, follow: bool) -> bool:
     return _format(source, None) is not None or lfs_df.recognises(source)
 
 
-def _refuse_what_cannot_be(found: Iterable[Measurement]) -> None:
+def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
     """Raise DataError where a count is larger than anything that was ever counted."""
-    for measurement in found:
+    for measurement in measurements:
         for sample in measurement.samples:
             if (sample.repetition or 0) > REPETITION_MAXIMUM:
                 raise DataError(
-                    f"repetition {sample.repetition} is no count of anything", line=sample.line
+                    f"repetition {sample.repetition} is not a valid count",
+                    code="repetition-invalid",
+                    line=sample.line,
                 )
 
 
 def _snapshots(source: Source) -> Reading:
     """Return what ``lfs df`` printed; when it was is not in it."""
-    found = lfs_df.snapshots(source, NO_TIME)
+    snapshots = lfs_df.snapshots(source, NO_TIME)
     notes = lfs_df.problems(source)
-    return Reading(source.name, lfs_df.KIND, snapshots=found, notes=notes, source=source)
+    return Reading(source.name, lfs_df.KIND, snapshots=snapshots, notes=notes, source=source)
 
 
 def kinds() -> tuple[str, ...]:
@@ -201,8 +203,8 @@ def _unrecognised(source: Source, kind: str | None) -> str:
 def mains(path: str) -> tuple[str, ...]:
     """Return the files of which this one may be a part, by its name alone."""
     directory, name = os.path.split(path)
-    found = (form.instead(name) for form in formats())
-    return tuple(os.path.join(directory, main) for main in found if main is not None)  # noqa: PTH118
+    names = (form.instead(name) for form in formats())
+    return tuple(os.path.join(directory, main) for main in names if main is not None)  # noqa: PTH118
 
 
 def _main(source: Source, form: Format) -> Source:
@@ -245,10 +247,10 @@ def _opened(path: str, *, follow: bool) -> Iterator[BinaryIO]:
     with os.fdopen(descriptor, "rb") as stream:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise DataError("it is not a regular file", file=visible(path))
+            raise DataError("it is not a regular file", code="not-a-file", file=visible(path))
         if state.st_size > SIZE_LIMIT_BYTES:
             limit = format_bytes(SIZE_LIMIT_BYTES)
-            raise DataError(f"it is larger than {limit}", file=visible(path))
+            raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
         yield stream
 
 
@@ -269,14 +271,17 @@ def _content(path: str, *, follow: bool) -> bytes:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
                 content = packed.read(SIZE_LIMIT_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"a damaged gzip archive: {error}", file=visible(path)) from error
+            raise DataError(
+                f"a damaged gzip archive: {error}", code="archive-damaged", file=visible(path)
+            ) from error
     if content[257:262] == b"ustar":
         raise DataError(
             "an archive of several files (tar)",
+            code="archive",
             file=visible(path),
             hint="unpack it and import the directory",
         )
     if len(content) > SIZE_LIMIT_BYTES:
         limit = format_bytes(SIZE_LIMIT_BYTES)
-        raise DataError(f"it is larger than {limit}", file=visible(path))
+        raise DataError(f"it is larger than {limit}", code="file-too-large", file=visible(path))
     return content

@@ -116,19 +116,19 @@ def site_of(measurement: Measurement, terms: Terms, *, several: bool) -> str:
     >>> site_of(scratch, Terms(site="nersc"), several=True)
     'nersc-edison-scratch1'
     """
-    own = measurement.site
-    if own is None or (terms.site != IMPORTED and not several):
+    site = measurement.site
+    if site is None or (terms.site != IMPORTED and not several):
         return terms.site
-    if terms.site == IMPORTED or own.startswith(f"{terms.site}-"):
-        return own
-    return f"{terms.site}-{own}"
+    if terms.site == IMPORTED or site.startswith(f"{terms.site}-"):
+        return site
+    return f"{terms.site}-{site}"
 
 
 def probe_of(measurement: Measurement, terms: Terms) -> str:
     """Return of which probe a result is a run: as a person says, else as the file does."""
     if measurement.probe is not None:
-        own = measurement.probe
-        return own if terms.probe == IMPORTED else f"{terms.probe}: {own}"
+        probe = measurement.probe
+        return probe if terms.probe == IMPORTED else f"{terms.probe}: {probe}"
     return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
 
 
@@ -148,7 +148,7 @@ def run_of(
     until = _until(measurement, began, terms)
     if began.at is not None and until is not None and until < began.at:
         until = None
-    told: Mapping[str, object] = {"result": ordinal, **measurement.reported}
+    recorded: Mapping[str, object] = {"result": ordinal, **measurement.reported}
     return Run(
         id=new_identifier(began.at or utc_now()),
         site=site or terms.site,
@@ -165,7 +165,7 @@ def run_of(
         parameters={
             ASKED: dict(measurement.requested),
             "layer": terms.layer or measurement.layer,
-            "told": dict(told),
+            "told": dict(recorded),
             "warnings": list(measurement.warnings),
         },
         problem=measurement.problem,
@@ -192,7 +192,7 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
     outputs
         Label, size in bytes and sha256 of each, whose content is kept already.
     """
-    kept = tuple(
+    usable = tuple(
         KeptOutput(
             ordinal=ordinal,
             label=label,
@@ -208,7 +208,7 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
         )
         for ordinal, (label, size, sha256) in enumerate(outputs)
     )
-    return ImportedRun(run, kept, key)
+    return ImportedRun(run, usable, key)
 
 
 @dataclass(slots=True)
@@ -227,8 +227,8 @@ class Beside:
         if seen is not None:
             identifier = identifier_of(seen.at, site, measurement.identity or measurement.kind)
             self.snapshots[identifier] = (site, seen)
-        for one in measurement.happenings:
-            event = _event(one, site, measurement.kind)
+        for happening in measurement.happenings:
+            event = _event(happening, site, measurement.kind)
             self.events[event.id] = event
 
     def keep(self, store: Store) -> None:
@@ -237,8 +237,8 @@ class Beside:
             [(site, identifier, seen) for identifier, (site, seen) in self.snapshots.items()]
         )
         for event in self.events.values():
-            there = store.events(site=event.site, since=event.at, until=event.at)
-            if event.id not in {one.id for one in there}:
+            stored = store.events(site=event.site, since=event.at, until=event.at)
+            if event.id not in {stored_event.id for stored_event in stored}:
                 store.add_event(event)
         self.snapshots.clear()
         self.events.clear()

@@ -144,13 +144,13 @@ class Command:
         ]
         parameters = _without(directory, measurement.requested)
         if not differences:
-            return dataclasses.replace(measurement, asked=parameters)
+            return dataclasses.replace(measurement, requested=parameters)
         problem = Message(
             "workload-differs", f"another workload than requested: {'; '.join(differences)}"
         )
         return dataclasses.replace(
             measurement,
-            asked=parameters,
+            requested=parameters,
             status=RunStatus.INVALID_WORKLOAD,
             problem=problem,
             samples=tuple(with_reason(sample, problem) for sample in measurement.samples),
@@ -259,7 +259,7 @@ def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:
     return int(sum(moved)) if moved else None
 
 
-def _without(directory: str, asked: Mapping[str, object]) -> dict[str, object]:
+def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, object]:
     """Return parameters in which the directory, another in each run, is a place again."""
 
     def plain(value: object) -> object:
@@ -271,4 +271,4 @@ def _without(directory: str, asked: Mapping[str, object]) -> dict[str, object]:
             return [plain(inner) for inner in value]
         return value
 
-    return {name: plain(value) for name, value in asked.items()}
+    return {name: plain(value) for name, value in parameters.items()}

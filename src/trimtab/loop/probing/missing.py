@@ -45,12 +45,12 @@ def as_asked(run: Run, last: Likeness | None) -> Run:
     A command that was killed has printed nothing of its parameters. The run counts as 0 all the
     same, and is to count where the others are: if it was asked what the last one was.
     """
-    asked, before = run.parameters.get(ASKED), last.asked if last is not None else None
+    requested, before = run.parameters.get(ASKED), last.asked if last is not None else None
     if run.status not in SILENT or last is None:
         return run
-    if not isinstance(asked, dict) or not isinstance(before, dict):
+    if not isinstance(requested, dict) or not isinstance(before, dict):
         return run
-    if not all(name in before and before[name] == value for name, value in asked.items()):
+    if not all(name in before and before[name] == value for name, value in requested.items()):
         return run
     return replace(run, kind=last.kind, parameters={**run.parameters, ASKED: before})
 

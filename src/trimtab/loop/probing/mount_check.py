@@ -65,5 +65,7 @@ def refuse_wrong_mount(site: Site, identity: str | None, reach: Reach) -> None:
     why = why_wrong_mount(site, description, identity)
     if why is not None:
         raise ToolError(
-            why, hint="mount it; if it was made anew, give the site another name or store"
+            why,
+            code="wrong-file-system",
+            hint="mount it; if it was made anew, give the site another name or store",
         )

@@ -43,17 +43,19 @@ def pin(tasks: int, tasks_per_node: int, targets: Sequence[str]) -> tuple[str, .
     ('OST0000', 'OST0001', 'OST0002', 'OST0003')
     """
     if not targets:
-        raise UsageError("there is no OST to place a file on")
+        raise UsageError("no OST is available to place a file on", code="no-ost")
     if tasks % len(targets):
         raise UsageError(
             f"{tasks} files cannot be spread evenly over {len(targets)} OSTs",
-            hint=f"take a number of tasks that {len(targets)} divides",
+            code="placement-uneven",
+            hint=f"use a number of tasks that {len(targets)} divides",
         )
     if tasks_per_node % len(targets) and len(targets) % tasks_per_node:
         raise UsageError(
             f"{tasks_per_node} files of a node cannot be spread evenly over {len(targets)} OSTs: "
             "some would get more files from one node than from another",
-            hint="take tasks_per_node so that it divides the number of OSTs, or is divided by it",
+            code="placement-uneven",
+            hint="choose tasks_per_node as a divisor or a multiple of the number of OSTs",
         )
     return tuple(targets[task % len(targets)] for task in range(tasks))
 
@@ -102,14 +104,17 @@ class Pinned:
 
     def _check(self, path: str, target: str, index: str) -> None:
         answer = lfs(self.execute, "getstripe", "-i", path).stdout.decode("utf-8", "replace")
-        found = _INDEX.search(answer)
-        if found is None:
-            raise ToolError(f"lfs getstripe does not say where {visible(path)} lies")
-        if found.group() != index:
+        match = _INDEX.search(answer)
+        if match is None:
+            raise ToolError(
+                f"lfs getstripe does not say where {visible(path)} lies", code="placement-unknown"
+            )
+        if match.group() != index:
             raise RefusedError(
-                f"a file for {target} was placed on OST{int(found.group()):04x}: {target} is not "
+                f"a file for {target} was placed on OST{int(match.group()):04x}: {target} is not "
                 "open for creation",
-                hint="open it, or leave it out: a figure of another OST would stand for it",
+                code="placement-refused",
+                hint="open it, or leave it out: the figure would be of another OST",
             )
 
 
@@ -134,10 +139,11 @@ class Striped:
         lfs(self.execute, "setstripe", "-c", str(self.stripe_count), directory)
         answer = lfs(self.execute, "getstripe", "-d", "-c", directory).stdout.split()
         if answer[:1] != [str(self.stripe_count).encode()]:
-            said = b" ".join(answer[:1]).decode("utf-8", "replace")
+            count_text = b" ".join(answer[:1]).decode("utf-8", "replace")
             raise ToolError(
-                f"{visible(directory)} has a stripe count of {said or 'nothing'} instead of "
-                f"{self.stripe_count}"
+                f"{visible(directory)} has a stripe count of {count_text or 'nothing'} instead of "
+                f"{self.stripe_count}",
+                code="stripe-count",
             )
 
 
@@ -151,6 +157,9 @@ def lfs(execute: Execute, *arguments: str) -> ProcessResult:
     """
     result = execute(("lfs", *arguments), timeout_s=_TIMEOUT_S, output_limit_bytes=2**20)
     if result.problem is not None:
-        said = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
-        raise ToolError(f"lfs {arguments[0]}: {result.problem}" + (f": {said}" if said else ""))
+        printed = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
+        raise ToolError(
+            f"lfs {arguments[0]}: {result.problem}" + (f": {printed}" if printed else ""),
+            code="lfs-failed",
+        )
     return result

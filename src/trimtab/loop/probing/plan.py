@@ -74,12 +74,13 @@ def plan_probe(
     transfer = request.transfer_size_bytes
     if transfer <= 0 or (request.direct and transfer % 4096):
         raise UsageError(
-            f"transfer size {transfer} does not suit O_DIRECT",
-            hint="take a multiple of 4096 bytes, or --buffered",
+            f"transfer size {transfer} is not aligned for O_DIRECT",
+            code="transfer-size-unaligned",
+            hint="use a multiple of 4096 bytes, or --buffered",
         )
     tasks = request.tasks or min(16, 2 * processors, max(1, space // transfer))
     if tasks < 1:
-        raise UsageError("a probe needs at least one task")
+        raise UsageError("a probe needs at least one task", code="too-few-tasks")
     repetitions, duration_s = _times(request)
     return ProbeSpec(
         name="check",
@@ -100,6 +101,7 @@ def _space(request: Request, available_bytes: int) -> int:
         raise RefusedError(
             f"a probe of {format_bytes(request.space_bytes)} would fill the file system: "
             f"{format_bytes(available_bytes)} are free",
+            code="space-too-small",
             hint="give --space less than nine tenths of the free space",
         )
     else:
@@ -108,7 +110,8 @@ def _space(request: Request, available_bytes: int) -> int:
         raise RefusedError(
             f"too little free space to measure: {format_bytes(available_bytes)} are free, and a "
             f"probe takes at most {format_bytes(space)} of them",
-            hint="free some space, or look without measuring: --no-probe",
+            code="space-too-small",
+            hint="free some space, or check without a probe: --no-probe",
         )
     return space
 
@@ -118,19 +121,23 @@ def _block_size(request: Request, space: int, tasks: int, earlier: Sequence[Prob
     share = space // tasks
     if request.block_size_bytes is not None:
         if request.block_size_bytes % transfer:
-            raise UsageError("the block size is not a multiple of the transfer size")
+            raise UsageError(
+                "the block size is not a multiple of the transfer size", code="block-size-unaligned"
+            )
         if request.block_size_bytes > share:
             raise UsageError(
-                f"{tasks} tasks x {format_bytes(request.block_size_bytes)} are more than the "
+                f"{tasks} tasks x {format_bytes(request.block_size_bytes)} exceed the "
                 f"space budget of {format_bytes(space)}",
+                code="space-budget-exceeded",
                 hint="raise --space, or lower --block-size or --tasks",
             )
         return request.block_size_bytes
     transfers = share // transfer
     if transfers < 1:
         raise UsageError(
-            f"{tasks} tasks x one transfer of {format_bytes(transfer)} are more than the space "
+            f"{tasks} tasks x one transfer of {format_bytes(transfer)} exceed the space "
             f"budget of {format_bytes(space)}",
+            code="space-budget-exceeded",
             hint="raise --space, or lower --tasks or --transfer-size",
         )
     largest = transfer * (1 << transfers.bit_length() - 1)
@@ -142,8 +149,8 @@ def _block_size(request: Request, space: int, tasks: int, earlier: Sequence[Prob
 
 
 def _same_but_for_size(request: Request, tasks: int, earlier: ProbeSpec) -> bool:
-    asked = (tasks, request.transfer_size_bytes, request.direct)
-    return asked == (earlier.tasks, earlier.transfer_size_bytes, earlier.direct)
+    requested = (tasks, request.transfer_size_bytes, request.direct)
+    return requested == (earlier.tasks, earlier.transfer_size_bytes, earlier.direct)
 
 
 def _times(request: Request) -> tuple[int, float]:
@@ -155,6 +162,6 @@ def _times(request: Request) -> tuple[int, float]:
     share = request.budget_s / (2 * (REPETITION_S + OVERHEAD_S))
     repetitions = request.repetitions or max(1, int(share))
     if repetitions < 1:
-        raise UsageError("a probe needs at least one repetition")
+        raise UsageError("a probe needs at least one repetition", code="too-few-repetitions")
     possible = request.budget_s / (2 * repetitions) - OVERHEAD_S
     return repetitions, max(0.1, min(REPETITION_S, possible))

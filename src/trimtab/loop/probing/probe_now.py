@@ -57,9 +57,10 @@ def probe_of(site: Site, name: str) -> SiteProbe:
     for probe in site.probes:
         if probe.name == name:
             return probe
-    known = ", ".join(one.name for one in site.probes)
+    known = ", ".join(configured.name for configured in site.probes)
     raise UsageError(
         f"{site.name} has no probe {name!r}",
+        code="probe-unknown",
         hint=f"there are {known}" if known else "write a [probe.NAME] into its site file",
     )
 
@@ -94,8 +95,8 @@ def probe_now(
     outcome = runner(probe, context)
     run = as_asked(outcome.run, _last(site, probe, store))
     with shielded():
-        for one in (run, *outcome.others):
-            store.add_run(one)
+        for made in (run, *outcome.others):
+            store.add_run(made)
     if isinstance(outcome.error, Interrupted):
         raise outcome.error
     notes += _snapshot(site, store, driver, clock)
@@ -129,7 +130,9 @@ def _trimmed(driver: Driver, progress: Progress) -> list[str]:
     """
     notes, targets = [], driver.targets()
     if isinstance(targets, NotAvailable):
-        raise RefusedError(f"which targets there are to trim is not known: {targets.reason}")
+        raise RefusedError(
+            f"the targets to trim are unknown: {targets.reason}", code="targets-unknown"
+        )
     for number, target in enumerate(targets):
         progress(f"trimming {target.name}", number / len(targets))
         result = driver.trim(target.name)
@@ -137,8 +140,9 @@ def _trimmed(driver: Driver, progress: Progress) -> list[str]:
             notes.append(f"{target.name} was not trimmed: {result.reason}")
     if targets and len(notes) == len(targets):
         raise RefusedError(
-            f"nothing could be trimmed before the probe: {notes[0]}",
-            hint="trim the targets by hand, or leave --trim out",
+            f"no target could be trimmed before the probe: {notes[0]}",
+            code="trim-failed",
+            hint="trim the targets by hand, or omit --trim",
         )
     return notes
 

@@ -58,6 +58,7 @@ def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
         raise RefusedError(
             f"probe {spec.name} would create {items * spec.tasks} files; {space.inodes_free} "
             f"inodes are free, and a scheduled probe takes at most {share:.0%} of them",
+            code="inodes-too-few",
             hint="lower items or tasks_per_node: runs before and after that cannot be compared",
         )
 
@@ -78,12 +79,14 @@ def _own(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
 def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
     tool = _find_mdtest(reach)
     tasks = probe.nodes * (probe.tasks_per_node or min(16, 2 * reach.processors))
-    asked = mdtest.MdtestSpec(tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions)
-    mdtest.command(asked, program=tool.path, directory=directory)  # it may refuse the place
+    requested = mdtest.MdtestSpec(
+        tasks=tasks, items_per_task=probe.items, iterations=probe.repetitions
+    )
+    mdtest.command(requested, program=tool.path, directory=directory)  # it may refuse the place
     return CommandSpec(
         name=probe.name,
         benchmark=mdtest.KIND,
-        command=mdtest.command(asked, program=tool.path, directory=DIRECTORY_WORD),
+        command=mdtest.command(requested, program=tool.path, directory=DIRECTORY_WORD),
         tasks=tasks,
         nodes=probe.nodes,
         timeout_s=probe.timeout_s or COMMAND_TIMEOUT_S,
@@ -96,7 +99,11 @@ def _mdtest(probe: SiteProbe, directory: str, reach: Reach) -> CommandSpec:
 def _find_mdtest(reach: Reach) -> Tool:
     path = reach.which(mdtest.KIND)
     if path is None:
-        raise ToolError("mdtest is not on PATH", hint="it comes with IOR: github.com/hpc/ior")
+        raise ToolError(
+            "mdtest is not on PATH",
+            code="program-missing",
+            hint="it comes with IOR: github.com/hpc/ior",
+        )
 
     def ask(argv: tuple[str, ...]) -> RawOutput:
         result = reach.execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
@@ -104,12 +111,14 @@ def _find_mdtest(reach: Reach) -> Tool:
 
     version = mdtest.version(ask, path)
     if isinstance(version, NotAvailable):
-        raise ToolError(f"mdtest cannot be used: {version.reason}")
+        raise ToolError(f"mdtest cannot be used: {version.reason}", code="program-unusable")
     return Tool(mdtest.KIND, path, version)
 
 
 def _launcher(kind: str, reach: Reach) -> Launcher:
     launcher = reach.find_launcher(kind)
     if isinstance(launcher, NotAvailable):
-        raise ToolError(f"launcher {kind} cannot be used: {launcher.reason}")
+        raise ToolError(
+            f"launcher {kind} cannot be used: {launcher.reason}", code="launcher-unusable"
+        )
     return launcher

@@ -76,6 +76,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
             f"probe {probe.name} would write {tasks} files of "
             f"{format_bytes(probe.block_size_bytes)}; {format_bytes(available_bytes)} are free, "
             f"and a scheduled probe takes at most {FREE_SHARE_SCHEDULED:.0%} of that",
+            code="space-too-small",
             hint="free some space, or lower block_size or tasks_per_node: runs before and after "
             "that cannot be compared",
         )
@@ -97,7 +98,7 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
 
 def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
     """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
-    named = (one for one in site.launchers if one.name == probe.launcher)
+    named = (launcher for launcher in site.launchers if launcher.name == probe.launcher)
     return next(named, SiteLauncher(probe.launcher, probe.launcher))
 
 
@@ -119,7 +120,8 @@ def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> Instrument:
         launchers = phases_of(probe.benchmark).launchers
         if kind != "local" and kind not in launchers:
             raise RefusedError(
-                f"probe {probe.name}: {kind} does not start {probe.benchmark}",
+                f"probe {probe.name}: {kind} cannot start {probe.benchmark}",
+                code="launcher-mismatch",
                 hint=f"{probe.benchmark} is started by {' or '.join(launchers)}",
             )
         usual = kind == "local" and kind not in launchers
@@ -294,8 +296,8 @@ class SiteProbeRunner:
         """Return every OST; one that is not open for creation shows when a file is placed."""
         targets = open_driver(self.site, clock=self.clock).targets()
         if isinstance(targets, NotAvailable):
-            raise ToolError(f"which OSTs there are is not known: {targets.reason}")
-        return tuple(sorted(one.name for one in targets if one.kind == "ost"))
+            raise ToolError(f"the OSTs are unknown: {targets.reason}", code="targets-unknown")
+        return tuple(sorted(target.name for target in targets if target.kind == "ost"))
 
     def _give_back(self, launcher: Launcher, name: str) -> None:
         """Cancel the job that an earlier try of the same run left in the queue."""
@@ -313,7 +315,10 @@ class SiteProbeRunner:
         if launcher_of(probe, self.site).kind == "slurm":
             launcher = self.reach.find_launcher("slurm")
             if isinstance(launcher, NotAvailable):
-                raise ToolError(f"its job may still be in the queue: {launcher.reason}")
+                raise ToolError(
+                    f"its job may still be in the queue: {launcher.reason}",
+                    code="launcher-unusable",
+                )
             self._give_back(launcher, job_of(probe, run_id))
         parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
         remove_directory(self.reach.directories, parent, name, tree=probe.is_one_command)
@@ -330,8 +335,8 @@ def drop_caches(allocation: Allocation) -> str | None:
     result = allocation.execute(argv, tasks=len(allocation.nodes), timeout_s=_DROP_TIMEOUT_S)
     if result.problem is None:
         return None
-    said = tail(result.stderr.decode("utf-8", "replace"), 120)
-    return f"caches were not dropped: {result.problem}" + (f" ({said})" if said else "")
+    printed = tail(result.stderr.decode("utf-8", "replace"), 120)
+    return f"caches were not dropped: {result.problem}" + (f" ({printed})" if printed else "")
 
 
 def directory_of(site: Site, probe: SiteProbe) -> str:
@@ -350,9 +355,11 @@ def writable_space(path: str, reach: Reach = THIS_HOST) -> bounded.Space:
     """
     state = reach.describe(path)
     if state.space is None or state.kind != "directory":
-        raise ToolError(f"{path} is no directory whose free space is known")
+        raise ToolError(
+            f"{path} is not a directory with known free space", code="free-space-unknown"
+        )
     if state.space.read_only:
-        raise ToolError(f"{path} is on a file system that is mounted read-only")
+        raise ToolError(f"{path} is on a file system that is mounted read-only", code="read-only")
     if not state.writable:
-        raise ToolError(f"no permission to write in {path}")
+        raise ToolError(f"no permission to write in {path}", code="no-permission")
     return state.space

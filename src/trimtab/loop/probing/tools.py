@@ -54,13 +54,14 @@ def choose(name: str, reach: Reach, *, kind: str | None = None) -> Instrument:
     """
     reasons = []
     for candidate in names("phases") if name == "auto" else (name,):
-        found = _instrument(candidate, reach, kind)
-        if isinstance(found, Instrument):
-            return found
-        reasons.append(f"{candidate}: {found.reason}")
+        instrument = _instrument(candidate, reach, kind)
+        if isinstance(instrument, Instrument):
+            return instrument
+        reasons.append(f"{candidate}: {instrument.reason}")
     raise ToolError(
-        f"nothing to measure with ({'; '.join(reasons)})",
-        hint="install fio, or take --probe builtin, which comes with Trimtab",
+        f"no benchmark can be used ({'; '.join(reasons)})",
+        code="no-benchmark",
+        hint="install fio, or use --probe builtin, which comes with Trimtab",
     )
 
 

@@ -45,7 +45,8 @@ def open_twin(site: Site) -> TwinDriver:
     """
     if site.scenario is None:
         raise UsageError(
-            f"{site.name} is a twin without a scenario",
+            f"{site.name} has driver twin and no scenario",
+            code="scenario-missing",
             hint='name one in its site file: [site] scenario = "perlmutter"',
         )
     key = (site.path, site.scenario)

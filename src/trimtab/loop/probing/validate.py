@@ -46,66 +46,66 @@ def validate(
         How its path is reached; ``None``: as its driver says.
     """
     reach = reach or reach_of(site)
-    found = [*_path(site, identity, reach)]
-    if all(one.ok for one in found):
-        found += _probes(site, reach)
-    found += _answers(site, open_with)
-    found += _store(site, reach)
-    return tuple(found)
+    checks = [*_path(site, identity, reach)]
+    if all(check.ok for check in checks):
+        checks += _probes(site, reach)
+    checks += _answers(site, open_with)
+    checks += _store(site, reach)
+    return tuple(checks)
 
 
 def _path(site: Site, identity: str | None, reach: Reach) -> Iterator[Checked]:
-    what = f"path {site.path}"
+    label = f"path {site.path}"
     try:
         description = reach.open_path(site.path, reach.execute, reach.clock).description
         state = reach.describe(site.path)
     except TrimtabError as error:
-        yield Checked(what, False, error.message)
+        yield Checked(label, False, error.message)
         return
-    yield Checked(what, state.kind == "directory", f"{description.fs_type} {description.source}")
+    yield Checked(label, state.kind == "directory", f"{description.fs_type} {description.source}")
     yield from _kind(site, description, identity)
 
 
 def _kind(site: Site, description: PathDescription, identity: str | None) -> Iterator[Checked]:
-    what = f"file system {site.file_system or '(as mounted)'}"
+    label = f"file system {site.file_system or '(as mounted)'}"
     why = why_wrong_mount(site, description, identity)
     entry, mounted = DRIVERS[site.driver], driver_of_mount(description.kind)
     if why is not None:
-        yield Checked(what, False, why)
+        yield Checked(label, False, why)
     elif entry.named:
-        yield Checked(what, True, f"is at {site.path}")
+        yield Checked(label, True, f"is at {site.path}")
     elif not entry.simulated and mounted is not entry:
         text = f'{site.path} is {mounted.title}: use driver = "{mounted.name}"'
         yield Checked(f"driver {entry.name}", False, text)
     elif identity is not None:
-        yield Checked(what, True, f"is kept as {identity}")
+        yield Checked(label, True, f"is kept as {identity}")
 
 
 def _probes(site: Site, reach: Reach) -> Iterator[Checked]:
     state = reach.describe(site.path)
     for probe in site.probes:
-        what = f"probe {probe.name}"
+        label = f"probe {probe.name}"
         directory = directory_of(site, probe)
         place = state if probe.directory is None else reach.describe(directory)
         if place.kind != "directory":
-            yield Checked(what, False, f"{visible(directory)} is not a directory")
+            yield Checked(label, False, f"{visible(directory)} is not a directory")
             continue
         if not place.writable:
-            yield Checked(what, False, f"no permission to write in {visible(directory)}")
+            yield Checked(label, False, f"no permission to write in {visible(directory)}")
             continue
         if probe.is_one_command:
-            yield _command(what, probe, site, place, reach)
+            yield _command(label, probe, site, place, reach)
             continue
         try:
             instrument = instrument_of(probe, site, reach)
         except TrimtabError as error:
-            yield Checked(what, False, error.message)
+            yield Checked(label, False, error.message)
             continue
-        yield _size(what, probe, place, instrument.benchmark.name, reach)
+        yield _size(label, probe, place, instrument.benchmark.name, reach)
 
 
 def _command(
-    what: str, probe: SiteProbe, site: Site, place: bounded.PathState, reach: Reach
+    label: str, probe: SiteProbe, site: Site, place: bounded.PathState, reach: Reach
 ) -> Checked:
     """Return whether the command of a probe can be started here."""
     kind = launcher_of(probe, site).kind
@@ -114,28 +114,28 @@ def _command(
         if place.space is not None:
             refuse_too_many(spec, place.space, FREE_SHARE_SCHEDULED)
     except TrimtabError as error:
-        return Checked(what, False, error.message)
+        return Checked(label, False, error.message)
     program = spec.command[0]
     if launcher.kind == "slurm":
-        return Checked(what, None, f"{visible(program)} is looked for on the nodes of its job")
-    found = reach.which(program)
-    if found is None:
-        return Checked(what, False, f"{visible(program)} is not a program on this host")
-    return Checked(what, True, f"{spec.benchmark}, {visible(found)}")
+        return Checked(label, None, f"{visible(program)} is looked for on the nodes of its job")
+    program_path = reach.which(program)
+    if program_path is None:
+        return Checked(label, False, f"{visible(program)} is not a program on this host")
+    return Checked(label, True, f"{spec.benchmark}, {visible(program_path)}")
 
 
 def _size(
-    what: str, probe: SiteProbe, place: bounded.PathState, benchmark: str, reach: Reach
+    label: str, probe: SiteProbe, place: bounded.PathState, benchmark: str, reach: Reach
 ) -> Checked:
     if place.space is None:
-        return Checked(what, None, "the free space is not known")
+        return Checked(label, None, "the free space is not known")
     available = place.space.available_bytes
     try:
         spec = spec_of(probe, available, reach.processors)
     except RefusedError as error:
-        return Checked(what, False, error.message)
+        return Checked(label, False, error.message)
     size = spec.tasks * spec.block_size_bytes
-    return Checked(what, True, f"{benchmark}, {format_bytes(size)} of {format_bytes(available)}")
+    return Checked(label, True, f"{benchmark}, {format_bytes(size)} of {format_bytes(available)}")
 
 
 def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
@@ -163,20 +163,22 @@ def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
         elif server != home:
             yield Checked(f"home of {target}", False, f"{home}; served by {server} now")
     unnamed = [
-        one.target.name for one in snapshot.targets if one.target.name not in site.servers.home
+        reading.target.name
+        for reading in snapshot.targets
+        if reading.target.name not in site.servers.home
     ]
     if site.servers.home and unnamed:
         yield Checked("home", False, f"names none for {', '.join(unnamed[:8])}")
 
 
 def _store(site: Site, reach: Reach) -> Iterator[Checked]:
-    what = f"store {site.store.url or '(default)'}"
+    label = f"store {site.store.url or '(default)'}"
     try:
         location = locate(site.store.url, raw=site.store.raw)
     except (TrimtabError, UsageError) as error:
-        yield Checked(what, False, error.message)
+        yield Checked(label, False, error.message)
         return
-    yield Checked(what, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
+    yield Checked(label, True, f"{location}; raw outputs in {visible(os.fspath(location.raw))}")
     for name in DRIVERS[site.driver].programs:
         program = reach.which(name)
         yield Checked(name, program is not None, program or "not on PATH of this host")

@@ -135,43 +135,45 @@ class _Survey:
         identifier = new_identifier(started_at)
         targets = self.plan.targets
         interrupted: Interrupted | None = None
-        for place, one in enumerate(targets):
+        for place, target in enumerate(targets):
             if interrupted is not None:
                 reason = "the survey was stopped before its turn"
-                self.results.append(TargetResult(one.target, one.server, Outcome.SKIPPED, reason))
+                self.results.append(
+                    TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
+                )
                 continue
-            interrupted = self._one(one, _part(progress, place, len(targets), one.target))
+            interrupted = self._one(target, _part(progress, place, len(targets), target.target))
         self.results += [
             TargetResult(
-                one.target,
-                one.server,
-                Outcome.CLOSED if one.closed else Outcome.REFUSED,
-                one.refusal,
+                refused.target,
+                refused.server,
+                Outcome.CLOSED if refused.closed else Outcome.REFUSED,
+                refused.refusal,
             )
-            for one in self.plan.refused
+            for refused in self.plan.refused
         ]
         run = self._run(identifier, started_at)
         return Surveyed(run, tuple(self.results), interrupted=interrupted)
 
-    def _one(self, one: Candidate, progress: Progress) -> Interrupted | None:
+    def _one(self, candidate: Candidate, progress: Progress) -> Interrupted | None:
         """Measure one target; return the interruption that ended it."""
-        kept: list[Run] = []
+        runs: list[Run] = []
         error: TrimtabError | Interrupted | None
         try:
             outcome = run_probe(
                 WriteRead(self.spec, self.instrument),
-                self._around(one.target),
+                self._around(candidate.target),
                 progress=progress,
-                keep=kept.append,
+                keep=runs.append,
             )
             error = outcome.error
         except Interrupted as stopped:  # it came while files were removed: they are gone now
             error = stopped
         except TrimtabError as failed:
             error = failed
-        for run in kept:
-            self._take(one.target, run)
-        self.results.append(_result(one, kept, error))
+        for run in runs:
+            self._take(candidate.target, run)
+        self.results.append(_result(candidate, runs, error))
         return error if isinstance(error, Interrupted) else None
 
     def _around(self, target: str) -> Surroundings:
@@ -193,14 +195,16 @@ class _Survey:
 
     def _take(self, target: str, run: Run) -> None:
         first = len(self.outputs)
-        self.outputs += [replace(one, label=f"{target} {one.label}") for one in run.outputs]
+        self.outputs += [
+            replace(output, label=f"{target} {output.label}") for output in run.outputs
+        ]
         self.samples += [
             replace(
-                one,
+                sample,
                 target=target,
-                output=None if one.output is None else first + one.output,
+                output=None if sample.output is None else first + sample.output,
             )
-            for one in run.samples
+            for sample in run.samples
         ]
         cost = run.parameters.get("cost")
         if isinstance(cost, dict):
@@ -226,7 +230,7 @@ class _Survey:
                 "repetitions": self.spec.repetitions,
                 "layer": "client",
                 "program": self.instrument.tool.path,
-                "targets": [one.target for one in self.results],
+                "targets": [result.target for result in self.results],
                 "cost": {"bytes_written": self.written_bytes, "bytes_read": self.read_bytes},
             },
             problem=problem,
@@ -237,30 +241,32 @@ class _Survey:
 
 def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
     """Return how a survey ended as a whole, and why it is not whole."""
-    measured = [one for one in results if one.outcome is Outcome.MEASURED]
+    measured = [result for result in results if result.outcome is Outcome.MEASURED]
     whole = [one for one in measured if one.reason is None]
     if len(whole) == len(results) and results:
         return RunStatus.OK, None
-    reasons = [f"{one.target}: {one.reason}" for one in results if one.reason is not None]
+    reasons = [
+        f"{result.target}: {result.reason}" for result in results if result.reason is not None
+    ]
     problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
     status = RunStatus.PARTIAL if measured else RunStatus.FAILED
     return status, problem or "no target was measured"
 
 
 def _result(
-    one: Candidate, kept: list[Run], error: TrimtabError | Interrupted | None
+    candidate: Candidate, runs: list[Run], error: TrimtabError | Interrupted | None
 ) -> TargetResult:
-    believed = any(sample.believed for run in kept for sample in run.samples)
+    believed = any(sample.believed for run in runs for sample in run.samples)
     if isinstance(error, RefusedError):
-        return TargetResult(one.target, one.server, Outcome.CLOSED, error.message)
+        return TargetResult(candidate.target, candidate.server, Outcome.CLOSED, error.message)
     if error is not None:
         outcome = Outcome.MEASURED if believed else Outcome.FAILED
-        return TargetResult(one.target, one.server, outcome, error.message)
+        return TargetResult(candidate.target, candidate.server, outcome, error.message)
     if not believed:
-        reasons = [sample.reason for run in kept for sample in run.samples if sample.reason]
+        reasons = [sample.reason for run in runs for sample in run.samples if sample.reason]
         why = reasons[0] if reasons else "nothing was measured"
-        return TargetResult(one.target, one.server, Outcome.FAILED, why)
-    return TargetResult(one.target, one.server, Outcome.MEASURED)
+        return TargetResult(candidate.target, candidate.server, Outcome.FAILED, why)
+    return TargetResult(candidate.target, candidate.server, Outcome.MEASURED)
 
 
 def _part(progress: Progress, place: int, count: int, target: str) -> Progress:

@@ -66,7 +66,10 @@ def stop(run: RunEach, server: str, directory: str, pause: Pause) -> None:
             if not _signal(run, server, group, "0"):
                 return
             pause(1.0)
-    raise ToolError(f"the survey on {server} could not be ended: see what {group} names there")
+    raise ToolError(
+        f"the survey on {server} could not be stopped: see the processes named in {group}",
+        code="survey-not-ended",
+    )
 
 
 def _signal(run: RunEach, server: str, group: str, signal: str) -> bool | None:
@@ -81,7 +84,9 @@ def _signal(run: RunEach, server: str, group: str, signal: str) -> bool | None:
         return None
     if b"No such process" in result.stderr + result.stdout:
         return False
-    raise ToolError(f"{server}: the survey cannot be reached: {complaint(result)}")
+    raise ToolError(
+        f"{server}: the survey cannot be reached: {complaint(result)}", code="survey-unreachable"
+    )
 
 
 def read_back(run: RunEach, server: str, directory: str, name: str) -> str:
@@ -97,7 +102,10 @@ def read_back(run: RunEach, server: str, directory: str, name: str) -> str:
         return text_of(result)
     if result.exit_code == _NOT_THERE:
         return ""
-    raise ToolError(f"{server}: {directory}/{name} cannot be read: {complaint(result)}")
+    raise ToolError(
+        f"{server}: {directory}/{name} cannot be read: {complaint(result)}",
+        code="survey-unreadable",
+    )
 
 
 def clean(
@@ -187,7 +195,7 @@ def _attach(run: RunEach, server: str, target: str, device: str) -> None:
     words = (f"attach echo_client {device} {device}_UUID", f"setup {target}")
     answer_of(run, server, ("sh", "-c", _BATCH, "sh", *words))
     if device not in echo_devices(run, server):
-        raise ToolError(f"{server}: the echo client {device} cannot be made")
+        raise ToolError(f"{server}: the echo client {device} cannot be created", code="echo-client")
 
 
 def _destroy(run: RunEach, server: str, device: str, ids: Sequence[int]) -> None:
@@ -195,6 +203,9 @@ def _destroy(run: RunEach, server: str, device: str, ids: Sequence[int]) -> None
         argv = ("lctl", "--device", device, "destroy", hex(number))
         result = run({server: argv}, 60.0)[server]
         # The exit code of lctl says little: that it names the object says that it is gone.
-        found = {int(text, 0) for text in _DESTROYED.findall(text_of(result))}
-        if number not in found and b"No such file or directory" not in result.stderr:
-            raise ToolError(f"the object {number:#x} of {device} stays: {complaint(result)}")
+        destroyed = {int(text, 0) for text in _DESTROYED.findall(text_of(result))}
+        if number not in destroyed and b"No such file or directory" not in result.stderr:
+            raise ToolError(
+                f"the object {number:#x} of {device} was not removed: {complaint(result)}",
+                code="object-not-removed",
+            )

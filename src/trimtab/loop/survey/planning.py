@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.errors import RefusedError, UsageError
+from trimtab.message import Message
 from trimtab.model.survey import Candidate
 from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, Snapshot, TargetSnapshot
 from trimtab.units import format_bytes
@@ -43,15 +44,21 @@ def choose(snapshot: Snapshot, names: Sequence[str], *, everything: bool) -> tup
     UsageError
         A name is no OST of the site, or none is meant.
     """
-    osts = sorted(one.target.name for one in snapshot.targets if one.target.kind == "ost")
+    osts = sorted(target.target.name for target in snapshot.targets if target.target.kind == "ost")
     if not osts:
-        raise UsageError("the site has no OST that is known: a survey is of Lustre's OSTs")
+        raise UsageError(
+            "no OST of the site is known: a survey measures Lustre's OSTs", code="no-ost"
+        )
     unknown = [name for name in names if name not in osts]
     if unknown:
-        raise UsageError(f"there is no OST {unknown[0]!r}", hint=f"known: {', '.join(osts[:12])}")
+        raise UsageError(
+            f"there is no OST {unknown[0]!r}",
+            code="target-unknown",
+            hint=f"known: {', '.join(osts[:12])}",
+        )
     if not names and not everything:
         raise UsageError(
-            "which OSTs is not said", hint="name them with --target, or take --all of them"
+            "no OST is named", code="target-missing", hint="name OSTs with --target, or use --all"
         )
     return tuple(osts) if everything else tuple(dict.fromkeys(names))
 
@@ -70,7 +77,7 @@ def candidate(
     """
     seen, earlier = now.of(name), before.of(name)
     if seen is None or earlier is None:
-        return Candidate(name, None, refusal="it was not seen twice")
+        return Candidate(name, None, refusal=Message("target-not-seen", "it was not seen twice"))
     elapsed_s = (now.at - before.at).total_seconds()
     load = _load(earlier, seen, elapsed_s)
     server = seen.target.server
@@ -79,7 +86,7 @@ def candidate(
         refusal = _of_server(seen) or _too_loaded(load, limits)
     closed = False
     if refusal is None and not on_server and seen.value("create_enabled") is False:
-        refusal, closed = "it is not open for creation", True
+        refusal, closed = Message("target-closed", "it is not open for creation"), True
     return Candidate(
         name,
         server,
@@ -92,38 +99,36 @@ def candidate(
 
 
 def waves(candidates: Iterable[Candidate], *, together: bool) -> tuple[tuple[Candidate, ...], ...]:
-    """Return the targets in waves: never two of one server, or of two that stand in for another.
+    """Return the targets in waves: never two of one server or of two failover partners.
 
-    Whose partners are not known shares a wave with nobody.
+    A target whose partners are unknown shares a wave with no other.
 
     Parameters
     ----------
     together
-        Whether all are measured at once, whoever serves them.
+        Whether all are measured at once, whichever server they are on.
     """
-    allowed = [one for one in candidates if one.refusal is None]
+    allowed = [planned for planned in candidates if planned.refusal is None]
     if together:
         return (tuple(allowed),) if allowed else ()
-    found: list[list[Candidate]] = []
-    for one in allowed:
-        place = next((wave for wave in found if not any(meet(one, other) for other in wave)), None)
-        if place is None:
-            found.append([one])
+    groups: list[list[Candidate]] = []
+    for target in allowed:
+        apart = (wave for wave in groups if not any(meet(target, other) for other in wave))
+        wave = next(apart, None)
+        if wave is None:
+            groups.append([target])
         else:
-            place.append(one)
-    return tuple(map(tuple, found))
+            wave.append(target)
+    return tuple(map(tuple, groups))
 
 
-def meet(one: Candidate, other: Candidate) -> bool:
-    """Return whether two targets share a server, or one that may take them over.
-
-    What is not known is taken for shared.
-    """
-    if one.server is None or other.server is None or one.server == other.server:
+def meet(first: Candidate, other: Candidate) -> bool:
+    """Return whether two targets share a server or a failover partner; unknown counts as shared."""
+    if first.server is None or other.server is None or first.server == other.server:
         return True
-    if one.partners is None or other.partners is None:
+    if first.partners is None or other.partners is None:
         return True
-    return bool((one.partners | {one.server}) & (other.partners | {other.server}))
+    return bool((first.partners | {first.server}) & (other.partners | {other.server}))
 
 
 def refuse_named(candidates: Iterable[Candidate]) -> None:
@@ -134,82 +139,88 @@ def refuse_named(candidates: Iterable[Candidate]) -> None:
     RefusedError
         With every reason.
     """
-    reasons = [f"{one.target}: {one.refusal}" for one in candidates if one.refusal is not None]
+    reasons = [
+        f"{named.target}: {named.refusal}" for named in candidates if named.refusal is not None
+    ]
     if reasons:
         raise RefusedError(
             f"not surveyed: {'; '.join(reasons[:8])}",
-            hint="nothing was done; leave them out, or wait until they are well and idle",
+            code="survey-refused",
+            hint="nothing was done; leave them out, or wait until they are healthy and idle",
         )
 
 
-def _state(seen: TargetSnapshot) -> str | None:
-    """Return what of its state forbids a survey from wherever."""
+def _state(seen: TargetSnapshot) -> Message | None:
+    """Return the state of a target that forbids any survey."""
     if seen.value("read_only") is True:
-        return "it is read-only"
+        return Message("target-read-only", "it is read-only")
     errors = seen.number("errors_total")
     if errors:
         # An aborted journal makes it read-only, and everything else calls it well.
-        return f"its file system counts {errors:.0f} errors"
+        return Message("target-errors", f"its file system counts {errors:.0f} errors")
     if seen.value("degraded") is True:
-        return "it is degraded"
+        return Message("target-degraded", "it is degraded")
     state = seen.value("import_state")
     if isinstance(state, str) and state not in CONNECTED:
-        return (
-            "the client does not use it" if state == INACTIVE else f"it is not connected ({state})"
-        )
+        if state == INACTIVE:
+            return Message("target-inactive", "the client does not use it")
+        return Message("target-not-connected", f"it is not connected ({state})")
     return None
 
 
-def _space(seen: TargetSnapshot, limits: Limits) -> str | None:
+def _space(seen: TargetSnapshot, limits: Limits) -> Message | None:
     available, capacity = seen.number("available_bytes"), seen.number("capacity_bytes")
     if available is None or capacity is None:
-        return "its free space is not known"
+        return Message("free-space-unknown", "its free space is unknown")
     margin = max(MARGIN_BYTES, MARGIN_FRACTION * capacity)
     if available >= limits.size_bytes + margin:
         return None
-    return (
+    return Message(
+        "target-too-full",
         f"it is too full: {format_bytes(available)} are available,"
-        f" {format_bytes(limits.size_bytes)} and {format_bytes(margin)} to spare are needed"
+        f" {format_bytes(limits.size_bytes)} and a margin of {format_bytes(margin)} are needed",
     )
 
 
-def _of_server(seen: TargetSnapshot) -> str | None:
-    """Return what forbids to work on the target's server."""
+def _of_server(seen: TargetSnapshot) -> Message | None:
+    """Return what forbids a survey on the target's server."""
     if seen.target.server is None:
         reading = seen.reading("server")
         why = None if reading is None else reading.reason
-        return f"it is not mounted on a server that is known: {why or 'no server says so'}"
+        text = f"no known server has it mounted: {why or 'no server reports it'}"
+        return Message("server-unknown", text)
     if seen.value("failover_active") is True:
-        return f"it has failed over to {seen.target.server}"
-    for name, what in (("degraded", "degraded"), ("read_only", "read-only")):
+        return Message("target-failed-over", f"it has failed over to {seen.target.server}")
+    for name, state in (("degraded", "degraded"), ("read_only", "read-only")):
         if seen.value(name) is None:
-            return f"whether it is {what} is not known"
+            return Message("target-state-unknown", f"whether it is {state} is unknown")
     return None
 
 
 def _load(before: TargetSnapshot, now: TargetSnapshot, elapsed_s: float) -> float | NotAvailable:
     moved = 0.0
     if elapsed_s <= 0:
-        return NotAvailable("no time lies between the two readings")
+        return NotAvailable("no time between the two readings")
     for name in _COUNTERS:
         first, second = before.number(name), now.number(name)
         if first is None or second is None:
-            return NotAvailable(f"{name} is not known")
+            return NotAvailable(f"{name} is unknown")
         if second < first:
-            return NotAvailable(f"{name} went back")
+            return NotAvailable(f"{name} decreased")
         moved += second - first
     return moved / elapsed_s
 
 
-def _too_loaded(load: float | NotAvailable, limits: Limits) -> str | None:
+def _too_loaded(load: float | NotAvailable, limits: Limits) -> Message | None:
     if limits.load_bytes_per_s is None:
         return None
     if isinstance(load, NotAvailable):
-        return f"its load is not known: {load.reason}"
+        return Message("load-unknown", f"its load is unknown: {load.reason}")
     if load > limits.load_bytes_per_s:
-        return (
+        return Message(
+            "target-busy",
             f"it is in use: {format_bytes(load)}/s are moved,"
-            f" the limit is {format_bytes(limits.load_bytes_per_s)}/s"
+            f" the limit is {format_bytes(limits.load_bytes_per_s)}/s",
         )
     return None
 

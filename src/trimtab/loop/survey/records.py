@@ -29,9 +29,9 @@ def begins(server: str, directory: str) -> str:
     return f"{_begins(server)} results in {directory}"
 
 
-def ended(server: str, outcome: str, said: str) -> str:
+def ended(server: str, outcome: str, problems: str) -> str:
     """Return the note that is kept after it; what stays names its directory."""
-    return f"{_ended(server)} {outcome}; {said or 'nothing left'}"
+    return f"{_ended(server)} {outcome}; {problems or 'nothing left'}"
 
 
 def results_left(events: Iterable[Event], server: str) -> str | None:
@@ -51,10 +51,10 @@ def results_left(events: Iterable[Event], server: str) -> str | None:
     for event in events:
         ours = event.source == SOURCE and event.detail.startswith((_begins(server), _ended(server)))
         last = event if ours else last
-    found = None if last is None else _DIRECTORY.search(last.detail)
-    if last is None or found is None:
+    match = None if last is None else _DIRECTORY.search(last.detail)
+    if last is None or match is None:
         return None
-    place, at = found[0], f"{last.at:%Y-%m-%d %H:%M} UTC"
+    place, at = match[0], f"{last.at:%Y-%m-%d %H:%M} UTC"
     names = " and ".join(last.targets)
     return (
         f"the one of {at} on {names} left {server}:{place}, where survey.group is the number of its"
@@ -80,7 +80,7 @@ def asked_of(spec: SurveySpec, *, together: bool) -> Mapping[str, object]:
     ``together`` stands in it only where it is so: targets of one server that are measured at the
     same time take its network and its processors from one another, which is no regression.
     """
-    asked: dict[str, object] = {
+    parameters: dict[str, object] = {
         "case": "disk",
         "size_bytes": spec.size_bytes,
         "transfer_size_bytes": spec.record_bytes,
@@ -88,7 +88,7 @@ def asked_of(spec: SurveySpec, *, together: bool) -> Mapping[str, object]:
         "threads_per_target": spec.threads,
         "tests": list(spec.tests),
     }
-    return asked | {"together": True} if together else asked
+    return parameters | {"together": True} if together else parameters
 
 
 def cost_of(

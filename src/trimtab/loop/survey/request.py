@@ -93,12 +93,19 @@ class Asked:
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"{name} is {value:g}: it must be more than nothing")
+                raise UsageError(
+                    f"{name} is {value:g}: it must be greater than 0", code="option-invalid"
+                )
         if self.deadline_s is not None and self.deadline_s < 1:
             # timeout(1) takes whole seconds from here, and 0 for no deadline at all.
-            raise UsageError(f"deadline_s is {self.deadline_s:g}: it must be a second at least")
+            raise UsageError(
+                f"deadline_s is {self.deadline_s:g}: it must be at least 1 s", code="option-invalid"
+            )
         if self.load_bytes_per_s is not None and not self.load_bytes_per_s >= 0:
-            raise UsageError(f"load_bytes_per_s is {self.load_bytes_per_s:g}: it is no rate")
+            raise UsageError(
+                f"load_bytes_per_s is {self.load_bytes_per_s:g}: it must be a rate of at least 0",
+                code="option-invalid",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class Prepared:
     on_servers: SurveySpec | None = None
 
 
-def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None) -> Prepared:
+def prepare(site: Site, driver: Driver, request: Asked, tools: Tools | None = None) -> Prepared:
     """Return what would be done; nothing is.
 
     Raises
@@ -142,23 +149,27 @@ def prepare(site: Site, driver: Driver, asked: Asked, tools: Tools | None = None
         There is nothing to measure with.
     """
     tools = tools or Tools()
-    on_server = asked.way == "server"
+    on_server = request.way == "server"
     if on_server and not site.servers.names:
-        raise UsageError(f"{site.name} names no servers", hint="write [servers] into its site file")
-    size_bytes = asked.size_bytes
+        raise UsageError(
+            f"{site.name} names no servers",
+            code="no-servers",
+            hint="add [servers] to its site file",
+        )
+    size_bytes = request.size_bytes
     if size_bytes is None:
         size_bytes = SERVER_BYTES if on_server else CLIENT_BYTES
-    limits = Limits(size_bytes, asked.load_bytes_per_s)
-    on_client = None if on_server else _on_client(asked, size_bytes, tools.reach)
+    limits = Limits(size_bytes, request.load_bytes_per_s)
+    on_client = None if on_server else _on_client(request, size_bytes, tools.reach)
     on_servers = None
     if on_server:
-        on_servers = SurveySpec(size_bytes, asked.objects, asked.threads)
-    plan = _plan(site, driver, asked, limits, tools)
+        on_servers = SurveySpec(size_bytes, request.objects, request.threads)
+    plan = _plan(site, driver, request, limits, tools)
     if on_client is not None:
         plan = replace(plan, steps=client.steps_of(*on_client, site))
     elif on_servers is not None:
         plan = replace(plan, steps=server.steps_of(on_servers, limits))
-    return Prepared(site, asked, plan, limits, on_client, on_servers)
+    return Prepared(site, request, plan, limits, on_client, on_servers)
 
 
 def carry_out(
@@ -199,90 +210,93 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
     What ``--all`` left out from the start was told before and is no error.
     """
     left_out = {one.target for one in survey.plan.refused}
-    results = [one.result for one in survey.standings if one.result.target not in left_out]
-    wrong = [one for one in results if one.reason is not None]
+    results = [
+        standing.result for standing in survey.standings if standing.result.target not in left_out
+    ]
+    wrong = [result for result in results if result.reason is not None]
     if not wrong:
         return None
-    said = "; ".join(f"{one.target}: {one.reason}" for one in wrong[:8])
+    reasons = "; ".join(f"{one.target}: {one.reason}" for one in wrong[:8])
     refused = all(one.outcome is Outcome.REFUSED for one in wrong)
     kind = RefusedError if refused else ToolError
-    return kind(f"not every target was surveyed as planned: {said}")
+    return kind(f"not every target was surveyed as planned: {reasons}")
 
 
-def _on_client(asked: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
-    if asked.benchmark not in pinnable():
+def _on_client(request: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:
+    if request.benchmark not in pinnable():
         raise UsageError(
-            f"{asked.benchmark} does not write into files that stand on their targets already",
-            hint=f"take {' or '.join(sorted(pinnable()))}",
+            f"{request.benchmark} cannot write into files that are already placed on their targets",
+            code="benchmark-unsuitable",
+            hint=f"use {' or '.join(sorted(pinnable()))}",
         )
     spec = client.spec_of(
         size_bytes,
-        tasks=asked.tasks,
-        duration_s=asked.duration_s,
-        repetitions=asked.repetitions,
+        tasks=request.tasks,
+        duration_s=request.duration_s,
+        repetitions=request.repetitions,
     )
-    return replace(spec, direct=asked.direct), choose_instrument(asked.benchmark, reach)
+    return replace(spec, direct=request.direct), choose_instrument(request.benchmark, reach)
 
 
-def _plan(site: Site, driver: Driver, asked: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
-    on_server = asked.way == "server"
+def _plan(site: Site, driver: Driver, request: Asked, limits: Limits, tools: Tools) -> SurveyPlan:
+    on_server = request.way == "server"
     if on_server:
         before, now = look_twice(driver, tools.look_s, tools.pause or _sleep())
     else:
         before = now = driver.snapshot(driver.clock())  # its load is not looked at
     names = choose(
-        now, asked.targets, everything=asked.everything or not (on_server or asked.targets)
+        now, request.targets, everything=request.everything or not (on_server or request.targets)
     )
-    found = [candidate(name, before, now, limits, on_server=on_server) for name in names]
-    if asked.targets and not asked.everything:
-        refuse_named(one for one in found if not one.closed)
-    if all(one.refusal is not None for one in found):
-        refuse_named(found)
-    in_waves = waves(found, together=asked.together) if on_server else _singly(found)
+    candidates = [candidate(name, before, now, limits, on_server=on_server) for name in names]
+    if request.targets and not request.everything:
+        refuse_named(planned for planned in candidates if not planned.closed)
+    if all(planned.refusal is not None for planned in candidates):
+        refuse_named(candidates)
+    in_waves = waves(candidates, together=request.together) if on_server else _singly(candidates)
     return SurveyPlan(
         site.name,
-        asked.way,
+        request.way,
         in_waves,
-        tuple(one for one in found if one.refusal is not None),
+        tuple(planned for planned in candidates if planned.refusal is not None),
         (),
-        _parameters(asked, limits),
+        _parameters(request, limits),
     )
 
 
-def _singly(found: list[Candidate]) -> tuple[tuple[Candidate, ...], ...]:
+def _singly(candidates: list[Candidate]) -> tuple[tuple[Candidate, ...], ...]:
     """Return each by itself: from one client, two at once would share its network."""
-    return tuple((one,) for one in found if one.refusal is None)
+    return tuple((planned,) for planned in candidates if planned.refusal is None)
 
 
-def _parameters(asked: Asked, limits: Limits) -> Mapping[str, object]:
-    if asked.way == "client":
+def _parameters(request: Asked, limits: Limits) -> Mapping[str, object]:
+    if request.way == "client":
         return {
             "size_bytes": limits.size_bytes,
-            "benchmark": asked.benchmark,
-            "tasks": asked.tasks,
-            "duration_s": asked.duration_s,
-            "repetitions": asked.repetitions,
+            "benchmark": request.benchmark,
+            "tasks": request.tasks,
+            "duration_s": request.duration_s,
+            "repetitions": request.repetitions,
         }
     parameters: dict[str, object] = {
         "size_bytes": limits.size_bytes,
-        "objects": asked.objects,
-        "threads": asked.threads,
+        "objects": request.objects,
+        "threads": request.threads,
         "load_limit_bytes_per_s": limits.load_bytes_per_s,
-        "deadline_s": _deadline(asked, limits.size_bytes),
+        "deadline_s": _deadline(request, limits.size_bytes),
     }
-    return parameters | {"together": True} if asked.together else parameters
+    return parameters | {"together": True} if request.together else parameters
 
 
-def _deadline(asked: Asked, size_bytes: int) -> float:
-    if asked.deadline_s is not None:
-        return asked.deadline_s
+def _deadline(request: Asked, size_bytes: int) -> float:
+    if request.deadline_s is not None:
+        return request.deadline_s
     return _START_S + 3 * size_bytes / _SLOWEST_BYTES_PER_S
 
 
 def _on_servers(
     prepared: Prepared, driver: Driver, store: Store, progress: Progress, tools: Tools
 ) -> Surveyed:
-    site, asked = prepared.site, prepared.asked
+    site, request = prepared.site, prepared.asked
     assert prepared.on_servers is not None
     on = OnServers(
         site=site,
@@ -292,8 +306,8 @@ def _on_servers(
         journal=store.add_event,
         recall=lambda: store.events(site=site.name),
         limits=prepared.limits,
-        deadline_s=_deadline(asked, prepared.limits.size_bytes),
-        together=asked.together,
+        deadline_s=_deadline(request, prepared.limits.size_bytes),
+        together=request.together,
         look_s=tools.look_s,
         pause=tools.pause or _sleep(),
     )

@@ -37,6 +37,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.measure.obdfilter_survey.detail import read_detail
 from trimtab.measure.obdfilter_survey.reading import KIND, results
 from trimtab.measure.obdfilter_survey.summary import read_summary
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RawOutput, Run, Sample
@@ -142,7 +143,7 @@ class _Survey:
     found: dict[str, TargetResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     running: list[Candidate] = field(default_factory=list)
-    """Targets whose survey could not be ended: what meets them has to wait."""
+    """Targets whose survey could not be stopped: what shares a server with them must wait."""
     interrupted: Interrupted | None = None
 
     def carry_out(self, progress: Progress) -> Surveyed:
@@ -150,7 +151,7 @@ class _Survey:
         started_at = clock()
         count = len(self.plan.waves)
         for place, wave in enumerate(self.plan.waves):
-            names = ", ".join(one.target for one in wave)
+            names = ", ".join(planned.target for planned in wave)
             progress(f"{names} (wave {place + 1} of {count})", place / count)
             try:
                 self._wave(wave)
@@ -160,33 +161,39 @@ class _Survey:
                 self._fail(wave, error.message)
             if self.interrupted is not None:
                 break
-        for one in self.plan.targets:
+        for target in self.plan.targets:
             reason = "the survey was stopped before its turn"
-            skipped = TargetResult(one.target, one.server, Outcome.SKIPPED, reason)
-            self.found.setdefault(one.target, skipped)
-        for one in self.plan.refused:
-            self.found[one.target] = _refused(one)
+            skipped = TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
+            self.found.setdefault(target.target, skipped)
+        for planned in self.plan.refused:
+            self.found[planned.target] = _refused(planned)
         run = self._run(started_at, clock())
         return Surveyed(run, tuple(self.found.values()), tuple(self.notes), self.interrupted)
 
     def _wave(self, wave: tuple[Candidate, ...]) -> None:
         on = self.on
         before, now = look_twice(on.driver, on.look_s, on.pause)
-        again = [candidate(one.target, before, now, on.limits, on_server=True) for one in wave]
-        for one, planned in zip(again, wave, strict=True):
-            if one.refusal is not None:
-                self.found[one.target] = _refused(one)
-            elif one.server != planned.server:
-                moved = f"it has moved from {planned.server} to {one.server} since the plan"
-                self.found[one.target] = _refused(replace(one, refusal=moved))
-            elif (other := next((it for it in self.running if meet(one, it)), None)) is not None:
-                why = f"the survey of {other.target} on {other.server} could not be ended"
-                self.found[one.target] = _refused(replace(one, refusal=why))
-        allowed = [one for one in again if one.target not in self.found]
+        again = [
+            candidate(current.target, before, now, on.limits, on_server=True) for current in wave
+        ]
+        for current, planned in zip(again, wave, strict=True):
+            if current.refusal is not None:
+                self.found[current.target] = _refused(current)
+            elif current.server != planned.server:
+                text = f"it has moved from {planned.server} to {current.server} since the plan"
+                moved = Message("target-moved", text)
+                self.found[current.target] = _refused(replace(current, refusal=moved))
+            elif (
+                other := next((it for it in self.running if meet(current, it)), None)
+            ) is not None:
+                text = f"the survey of {other.target} on {other.server} could not be stopped"
+                why = Message("survey-not-ended", text)
+                self.found[current.target] = _refused(replace(current, refusal=why))
+        allowed = [current for current in again if current.target not in self.found]
         groups = []
-        for server in dict.fromkeys(one.server or "" for one in allowed):
-            targets = tuple(one for one in allowed if one.server == server)
-            names = tuple(f"{on.file_system}-{one.target}" for one in targets)
+        for server in dict.fromkeys(current.server or "" for current in allowed):
+            targets = tuple(current for current in allowed if current.server == server)
+            names = tuple(f"{on.file_system}-{target.target}" for target in targets)
             groups.append(_Wave(server, targets, names))
         with shielded():
             prepared = [group for group in groups if self._prepare(group)]
@@ -209,7 +216,9 @@ class _Survey:
             group.free_before = free_bytes(run, server, group.names)
             directory = answer_of(run, server, _MAKE_DIRECTORY).strip()
             if not records.is_directory(directory):
-                raise ToolError(f"{server}: mktemp made no directory: {directory[:80]!r}")
+                raise ToolError(
+                    f"{server}: mktemp made no directory: {directory[:80]!r}", code="mktemp-failed"
+                )
             group.directory = directory
             self._note(group, records.begins(server, directory))
         except TrimtabError as error:
@@ -217,7 +226,7 @@ class _Survey:
             return False
         return True
 
-    def _occupied(self, group: _Wave) -> str | None:
+    def _occupied(self, group: _Wave) -> Message | None:
         """Return why nothing may begin on a server: another survey has its echo client there."""
         theirs = echo_devices(self.on.run, group.server)
         if self.on.together:  # others of this server are what was asked for
@@ -226,7 +235,7 @@ class _Survey:
             return None
         why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
         known = records.results_left(self.on.recall(), group.server)
-        return why if known is None else f"{why}; {known}"
+        return Message("echo-client-present", why if known is None else f"{why}; {known}")
 
     def _measure(self, groups: list[_Wave]) -> None:
         """Run the surveys of a wave, and see to it that none runs on when this ends."""
@@ -276,18 +285,18 @@ class _Survey:
         reason = unread if group.running is None else None
         if stays or reason is not None:
             where = f"its results stay in {group.server}:{group.directory}"
-            told = where if reason is None else f"{reason}; {where}"
-            stays += tuple(Leftover(name, told) for name in group.names)
+            reason_text = where if reason is None else f"{reason}; {where}"
+            stays += tuple(Leftover(name, reason_text) for name in group.names)
         self._read(group, texts["summary"], texts["detail"], stays)
-        said = [*done, *(f"{one.target}: {one.reason}" for one in stays)]
-        self.notes += said
+        notes = [*done, *(f"{result.target}: {result.reason}" for result in stays)]
+        self.notes += notes
         outcome = ", ".join(
-            f"{one.target} {self.found[one.target].outcome.value}" for one in group.targets
+            f"{target.target} {self.found[target.target].outcome.value}" for target in group.targets
         )
         try:
             if not stays:
                 answer_of(self.on.run, group.server, ("rm", "-r", "--", group.directory))
-            self._note(group, records.ended(group.server, outcome, "; ".join(said)))
+            self._note(group, records.ended(group.server, outcome, "; ".join(notes)))
         except TrimtabError as error:
             self.notes.append(error.message)
 
@@ -309,15 +318,15 @@ class _Survey:
         try:
             (measured,) = results(read_summary(summary), read_detail(detail))
         except (DataError, ValueError) as error:
-            said = error.reason if isinstance(error, DataError) else "not one combination"
-            self._fail(group.targets, f"{group.problem}; {said}" if group.problem else said)
+            problem = error.reason if isinstance(error, DataError) else "not one combination"
+            self._fail(group.targets, f"{group.problem}; {problem}" if group.problem else problem)
             return
-        own = {one.target for one in group.targets}
-        samples = [sample for sample in measured.samples if sample.target in own]
+        names = {remaining.target for remaining in group.targets}
+        samples = [sample for sample in measured.samples if sample.target in names]
         self.samples += [replace(sample, output=first + (sample.output or 0)) for sample in samples]
         left: dict[str, list[str]] = {}
-        for one in stays:
-            left.setdefault(one.target.rpartition("-")[2], []).append(one.reason)
+        for remaining in stays:
+            left.setdefault(remaining.target.rpartition("-")[2], []).append(remaining.reason)
         for target in group.targets:
             mine = [sample for sample in samples if sample.target == target.target]
             self.found[target.target] = _result(
@@ -339,7 +348,7 @@ class _Survey:
                 at=at,
                 detail=detail,
                 source=records.SOURCE,
-                targets=tuple(one.target for one in group.targets),
+                targets=tuple(target.target for target in group.targets),
             )
         )
 
@@ -361,7 +370,7 @@ class _Survey:
                 "spec": asked_of(spec, together=self.on.together),
                 "layer": "ost",
                 "targets": list(self.found),
-                "waves": [[one.target for one in wave] for wave in self.plan.waves],
+                "waves": [[planned.target for planned in wave] for wave in self.plan.waves],
                 "cost": cost_of(spec, self.samples, begun=bool(self.outputs)),
             },
             problem=problem,
@@ -371,7 +380,7 @@ class _Survey:
 
 
 def _of(group: _Wave) -> str:
-    return f"{' '.join(one.target for one in group.targets)} on {group.server}"
+    return f"{' '.join(target.target for target in group.targets)} on {group.server}"
 
 
 def _refused(target: Candidate) -> TargetResult:

@@ -42,8 +42,8 @@ def text_of(result: ProcessResult) -> str:
 
 def complaint(result: ProcessResult) -> str:
     """Return why a command failed, with the end of what it said."""
-    said = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
-    return f"{result.problem or 'it failed'}" + (f" ({said})" if said else "")
+    printed = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
+    return f"{result.problem or 'it failed'}" + (f" ({printed})" if printed else "")
 
 
 def answer_of(run: RunEach, server: str, argv: Sequence[str], timeout_s: float = 60.0) -> str:
@@ -56,7 +56,9 @@ def answer_of(run: RunEach, server: str, argv: Sequence[str], timeout_s: float =
     """
     result = run({server: argv}, timeout_s)[server]
     if result.problem is not None:
-        raise ToolError(f"{server}: {' '.join(argv[:3])}: {complaint(result)}")
+        raise ToolError(
+            f"{server}: {' '.join(argv[:3])}: {complaint(result)}", code="server-command-failed"
+        )
     return text_of(result)
 
 
@@ -68,10 +70,10 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
     ToolError
         It does not tell which devices it has.
     """
-    found = parse_device_list(answer_of(run, server, ("lctl", "dl")))
-    if not found.devices:
-        raise ToolError(f"{server}: lctl dl names no device")
-    return frozenset(device.name for device in found.devices if device.type == _ECHO)
+    devices = parse_device_list(answer_of(run, server, ("lctl", "dl")))
+    if not devices.devices:
+        raise ToolError(f"{server}: lctl dl names no device", code="lctl-unreadable")
+    return frozenset(device.name for device in devices.devices if device.type == _ECHO)
 
 
 def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, int]:
@@ -84,12 +86,15 @@ def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, i
     """
     wanted = {f"obdfilter.{name}.kbytesfree": name for name in targets}
     answer = answer_of(run, server, ("lctl", "get_param", *wanted))
-    found: dict[str, int] = {}
+    free: dict[str, int] = {}
     for line in answer.splitlines():
         name, _, value = line.partition("=")
         if name in wanted and is_digits(value.strip()):
-            found[wanted[name]] = int(value) * 1024
-    missing = [name for name in targets if name not in found]
+            free[wanted[name]] = int(value) * 1024
+    missing = [name for name in targets if name not in free]
     if missing:
-        raise ToolError(f"{server} does not tell what is free on {', '.join(missing)}")
-    return found
+        raise ToolError(
+            f"{server} does not report the free space of {', '.join(missing)}",
+            code="free-space-unknown",
+        )
+    return free

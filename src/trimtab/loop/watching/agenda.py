@@ -148,13 +148,13 @@ def decide(agenda: Agenda, now: datetime) -> list[Work]:
     """
     work: list[Work] = []
     ready: list[tuple[datetime, bool, str, Begin]] = []
-    for one in agenda.positions:
-        if one.item.start(one.next_due) > now:
+    for pending in agenda.positions:
+        if pending.item.start(pending.next_due) > now:
             continue
-        missed, due_at = _missed(agenda, one, now)
+        missed, due_at = _missed(agenda, pending, now)
         work += missed
-        if (start := one.item.start(due_at)) <= now:
-            name = one.item.name
+        if (start := pending.item.start(due_at)) <= now:
+            name = pending.item.name
             ready.append((start, name != SNAPSHOT, name, Begin(name, due_at)))
     return [*work, min(ready)[-1]] if ready else work
 
@@ -163,42 +163,44 @@ def advanced(agenda: Agenda, work: Work) -> Agenda:
     """Return the agenda on which that work is decided."""
     until = work.last if isinstance(work, MissMany) else work.due_at
     positions = tuple(
-        position(one.item, until) if one.item.name == work.item and one.next_due <= until else one
-        for one in agenda.positions
+        position(pending.item, until)
+        if pending.item.name == work.item and pending.next_due <= until
+        else pending
+        for pending in agenda.positions
     )
     return replace(agenda, positions=positions)
 
 
-def occupied(agenda: Agenda, what: str, since: datetime, until: datetime) -> Agenda:
+def occupied(agenda: Agenda, activity: str, since: datetime, until: datetime) -> Agenda:
     """Return the agenda that knows what kept the watch busy; only the latest few are kept."""
-    latest = (*agenda.occupations, Occupation(what, since, until))[-_OCCUPATIONS_KEPT:]
+    latest = (*agenda.occupations, Occupation(activity, since, until))[-_OCCUPATIONS_KEPT:]
     return replace(agenda, occupations=latest)
 
 
 def wake_at(agenda: Agenda) -> datetime | None:
     """Return when the next slot starts; ``None`` when nothing is ever due."""
-    return min((one.item.start(one.next_due) for one in agenda.positions), default=None)
+    return min((pending.item.start(pending.next_due) for pending in agenda.positions), default=None)
 
 
-def _missed(agenda: Agenda, one: Position, now: datetime) -> tuple[list[Work], datetime]:
+def _missed(agenda: Agenda, pending: Position, now: datetime) -> tuple[list[Work], datetime]:
     """Return what was missed of an item, and its first slot that was not."""
-    found: list[Work] = []
-    for due_at in _slots(one):
-        if one.item.latest(due_at) >= now:
-            return found, due_at
-        if len(found) == MISSED_ONE_BY_ONE:
+    missed: list[Work] = []
+    for due_at in _slots(pending):
+        if pending.item.latest(due_at) >= now:
+            return missed, due_at
+        if len(missed) == MISSED_ONE_BY_ONE:
             break
-        found.append(Miss(one.item.name, due_at, _reason(agenda, one.item, due_at)))
-    last = one.item.until(now - one.item.jitter - one.item.grace - _MICROSECOND)
-    reason = _reason(agenda, one.item, one.next_due)
-    return [MissMany(one.item.name, one.next_due, last, reason)], one.item.after(last)
+        missed.append(Miss(pending.item.name, due_at, _reason(agenda, pending.item, due_at)))
+    last = pending.item.until(now - pending.item.jitter - pending.item.grace - _MICROSECOND)
+    reason = _reason(agenda, pending.item, pending.next_due)
+    return [MissMany(pending.item.name, pending.next_due, last, reason)], pending.item.after(last)
 
 
-def _slots(one: Position) -> Iterator[datetime]:
-    due_at = one.next_due
+def _slots(pending: Position) -> Iterator[datetime]:
+    due_at = pending.next_due
     while True:
         yield due_at
-        due_at = one.item.after(due_at)
+        due_at = pending.item.after(due_at)
 
 
 def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
@@ -206,6 +208,10 @@ def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
     latest = item.latest(due_at)
     if latest < agenda.alive_since:
         return NOT_RUNNING
-    within = [one for one in agenda.occupations if one.since <= latest <= one.until]
+    within = [
+        occupation
+        for occupation in agenda.occupations
+        if occupation.since <= latest <= occupation.until
+    ]
     # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
     return max(within, key=lambda one: one.since).what if within else HELD_UP

@@ -68,13 +68,13 @@ class Vigil:
 
     def due(self, now: datetime) -> tuple[Confirming, ...]:
         """Return the confirming probes that are due, once each."""
-        ready = tuple(one for one in self._waiting if one.due_at <= now)
-        self._waiting = [one for one in self._waiting if one not in ready]
+        ready = tuple(waiting for waiting in self._waiting if waiting.due_at <= now)
+        self._waiting = [waiting for waiting in self._waiting if waiting not in ready]
         return ready
 
     def next_due(self) -> datetime | None:
         """Return when the next confirming probe is due."""
-        return min((one.due_at for one in self._waiting), default=None)
+        return min((waiting.due_at for waiting in self._waiting), default=None)
 
     def after(self, slot: Slot, *, confirming: bool = False) -> None:
         """Look at what a slot brought: suspects, bad checksums, and now and then incidents.
@@ -104,7 +104,7 @@ class Vigil:
             if judged is not None:
                 self._looked_at = judged.at
             else:
-                firsts = [one.first_at for one in self._store.series(self._site.name)]
+                firsts = [series.first_at for series in self._store.series(self._site.name)]
                 return min((at for at in firsts if at is not None), default=now)
         return self._looked_at
 
@@ -147,7 +147,7 @@ class Vigil:
     def _ask_again(self, slot: Slot) -> None:
         """Put further runs of a probe on the list, where its site file wants them."""
         name = slot.item.removeprefix(PROBE_PREFIX)
-        wanted = next((one.confirm for one in self._site.probes if one.name == name), 0)
+        wanted = next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
         now = self._clock()
         for number in range(1, wanted + 1):
             # Whole seconds: a slot's time is part of its id, and people read it.
@@ -165,13 +165,15 @@ class Vigil:
         # The last one that was looked at is looked at again: what grew, grew since it.
         self._snapshots_until = times[-1]
         telemetry = StoreTelemetry(self._store, self._site.name)
-        found = telemetry.bad_checksums(times[0], times[-1])
-        for one in found:
+        bad = telemetry.bad_checksums(times[0], times[-1])
+        for transfer in bad:
             self._log.critical(
                 "transfers with a bad checksum: data may be at risk",
-                extra=fields(where=one.where, count=one.count, at=one.at.isoformat()),
+                extra=fields(
+                    where=transfer.where, count=transfer.count, at=transfer.at.isoformat()
+                ),
             )
-        return bool(found)
+        return bool(bad)
 
     def _incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
@@ -180,50 +182,54 @@ class Vigil:
         if not self._store.series(name):
             return
         try:
-            found = incidents_of(self._store, Place(name, self._site), now=now)
+            explained = incidents_of(self._store, Place(name, self._site), now=now)
         except UsageError:  # runs, and none of them tells of the file system yet
             return
-        unkept = keep_incidents(self._store, found)
+        unkept = keep_incidents(self._store, explained)
         if unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=unkept))
-        for one in new_among(found.explanations, before):
-            incident = one.incident
+        for explanation in new_among(explained.explanations, before):
+            incident = explanation.incident
             level = logging.CRITICAL if incident.shape is Shape.INTEGRITY else logging.WARNING
-            causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in one.causes[:2]]
+            causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in explanation.causes[:2]]
             self._log.log(
                 level,
                 "an incident",
                 extra=fields(
                     id=incident.id,
                     summary=incident.summary,
-                    causes="unexplained" if one.unexplained else "; ".join(causes),
+                    causes="unexplained" if explanation.unexplained else "; ".join(causes),
                 ),
             )
 
 
 def new_among(
-    found: Sequence[Explanation], before: Sequence[KeptIncident]
+    explanations: Sequence[Explanation], stored: Sequence[KeptIncident]
 ) -> Iterator[Explanation]:
     """Yield the incidents that go on and were not known; each known one stands for one.
 
     With more runs the beginning of an incident is placed better, and another series may lead it:
     its id is then another, and it is the same incident.
     """
-    ids = {one.incident.id for one in found}
-    known = {one.id for one in before}
-    placed_anew = [one for one in before if one.id not in ids and one.state in GOING_ON]
-    for one in found:
-        incident = one.incident
+    ids = {explanation.incident.id for explanation in explanations}
+    known = {explanation.id for explanation in stored}
+    placed_anew = [
+        explanation
+        for explanation in stored
+        if explanation.id not in ids and explanation.state in GOING_ON
+    ]
+    for explanation in explanations:
+        incident = explanation.incident
         if incident.id in known or incident.state is IncidentState.ENDED:
             continue
         is_integrity = incident.shape is Shape.INTEGRITY
         same = [
-            kept
-            for kept in placed_anew
-            if abs(kept.at - incident.at) <= SAME
-            and (kept.shape == Shape.INTEGRITY.value) == is_integrity
+            earlier
+            for earlier in placed_anew
+            if abs(earlier.at - incident.at) <= SAME
+            and (earlier.shape == Shape.INTEGRITY.value) == is_integrity
         ]
         if same:
-            placed_anew.remove(min(same, key=lambda kept: abs(kept.at - incident.at)))
+            placed_anew.remove(min(same, key=lambda earlier: abs(earlier.at - incident.at)))
         else:
-            yield one
+            yield explanation

@@ -78,13 +78,13 @@ def _machine(root: Path) -> str | None:
     hardware's own, where it may be read, tells those two apart. The page asks that machine-id is
     shown to nobody as it is.
     """
-    found: list[str] = []
+    names: list[str] = []
     for name in ("etc/machine-id", "sys/class/dmi/id/product_uuid"):
         try:
-            found.append((root / name).read_text().strip())
+            names.append((root / name).read_text().strip())
         except OSError:
-            found.append("")
-    return "/".join(found) if found[0] not in {"", "uninitialized"} else None
+            names.append("")
+    return "/".join(names) if names[0] not in {"", "uninitialized"} else None
 
 
 def _start(number: int, root: Path) -> str:

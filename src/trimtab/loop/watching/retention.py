@@ -58,17 +58,17 @@ class Retention:
 
     def _trusted(self, now: datetime, now_s: float) -> bool:
         """Return whether both clocks have agreed for a day; then the next day begins."""
-        there, self._agree_since = self._agree_since, (now, now_s)
-        if there is None:
+        agreed, self._agree_since = self._agree_since, (now, now_s)
+        if agreed is None:
             return False
-        passed_s = now_s - there[1]
-        ahead_s = (now - there[0]).total_seconds() - passed_s
+        passed_s = now_s - agreed[1]
+        ahead_s = (now - agreed[0]).total_seconds() - passed_s
         if abs(ahead_s) > APART_S:
             self._log.warning(
                 "the clock was set: nothing is pruned for a day", extra=fields(ahead_s=ahead_s)
             )
             return False
         if passed_s < PROVED_S:
-            self._agree_since = there
+            self._agree_since = agreed
             return False
         return True

@@ -129,10 +129,10 @@ class SlotWork:
         event = stretch(self.site.name, work.item, work.first, work.last, work.reason)
         detail = f"and every slot since {work.first.isoformat()}: {work.reason}"
         slot = Slot(self.site.name, work.item, work.last, SlotState.MISSED, detail=detail)
-        kept = self.patience.keep(
+        is_stored = self.patience.keep(
             "a stretch of missed slots", lambda: self.store.finish_slot(slot, event=event)
         )
-        return self._ended(slot) if kept else None
+        return self._ended(slot) if is_stored else None
 
     def go_on(self, slot: Slot, reason: str) -> Slot | None:
         """Do the rest of a slot whose run is kept, and return it, ended; ``reason``: why now."""
@@ -241,14 +241,14 @@ class SlotWork:
     def _conclude(self, slot: Slot, run: Run) -> Slot | None:
         """Take the snapshot after a run, judge it, and end its slot."""
         after, problem = self._snapshot(slot, "after")
-        found, why_not = self._judge(run)
+        judged, why_not = self._judge(run)
         failed = run.status in _TELLS_NOTHING
         slot = replace(
             slot,
             state=SlotState.FAILED if failed else SlotState.DONE,
             ended_at=self.clock(),
             after=next(iter(after), None),
-            verdicts=found,
+            verdicts=judged,
             detail=_and(run.problem if failed else None, slot.detail, problem, why_not),
         )
         return self._ended(slot) if self._finish(slot, snapshots=after) else None
@@ -300,25 +300,25 @@ class SlotWork:
 
     def _probe_of(self, item: str) -> SiteProbe | None:
         name = item.removeprefix(PROBE_PREFIX)
-        found = (one for one in self.site.probes if one.name == name)
-        return next(found, None) if item != name else None
+        probes = (probe for probe in self.site.probes if probe.name == name)
+        return next(probes, None) if item != name else None
 
     def _absent(self, probe: SiteProbe, slot: Slot) -> Absent:
         return Absent(slot.site, slot.item, slot.due_at, probe.name, self.site.path)
 
-    def _tell(self, item: str, due_at: datetime, what: str) -> None:
-        self.notify.status(f"{what}: {item} of {due_at.isoformat()}")
-        self.log.info(what, extra=fields(item=item, due_at=due_at.isoformat()))
+    def _tell(self, item: str, due_at: datetime, activity: str) -> None:
+        self.notify.status(f"{activity}: {item} of {due_at.isoformat()}")
+        self.log.info(activity, extra=fields(item=item, due_at=due_at.isoformat()))
 
     def _ended(self, slot: Slot) -> Slot:
-        told = self.log.info if slot.state is SlotState.DONE else self.log.warning
-        told(
+        log = self.log.info if slot.state is SlotState.DONE else self.log.warning
+        log(
             f"slot {slot.state.value}",
             extra=fields(
                 item=slot.item,
                 due_at=slot.due_at.isoformat(),
                 run=slot.run,
-                verdicts={one.metric: one.status.value for one in slot.verdicts},
+                verdicts={verdict.metric: verdict.status.value for verdict in slot.verdicts},
                 detail=slot.detail,
             ),
         )

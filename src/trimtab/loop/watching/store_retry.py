@@ -44,7 +44,7 @@ class Patience:
     ) -> None:
         self._log, self._clock, self._rest, self._outage = log, clock, rest, outage
 
-    def keep(self, what: str, call: Callable[[], _T], *, attempts: int | None = None) -> _T:
+    def keep(self, activity: str, call: Callable[[], _T], *, attempts: int | None = None) -> _T:
         """Return what the call returns; waits twice as long after each failure, at most a minute.
 
         Signals do not interrupt the call itself, only the waiting.
@@ -70,7 +70,7 @@ class Patience:
                 since = since or self._clock()
                 self._log.error(
                     "the store cannot be used",
-                    extra=fields(doing=what, problem=error.message, again_in_s=wait_s),
+                    extra=fields(doing=activity, problem=error.message, again_in_s=wait_s),
                 )
                 self._rest(wait_s)
                 wait_s = min(LONGEST_WAIT_S, wait_s * 2)

@@ -64,7 +64,7 @@ def items(site: Site) -> tuple[Item, ...]:
         A schedule is none.
     """
     wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
-    wanted += [(PROBE_PREFIX + one.name, one.schedule, one.jitter_s) for one in site.probes]
+    wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
     return tuple(
         Item(
             name,
@@ -182,12 +182,12 @@ class Watch:
             now = self._clock()
         agenda = self._known()
         while work := decide(agenda, now):
-            for one in work:
-                if (slot := self._do(one)) is not None:
+            for task in work:
+                if (slot := self._do(task)) is not None:
                     ended.append(slot)
                     self._look_at(slot)
                 # What failed is not tried again: in its grace it would fail again and again.
-                agenda = self._agenda = advanced(self._known(), one)
+                agenda = self._agenda = advanced(self._known(), task)
             now = self._clock()
         ended += self._confirm(now)
         self._retention.prune(self._clock())
@@ -224,7 +224,8 @@ class Watch:
             self._recover(now)
             agenda = Agenda(alive_since=now)
             self._agenda = replace(
-                agenda, positions=tuple(self._beginnings.position(one, now) for one in self._items)
+                agenda,
+                positions=tuple(self._beginnings.position(item, now) for item in self._items),
             )
             self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
         elif self._latest is not None and now < self._latest - BACKWARDS:
@@ -232,7 +233,7 @@ class Watch:
                 "the clock went back",
                 extra=fields(by_s=(self._latest - now).total_seconds()),
             )
-            positions = tuple(self._beginnings.position(one, now) for one in self._items)
+            positions = tuple(self._beginnings.position(item, now) for item in self._items)
             self._agenda = replace(self._agenda, positions=positions)
         self._latest = now
         self._renew_lease(now)
@@ -285,9 +286,9 @@ class Watch:
         since = self._clock()
         begin = self._work.snapshot if work.item == SNAPSHOT else self._work.probe
         slot = self._guarded(partial(begin, work.item, work.due_at))
-        until, what = self._clock(), work.item.replace(":", " ")
+        until, item_text = self._clock(), work.item.replace(":", " ")
         if self._agenda is not None:
-            reason = f"the {what} of {work.due_at:%H:%M} was still running"
+            reason = f"the {item_text} of {work.due_at:%H:%M} was still running"
             self._agenda = occupied(self._agenda, reason, since, until)
         if slot is None:
             self._lease_until = None  # another process may have it by now: ask
@@ -320,8 +321,8 @@ class Watch:
     def _confirm(self, now: datetime) -> list[Slot]:
         """Run the probes that are to confirm a suspect and are due."""
         ended = []
-        for one in self._vigil.due(now):
-            slot = self._do(Begin(one.item, one.due_at))
+        for confirming in self._vigil.due(now):
+            slot = self._do(Begin(confirming.item, confirming.due_at))
             if slot is not None:
                 ended.append(slot)
                 self._look_at(slot, confirming=True)
@@ -355,18 +356,19 @@ class Watch:
             lambda: store.ensure_site(site.name, driver=site.driver, path=site.path),
         )
         until = lease_end(now)
-        there = self._patience.keep(
+        current = self._patience.keep(
             "taking the lease",
             lambda: store.take_lease(
                 site.name, self._holder, now=now, until=until, gone=self._gone
             ),
         )
-        if there is not None:
+        if current is not None:
             raise RefusedError(
-                f"{site.name} is watched already: by {there.holder} since "
-                f"{there.taken_at.isoformat(timespec='seconds')}",
-                hint="stop that one first; where its host is gone its lease lapses "
-                f"{there.until.isoformat(timespec='seconds')}",
+                f"{site.name} is already watched by {current.holder} since "
+                f"{current.taken_at.isoformat(timespec='seconds')}",
+                code="already-watched",
+                hint="stop that one first; if its host is gone, its lease expires "
+                f"{current.until.isoformat(timespec='seconds')}",
             )
         self._lease_until = until
 
@@ -403,8 +405,9 @@ class Watch:
         ):
             self._lease_until = None
             raise RefusedError(
-                f"{name} is watched by another process by now",
-                hint="this watch was held up for longer than its lease",
+                f"{name} is now watched by another process",
+                code="lease-lost",
+                hint="this watch was delayed for longer than its lease",
             )
         self._lease_until = until
 
