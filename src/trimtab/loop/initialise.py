@@ -21,7 +21,7 @@ from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.probing.tools import choose
-from trimtab.model.driver import DRIVERS, driver_of_mount
+from trimtab.model.driver import DRIVERS, DriverEntry, driver_of_mount
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh
@@ -93,11 +93,11 @@ def discover(
             hint="name a mount point",
         )
     entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
-    if entry.named and entry.has_servers:
+    if entry.name == "lustre":  # its own discovery; any other is what the mount table says
         discovery = _lustre(wanted, description, execute, reach)
     else:
         _refuse_what_is_of_lustre(wanted, description)
-        discovery = _local(wanted, description)
+        discovery = _mounted(wanted, description, entry)
     if description.real_path != description.mount_point:
         discovery.not_found.append(
             f"{visible(wanted.path)} is no mount point: it is part of "
@@ -134,9 +134,9 @@ def _refuse_what_is_of_lustre(wanted: Wanted, description: PathDescription) -> N
     )
 
 
-def _local(wanted: Wanted, description: PathDescription) -> Discovery:
+def _mounted(wanted: Wanted, description: PathDescription, entry: DriverEntry) -> Discovery:
     name = wanted.name or _name_of(description.mount_point)
-    discovery = Discovery(Site(name=name, driver="local", path=description.real_path))
+    discovery = Discovery(Site(name=name, driver=entry.name, path=description.real_path))
     discovery.found.append(
         f"{description.fs_type} on {description.source}, mounted on {description.mount_point}"
     )

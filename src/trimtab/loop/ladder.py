@@ -92,7 +92,9 @@ def _site(where: str, store_url: str | None) -> Site:
                 return replace(here, name=stored_site.name)
     for stored_site in known:
         if stored_site.name == where:
-            driver = "local" if stored_site.driver == "local" else "lustre"
+            entry = DRIVERS.get(stored_site.driver or "")
+            # A twin without its scenario is only a network file system, as Lustre is.
+            driver = "lustre" if entry is None or entry.simulated else entry.name
             return Site(stored_site.name, driver, stored_site.path or "")
     return here or _refused(where, state, nowhere)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -192,6 +192,11 @@ _OPTIONS: Final = Kind(
 )
 _DEADLINE: Final = replace(DURATION, example='"10m"')
 _JITTER: Final = "The longest that its start is put off."
+
+
+def _any_of(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +395,7 @@ class Site:
     name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
     driver: DriverKind = key(
         choice(tuple(DRIVERS)),
-        "How it is reached: local, lustre or twin.",
+        f"How it is reached: {_any_of(DRIVERS)}.",
         example='"lustre"',
     )
     path: str = key(_PATH, "Its mount on this host; probes write below it.")

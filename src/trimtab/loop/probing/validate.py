@@ -18,7 +18,7 @@ from trimtab.loop.probing.site_probe import (
     spec_of,
 )
 from trimtab.loop.sites import OpenDriver, open_driver, reach_of
-from trimtab.model.driver import DRIVERS, driver_of_mount
+from trimtab.model.driver import DRIVERS, LOCAL, driver_of_mount
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Checked, Site, SiteProbe
 from trimtab.model.telemetry import Snapshot
@@ -74,7 +74,7 @@ def _kind(site: Site, description: PathDescription, identity: str | None) -> Ite
         yield Checked(label, False, why)
     elif entry.named:
         yield Checked(label, True, f"is at {site.path}")
-    elif not entry.simulated and mounted is not entry:
+    elif not entry.simulated and mounted not in (LOCAL, entry):
         text = f'{site.path} is {mounted.title}: use driver = "{mounted.name}"'
         yield Checked(f"driver {entry.name}", False, text)
     elif identity is not None:
