@@ -200,7 +200,7 @@ def test_a_mistake_is_told_without_a_run_too(
 ) -> None:
     assert typed(files, 'transfer_sise = ["64KiB"]', "--no-run") == 2
     said = capsys.readouterr().err
-    assert "[factor] transfer_sise: it is no key of a probe" in said
+    assert "[factor] transfer_sise: it is not a key of a probe" in said
     assert "did you mean 'transfer_size'?" in said
 
 

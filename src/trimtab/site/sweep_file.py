@@ -40,6 +40,7 @@ from trimtab.visible import visible
 
 POINTS_MAXIMUM: Final = 10_000
 _NUMBERS: Final = "[1, 2, 4]"
+_AS_NUMBERS: Final = f"as {_NUMBERS}"
 _EXAMPLES: Final = {
     **dict.fromkeys(("transfer_size", "block_size"), '["1MiB", "4MiB"]'),
     **dict.fromkeys(("duration", "timeout", "pending", "jitter"), '["30s", "60s"]'),
@@ -56,10 +57,10 @@ def _read_levels(value: object) -> tuple[Level, ...]:
     plain = isinstance(value, list) and all(isinstance(level, Level) for level in value)
     if not isinstance(value, list) or not plain:
         raise BadValue(
-            f"{shown(value)} is not a list of values", code="wrong-type", hint=f"as {_NUMBERS}"
+            f"{shown(value)} is not a list of values", code="wrong-type", hint=_AS_NUMBERS
         )
     if not value or len(set(map(repr, value))) != len(value):
-        raise BadValue("must be a list of different values", hint=f"as {_NUMBERS}")
+        raise BadValue("must be a list of different values", hint=_AS_NUMBERS)
     return tuple(value)
 
 
@@ -129,13 +130,13 @@ def load_sweep(path: str) -> Sweep:
     """
     name = visible(path)
     text = read_text(Path(path), "the sweep file")
-    said, found = SCHEMA.read(parse_toml(text, name))
-    if not found:
-        sweep: Sweep = SCHEMA.build(said)
-        found = list(_problems(sweep))
-        if not found:
+    values, troubles = SCHEMA.read(parse_toml(text, name))
+    if not troubles:
+        sweep: Sweep = SCHEMA.build(values)
+        troubles = list(_problems(sweep))
+        if not troubles:
             return sweep
-    raise config_error(found, name, key_lines(text))
+    raise config_error(list(map(_with_example, troubles)), name, key_lines(text))
 
 
 def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Level]) -> SiteProbe:
@@ -185,6 +186,14 @@ def _problems(sweep: Sweep) -> Iterator[Problem]:
             "vary less at a time",
             "out-of-range",
         )
+
+
+def _with_example(problem: Problem) -> Problem:
+    """Return a problem of a list of values with a list that its key takes."""
+    match problem.location:
+        case (("factor" | "manual"), str(name)) if problem.hint == _AS_NUMBERS:
+            return replace(problem, hint=_example(name))
+    return problem
 
 
 def _example(name: str) -> str:
