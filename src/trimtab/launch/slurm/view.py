@@ -106,14 +106,20 @@ def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
     >>> unfold("n[1-2,5]", 3)
     ('n1', 'n2', 'n5')
     """
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     try:
-        names = tuple(str(name) for name in NodeSet(node_list, resolver=None))
+        # Without groups: "@all" is no node of Slurm's, whatever this host's ClusterShell knows.
+        names = tuple(str(name) for name in NodeSet(node_list, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
         raise ToolError(
             f"Slurm's node list {visible(node_list[:120])!r}: {error}", code="node-list-invalid"
         ) from error
+    if any(name.startswith("@") for name in names):
+        raise ToolError(
+            f"Slurm's node list {visible(node_list[:120])!r} has a group",
+            code="node-list-invalid",
+        )
     if not names or (count is not None and len(names) != count):
         raise ToolError(
             f"Slurm's node list {visible(node_list[:120])!r} is of {len(names)} nodes, "
