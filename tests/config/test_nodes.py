@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from tests.support.each import for_each
 
 from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def no_groups() -> Iterator[None]:
+    """Give ClusterShell no groups, whatever this host configures: its default ones run a shell."""
+    set_std_group_resolver(NodeUtils.GroupResolver())
+    yield
+    set_std_group_resolver(None)
+
 
 hosts = st.from_regex(r"[a-z]{1,4}[0-9]{0,3}(-[a-z0-9]{1,3})?(\.x)?", fullmatch=True)
 
@@ -88,18 +98,11 @@ def test_a_group_is_what_clustershell_says(tmp_path: Path) -> None:
         "[Main]\ndefault: site\n[site]\nmap: echo oss[1-2]\nlist: echo oss\n"
     )
     set_std_group_resolver(NodeUtils.GroupResolverConfig(str(tmp_path / "groups.conf")))
-    try:
-        assert unfold_nodes("@oss") == ("oss1", "oss2")
-    finally:
-        set_std_group_resolver(None)
+    assert unfold_nodes("@oss") == ("oss1", "oss2")
 
 
 @pytest.mark.parametrize("text", ["@oss", "@nosuch:oss"])
 def test_an_unknown_group_is_refused_with_a_way_out(text: str) -> None:
-    set_std_group_resolver(NodeUtils.GroupResolver())  # no configuration, whatever this host has
-    try:
-        with pytest.raises(UsageError) as caught:
-            unfold_nodes(text)
-        assert "nodeset" in (caught.value.hint or "")
-    finally:
-        set_std_group_resolver(None)
+    with pytest.raises(UsageError) as caught:
+        unfold_nodes(text)
+    assert "nodeset" in (caught.value.hint or "")
