@@ -51,6 +51,8 @@ _FEW: Final = whole(0, 1_000)
 _AMOUNT: Final = real(0, 1e15)
 _RATIO: Final = real(0, 100)
 _EVERY: Final = DURATION.or_word("never")
+_FAMILY: Final = choice(get_args(AllocatorFamily))
+_PLACEMENT: Final = choice(get_args(PlacementKind))
 
 
 @dataclass(frozen=True, slots=True)
