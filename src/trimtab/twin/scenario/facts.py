@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from trimtab.config.kinds import SIZE_OR_ZERO
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
-from trimtab.twin.scenario import kinds
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
@@ -52,7 +52,7 @@ def settings(scenario: Scenario) -> tuple[Setting, ...]:
         if name in _OF_THE_WHOLE or name.startswith("scenario."):
             continue
         value = value_of(scenario, name)
-        text = key.kind.write(value)
+        text = str(key.kind.write(value))
         told.append(Setting(name, value, key.kind.unit, text, assumed(scenario, name)))
     return tuple(told)
 
@@ -182,6 +182,6 @@ def _every(seconds: float | None) -> str:
 def _size(value: float) -> str:
     """Return a size in the units of its file, where data sheets and papers count by 1000."""
     try:
-        return kinds.SIZE_OR_ZERO.write(value).strip('"')
+        return str(SIZE_OR_ZERO.write(value)).strip('"')
     except UsageError:
         return format_bytes(value)  # part of a byte: shares of what drives give
