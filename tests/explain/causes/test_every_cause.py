@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.explain.causes.around import own, quiet, told
+from tests.explain.causes.around import quiet, shows, weight_of
 from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
@@ -75,7 +75,7 @@ def test_a_cause_is_named_as_its_file_and_says_what_would_decide(cause: Cause) -
 
 @of_storage
 def test_a_sound_site_speaks_against_the_cause(cause: Cause) -> None:
-    assert own(cause, sound(writes=0.7, reads=0.7)) < -0.5
+    assert weight_of(cause, sound(writes=0.7, reads=0.7)) < -0.5
 
 
 @of_storage
@@ -90,7 +90,7 @@ def test_nothing_known_is_nothing_told_and_says_why(cause: Cause) -> None:
     assert len(lacking) >= 2
     assert all(piece.reason for piece in lacking)
     assert not any(piece.found is Found.FOR for piece in pieces)
-    assert own(cause, context()) == 0
+    assert weight_of(cause, context()) == 0
 
 
 @of_storage
@@ -120,7 +120,7 @@ def test_looks_for_the_same_things_whatever_there_is(cause: Cause) -> None:
         incident=bare.incident, bad=(), good=(), record_from=bare.record_from, now=bare.now,
         telemetry=Telemetry(pl.DataFrame(), pl.DataFrame()), surveys=pl.DataFrame(),
     )  # fmt: skip
-    numbers = {len(cause.assess(one)) for one in (empty, bare, quiet())}
+    numbers = {len(cause.assess(scene)) for scene in (empty, bare, quiet())}
     assert len(numbers) == 1
     assert any(piece.found is Found.NOT_AVAILABLE for piece in cause.assess(empty))
 
@@ -133,8 +133,8 @@ def test_looks_for_the_same_things_whatever_there_is(cause: Cause) -> None:
 @for_each("shape", [Shape.STEP, Shape.DIP, Shape.UNSTEADY])
 def test_is_not_assessed_where_nothing_is_known(cause: Cause, shape: Shape) -> None:
     """Nothing seen is neither convicted nor cleared. Reads alone can be cached: that is known."""
-    founds = {piece.found for piece in cause.assess(context(of=incident(shape)))}
-    assert founds <= {Found.NOT_AVAILABLE, Found.NEUTRAL}
+    outcomes = {piece.found for piece in cause.assess(context(of=incident(shape)))}
+    assert outcomes <= {Found.NOT_AVAILABLE, Found.NEUTRAL}
 
 
 @of_surroundings
@@ -155,19 +155,19 @@ def test_is_not_convicted_where_nothing_is_known(cause: Cause) -> None:
 @pytest.mark.calibration
 @every
 def test_frames_of_rubbish_are_borne(cause: Cause) -> None:
-    whole = sound()
+    complete = sound()
     odd = pl.DataFrame({"something": [1, 2], "at": ["yesterday", None]})
-    cut = whole.telemetry.readings.drop("label", "server", "reason")
-    nulls = whole.telemetry.readings.with_columns(
+    cut = complete.telemetry.readings.drop("label", "server", "reason")
+    nulls = complete.telemetry.readings.with_columns(
         number=pl.lit(None, pl.Float64), text=pl.lit(None, pl.String)
     )
-    infinite = whole.telemetry.readings.with_columns(number=pl.lit(float("inf")))
-    negative = whole.telemetry.readings.with_columns(number=-pl.col("number"))
-    untimed = whole.telemetry.readings.with_columns(at=pl.lit(None, pl.Datetime("us", "UTC")))
+    infinite = complete.telemetry.readings.with_columns(number=pl.lit(float("inf")))
+    negative = complete.telemetry.readings.with_columns(number=-pl.col("number"))
+    untimed = complete.telemetry.readings.with_columns(at=pl.lit(None, pl.Datetime("us", "UTC")))
     for readings in (cut, nulls, infinite, negative, untimed):
-        _checked(cause, _with(whole, Telemetry(readings, whole.telemetry.settings)))
+        _checked(cause, _with(complete, Telemetry(readings, complete.telemetry.settings)))
     empty = Telemetry(frame([], READINGS), odd.drop("at"))
-    _checked(cause, _with(whole, empty, surveys=odd.drop("at")))
+    _checked(cause, _with(complete, empty, surveys=odd.drop("at")))
 
 
 def _with(of: Context, telemetry: Telemetry, surveys: pl.DataFrame | None = None) -> Context:
@@ -224,7 +224,7 @@ ROWS = st.fixed_dictionaries({
     "number": st.one_of(st.none(), NUMBERS),
     "text": st.sampled_from([None, "FULL", "DISCONN", "oss1", "2024-02-13T02:00:00+00:00", "?"]),
     "reason": st.sampled_from([None, "nobody looked"]),
-}).map(lambda row: {**row, "kind": kind_of(row["target"])})  # fmt: skip
+}).map(lambda row: {**row, "kind": kind_of(str(row["target"]))})  # fmt: skip
 SETTING = st.fixed_dictionaries({
     "at": TIMES,
     "target": st.sampled_from([*OSTS[:3], "oss0", "nid1"]),
@@ -233,7 +233,7 @@ SETTING = st.fixed_dictionaries({
                              "mount/options", "checksums", "kernel_release", "mb_last_group"]),
     "value": st.sampled_from(["0", "25", "x", "", "2000 (11), 0 (nvme3n1)", "1", "rw,discard",
                               "5.14", "99999999999999999999"]),
-}).map(lambda row: {**row, "kind": kind_of(row["target"])})  # fmt: skip
+}).map(lambda row: {**row, "kind": kind_of(str(row["target"]))})  # fmt: skip
 SURVEYED = st.fixed_dictionaries({
     "at": TIMES,
     "run": st.sampled_from(["a", "b"]),
@@ -304,21 +304,21 @@ def test_no_context_makes_a_cause_raise(made: Context) -> None:
 
 def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself() -> None:
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST)
+    piece = shows(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST)
     assert piece.at == BAD_FROM + 6 * HOUR
     soon = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 3 * HOUR, targets=OSTS[:1])
-    told(array_degraded.CAUSE, sound(soon), "onset", Found.FOR)
+    shows(array_degraded.CAUSE, sound(soon), "onset", Found.FOR)
 
 
 def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
     over = gauge("degraded", False, lambda _, at: at <= BAD_FROM + 2 * HOUR, targets=OSTS[:1])
-    told(array_degraded.CAUSE, sound(over), "ended-early", Found.AGAINST)
+    shows(array_degraded.CAUSE, sound(over), "ended-early", Found.AGAINST)
 
 
 def test_a_drift_has_no_beginning_to_fit() -> None:
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
     of = sound(late, of=incident(Shape.DRIFT))
-    told(array_degraded.CAUSE, of, "onset-gradual", Found.NEUTRAL)
+    shows(array_degraded.CAUSE, of, "onset-gradual", Found.NEUTRAL)
 
 
 def test_snapshots_of_once_a_day_are_given_their_time() -> None:
@@ -332,7 +332,7 @@ def test_snapshots_of_once_a_day_are_given_their_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("writes", "reads", "found"),
+    ("writes", "reads", "outcome"),
     [
         (0.7, 1.0, Found.FOR),
         (0.7, 0.7, Found.AGAINST),
@@ -342,26 +342,26 @@ def test_snapshots_of_once_a_day_are_given_their_time() -> None:
     ],
 )
 def test_writes_alone_fall_for_what_only_writes_feel(
-    writes: float, reads: float, found: Found
+    writes: float, reads: float, outcome: Found
 ) -> None:
-    piece = told(targets_over_limit.CAUSE, sound(writes=writes, reads=reads), "writes-and-reads")
+    piece = shows(targets_over_limit.CAUSE, sound(writes=writes, reads=reads), "writes-and-reads")
     if (writes, reads) == (0.7, 0.8):
         assert piece.found is not Found.FOR
     else:
-        assert piece.found is found
+        assert piece.found is outcome
 
 
 def test_reads_that_fell_more_weigh_more_against() -> None:
     cause = targets_over_limit.CAUSE
     both, reads = (
-        told(cause, sound(writes=w, reads=r), "writes-and-reads").weight
+        shows(cause, sound(writes=w, reads=r), "writes-and-reads").weight
         for w, r in ((0.7, 0.7), (0.9, 0.6))
     )
     assert reads < both < 0
 
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
-    piece = told(
+    piece = shows(
         targets_over_limit.CAUSE,
         sound(runs=runs(600e9, 400e9)),
         "writes-and-reads",
@@ -371,15 +371,15 @@ def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "found"), [(9.0, Found.FOR), (1.3, Found.NEUTRAL), (1.0, Found.AGAINST)]
+    ("tail", "outcome"), [(9.0, Found.FOR), (1.3, Found.NEUTRAL), (1.0, Found.AGAINST)]
 )
-def test_the_tail_of_the_write_latency(tail: float, found: Found) -> None:
-    told(garbage_collection.CAUSE, sound(tail=tail), "latency-tail", found)
+def test_the_tail_of_the_write_latency(tail: float, outcome: Found) -> None:
+    shows(garbage_collection.CAUSE, sound(tail=tail), "latency-tail", outcome)
 
 
 def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
     old = event(EventKind.REBUILD, BAD_FROM - timedelta(days=3), "nvme4n1")
-    told(array_degraded.CAUSE, sound(events=[old]), "event-not-logged", Found.NEUTRAL)
+    shows(array_degraded.CAUSE, sound(events=[old]), "event-not-logged", Found.NEUTRAL)
 
 
 def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
@@ -387,5 +387,5 @@ def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
         reading(START, OSTS[0], "degraded", -1.0),
         reading(BAD_FROM, OSTS[0], "degraded", 7.0),
     ]
-    piece = next(one for one in array_degraded.CAUSE.assess(context(rows)))
+    piece = next(piece for piece in array_degraded.CAUSE.assess(context(rows)))
     assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)
