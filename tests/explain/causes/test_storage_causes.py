@@ -239,7 +239,7 @@ def test_made_up_settings_fit_the_columns_of_telemetry() -> None:
     assert set(SETTINGS) == {"at", "target", "kind", "name", "value"}
 
 
-# Beginnings and ends
+# Resumption and ends
 
 
 def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself() -> None:
