@@ -66,7 +66,9 @@ class Programs:
         words = tuple(argv[2:] if tuple(argv[:2]) == ("sudo", "-n") else argv)
         name = words[0].rpartition("/")[2] if words else ""
         if self.which(name) is None:
-            raise ToolError(f"{name} is not installed on the nodes of the twin")
+            raise ToolError(
+                f"{name} is not installed on the nodes of the twin", code="program-missing"
+            )
         self.life.claim()
         run = _Run(self, words, tasks, nodes, timeout_s)
         try:
@@ -111,7 +113,9 @@ class Programs:
                 return f"{self.guest.stripes(directory)}\n"
             case ["getstripe", "-i", path]:
                 return f"{self.guest.file(path).osts[0]}\n"
-        raise UsageError(f"lfs: the twin does not play {' '.join(words[:2])}")
+        raise UsageError(
+            f"lfs: the twin does not play {' '.join(words[:2])}", code="command-not-simulated"
+        )
 
     # Benchmarks
 
@@ -225,7 +229,9 @@ def _paths(first: str, tasks: int, *, alone: bool) -> tuple[str, ...]:
         They are to share one.
     """
     if not alone:
-        raise UsageError("the twin plays a file for each task alone", hint="take -F")
+        raise UsageError(
+            "the twin plays a file for each task alone", code="option-not-simulated", hint="take -F"
+        )
     return tuple(f"{first[:-8]}{task:08d}" for task in range(tasks))
 
 

@@ -74,7 +74,10 @@ def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
         access for access in ("write", "read") if f"--{access}" in options.flags
     ]
     if len(accesses) != 1:
-        raise UsageError("trimtab-ioload: the twin plays --write or --read, one at a time")
+        raise UsageError(
+            "trimtab-ioload: the twin plays --write or --read, one at a time",
+            code="access-ambiguous",
+        )
     tasks_per_rank = options.whole("--tasks", 1)
     return IoloadCommand(
         argv=tuple(argv),
@@ -114,7 +117,9 @@ class _Options:
         if text is None:
             return default
         if not (text.isascii() and text.isdecimal()):
-            raise UsageError(f"{self.program}: {name} is {text!r}: no whole number")
+            raise UsageError(
+                f"{self.program}: {name} is {text!r}: no whole number", code="wrong-type"
+            )
         return int(text)
 
     def number(self, name: str, default: float) -> float:
@@ -125,7 +130,9 @@ class _Options:
         try:
             return float(text)
         except ValueError:
-            raise UsageError(f"{self.program}: {name} is {text!r}: no number") from None
+            raise UsageError(
+                f"{self.program}: {name} is {text!r}: no number", code="wrong-type"
+            ) from None
 
     def text(self, name: str) -> str:
         """Return a value that has to be there.
@@ -136,7 +143,7 @@ class _Options:
             It is not.
         """
         if name not in self.values:
-            raise UsageError(f"{self.program}: {name} is missing")
+            raise UsageError(f"{self.program}: {name} is missing", code="option-missing")
         return self.values[name]
 
 
@@ -159,12 +166,16 @@ def _options(argv: Sequence[str]) -> _Options:
         elif name in _VALUES:
             text = value if equals else next(words, None)
             if text is None:
-                raise UsageError(f"{program}: option {name} has no value")
+                raise UsageError(
+                    f"{program}: option {name} has no value", code="option-without-value"
+                )
             values[name] = text
         else:
             known = ", ".join(sorted({*_FLAGS, *_VALUES}))
             raise UsageError(
-                f"{program}: the twin does not play the option {word!r}", hint=f"it knows {known}"
+                f"{program}: the twin does not play the option {word!r}",
+                code="option-not-simulated",
+                hint=f"it knows {known}",
             )
     return _Options(program, frozenset(flags), values)
 

@@ -251,7 +251,9 @@ class Simulation:
         """
         self._check_column(column)
         if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
-            raise UsageError(f"no stretch of an OST: {start!r} and {length!r} of it")
+            raise UsageError(
+                f"no stretch of an OST: {start!r} and {length!r} of it", code="range-invalid"
+            )
         if start + length < 1.0 - 1e-9:
             return 0.0
         return self._operations.trim_now(
@@ -352,7 +354,9 @@ class Simulation:
     def _check_column(self, column: int) -> None:
         if not 0 <= column < self.columns.count:
             raise UsageError(
-                f"there is no column {column}", hint=f"there are 0 to {self.columns.count - 1}"
+                f"there is no column {column}",
+                code="target-unknown",
+                hint=f"there are 0 to {self.columns.count - 1}",
             )
 
     def _set(self, values: Mapping[str, object], at: datetime, detail: str) -> None:
