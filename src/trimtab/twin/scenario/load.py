@@ -122,16 +122,16 @@ def parse_scenario(text: str, source: str, *, _depth: int = 0) -> Scenario:
         base = _extended(values, source, _depth)
     except UsageError as error:
         at = ("scenario", "extends")
-        found = [Problem(at, error.message, error.hint, error.code)]
-        raise config_error(found, name, key_lines(text)) from error
+        wrong = Problem(at, error.message, error.hint, error.code)
+        raise config_error([wrong], name, key_lines(text)) from error
     schema = file_schema(_timezone(values, base))
-    said, found = schema.read(values, partial="extends" in _head(values))
-    base = _without_lists(base, said.pop("inherit", LISTS))
-    if found := [*found, *_probe_problems(schema, values, said, base)]:
-        raise config_error(found, name, key_lines(text))
-    scenario, places = _build(said, base, values, source)
-    if found := [_in_file(problem, places) for problem in problems(scenario)]:
-        raise config_error(found, name, key_lines(text))
+    stated, wrong = schema.read(values, partial="extends" in _head(values))
+    base = _without_lists(base, stated.pop("inherit", LISTS))
+    if wrong := [*wrong, *_probe_problems(schema, values, stated, base)]:
+        raise config_error(wrong, name, key_lines(text))
+    scenario, places = _build(stated, base, values, source)
+    if wrong := [_in_file(problem, places) for problem in problems(scenario)]:
+        raise config_error(wrong, name, key_lines(text))
     return scenario
 
 
@@ -170,11 +170,11 @@ def _without_lists(base: Scenario | None, inherit: Sequence[str]) -> Scenario | 
 
 
 def _probe_problems(
-    schema: Schema, values: Mapping[str, Any], said: Said, base: Scenario | None
+    schema: Schema, values: Mapping[str, Any], stated: Said, base: Scenario | None
 ) -> Iterator[Problem]:
     """Yield wrong names of probes, and what those lack that no extended scenario has."""
     item = schema.group("probe").item
-    for name, _ in said.get("probes", []):
+    for name, _ in stated.get("probes", []):
         at = ("probe", name)
         yield from name_problems(name, at)
         if base is not None and name not in {probe.name for probe in base.probes}:
@@ -182,50 +182,50 @@ def _probe_problems(
 
 
 def _build(
-    said: Said, base: Scenario | None, values: Mapping[str, Any], source: str
+    stated: Said, base: Scenario | None, values: Mapping[str, Any], source: str
 ) -> tuple[Scenario, dict[str, list[str | None]]]:
     """Return the scenario, and the numbers of its changes and faults in the file's own lists."""
     probes = {probe.name: probe for probe in base.probes} if base else {}
-    for name, item in said.pop("probes", []):
+    for name, item in stated.pop("probes", []):
         probe = probes.get(name)
         probes[name] = replace(probe, **item) if probe else ProbeLoad(name, **item)
-    own_changes = [Change(**item) for _, item in said.pop("changes", [])]
-    own_faults = [Fault(**item) for _, item in said.pop("faults", [])]
+    own_changes = [Change(**item) for _, item in stated.pop("changes", [])]
+    own_faults = [Fault(**item) for _, item in stated.pop("faults", [])]
     changes, change_places = _merged(base.changes if base else (), own_changes)
     faults, fault_places = _merged(base.faults if base else (), own_faults)
-    stated = set(_stated(values))
+    new_keys = set(_stated_keys(values))
     assumed = base.assumptions if base else {}
-    assumptions = {key: why for key, why in assumed.items() if key not in stated}
+    assumptions = {key: why for key, why in assumed.items() if key not in new_keys}
     scenario: Scenario = _SCENARIO.build(
-        said,
+        stated,
         base,
         source=source,
         probes=tuple(probes.values()),
         changes=changes,
         faults=faults,
     )
-    scenario = replace(scenario, assumptions={**assumptions, **said.get("assumptions", {})})
-    if "classes" not in said.get("resolution", {}):
+    scenario = replace(scenario, assumptions={**assumptions, **stated.get("assumptions", {})})
+    if "classes" not in stated.get("resolution", {}):
         scenario = _with_columns(scenario, base)
     return scenario, {"change": change_places, "fault": fault_places}
 
 
 def _merged(
-    inherited: Sequence[Timed], own: Sequence[Timed]
+    inherited: Sequence[Timed], added: Sequence[Timed]
 ) -> tuple[tuple[Timed, ...], list[str | None]]:
     """Return both in the order of time, and each one's number in the file; ``None``: inherited."""
     numbered: list[tuple[Timed, str | None]] = [(item, None) for item in inherited]
-    numbered += [(item, str(number)) for number, item in enumerate(own)]
+    numbered += [(item, str(number)) for number, item in enumerate(added)]
     numbered.sort(key=lambda pair: pair[0].at)
     return tuple(item for item, _ in numbered), [number for _, number in numbered]
 
 
-def _stated(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
+def _stated_keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield every dotted key that a file says, and the tables around it."""
     for key, value in values.items():
         at = (*above, key)
         if isinstance(value, Mapping) and at not in (("probe",), ("assumptions",)):
-            yield from _stated(value, at)
+            yield from _stated_keys(value, at)
         if above:
             yield ".".join(at)
 
