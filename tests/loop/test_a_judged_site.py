@@ -117,10 +117,8 @@ def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
 
 
 def test_a_missed_verdict_can_end_with_ten(kept: Path) -> None:
-    ended = trimtab(
-        "judge", "world", "--probe", "hourly", "--cov-goal", "0.1%", "--fail-on", "missed", "--json",
-        store=kept,
-    )  # fmt: skip
+    narrowed = ("--probe", "hourly", "--cov-goal", "0.1%")
+    ended = trimtab("judge", "world", *narrowed, "--fail-on", "missed", "--json", store=kept)
     assert ended.code == 10
     assert any(
         verdict["status"] == "missed"
