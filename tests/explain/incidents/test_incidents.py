@@ -141,10 +141,7 @@ def test_a_level_without_a_ratio_is_an_incident_too() -> None:
 
 
 def test_dips_near_each_other_are_one_and_others_are_not() -> None:
-    frames = {
-        WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)),
-        READ: quiet(2, (501, 504, 0.4)),
-    }
+    frames = {WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)), READ: quiet(2, (501, 504, 0.4))}
     later, earlier = found(frames)
     assert (earlier.at, earlier.until) == (at(500), at(503))
     assert earlier.moved_with == ("hourly read_bandwidth",)
