@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.context import Context, once
+from trimtab.explain.context import SURVEYS, Context, once
 from trimtab.explain.telemetry import marked
 from trimtab.message import Message
 
@@ -90,13 +90,8 @@ def breadth(context: Context) -> Breadth:
 def surveys_within(context: Context) -> pl.DataFrame:
     """Return the survey's rows within the stretches, with ``bad``."""
     frame = context.surveys
-    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
-        frame = pl.DataFrame(
-            schema={
-                "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String,
-                "metric": pl.String, "value": pl.Float64,
-            }
-        )  # fmt: skip
+    if not SURVEYS.keys() <= set(frame.columns):
+        frame = pl.DataFrame(schema=SURVEYS)
     frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
     return marked(frame, context.bad, context.good).drop_nulls("bad")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -21,6 +21,20 @@ from trimtab.model.run import RunStatus
 from trimtab.model.site import SiteLimits
 
 T = TypeVar("T")
+_AT: Final = pl.Datetime("us", "UTC")
+READINGS: Final[dict[str, Any]] = {
+    "at": _AT, "target": pl.String, "kind": pl.String, "server": pl.String, "name": pl.String,
+    "label": pl.String, "number": pl.Float64, "text": pl.String, "reason": pl.String,
+}  # fmt: skip
+"""Columns of `Telemetry.readings`."""
+SETTINGS: Final[dict[str, Any]] = {
+    "at": _AT, "target": pl.String, "kind": pl.String, "name": pl.String, "value": pl.String,
+}  # fmt: skip
+"""Columns of `Telemetry.settings`."""
+SURVEYS: Final[dict[str, Any]] = {
+    "at": _AT, "run": pl.String, "target": pl.String, "metric": pl.String, "value": pl.Float64,
+}  # fmt: skip
+"""Columns of `Context.surveys`."""
 
 
 @dataclass(frozen=True, slots=True)

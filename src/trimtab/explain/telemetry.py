@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from trimtab.explain.context import Context, Telemetry, Window, once
+from trimtab.explain.context import READINGS, SETTINGS, Context, Telemetry, Window, once
 from trimtab.message import Message
 
 Fold = Literal["sum", "max", "mean", "min"]
@@ -168,7 +168,7 @@ class Observations:
         return self._once(
             ("setting", name, *kinds),
             lambda: (
-                self._marked(_shaped(self._settings, _setting_columns()))
+                self._marked(_shaped(self._settings, SETTINGS))
                 .filter(of_name, pl.col("bad").is_not_null())
                 .select("at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad")
             ),
@@ -176,12 +176,12 @@ class Observations:
 
     def setting_changes(self) -> tuple[SettingChange, ...]:
         """Return the settings that changed among the snapshots, the earliest first."""
-        return _setting_changes(_shaped(self._settings, _setting_columns()))
+        return _setting_changes(_shaped(self._settings, SETTINGS))
 
     def times(self, *, bad: bool) -> tuple[datetime, ...]:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
         if not self._times:
-            readings = _shaped(self._readings, _reading_columns())
+            readings = _shaped(self._readings, READINGS)
             snapshots = self._marked(readings.select("at").unique()).sort("at")
             for side in (True, False):
                 within = snapshots.filter(pl.col("bad") == side)
@@ -200,7 +200,7 @@ class Observations:
         return next((reason for reason in reasons if reason.code != why.code), why)
 
     def _why_not(self, name: str, kinds: Sequence[str]) -> Message:
-        if _shaped(self._readings, _reading_columns()).is_empty():
+        if _shaped(self._readings, READINGS).is_empty():
             return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
             return Message("no-bad-snapshots", "no snapshot in the bad hours")
@@ -235,7 +235,7 @@ class Observations:
         All are partitioned once, since every name is used.
         """
         if self._parts is None:
-            marked = self._marked(_shaped(self._readings, _reading_columns()))
+            marked = self._marked(_shaped(self._readings, READINGS))
             parts = marked.partition_by("name", as_dict=True, maintain_order=True)
             self._parts = {str(name): part for (name,), part in parts.items()}
             self._parts[_NO_NAME] = marked.clear()
@@ -270,21 +270,6 @@ class Observations:
         overlaps = steps.with_columns(bad_s=bad, good_s=good)
         overlaps = overlaps.with_columns(bad=pl.col("bad_s") > half)
         return overlaps.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
-
-
-def _reading_columns() -> dict[str, pl.DataType]:
-    text = pl.String()
-    return {
-        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "server": text,
-        "name": text, "label": text, "number": pl.Float64(), "text": text, "reason": text,
-    }  # fmt: skip
-
-
-def _setting_columns() -> dict[str, pl.DataType]:
-    text = pl.String()
-    return {
-        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text, "value": text,
-    }  # fmt: skip
 
 
 def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:

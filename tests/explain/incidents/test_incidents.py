@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
-from trimtab.explain.context import RunFact
+from trimtab.explain.context import SURVEYS, RunFact
 from trimtab.explain.incidents import BadChecksums, find_incidents
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
@@ -22,10 +22,6 @@ from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
 WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
 HOURS = 24 * 35
-SURVEYS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String, "metric": pl.String,
-    "value": pl.Float64,
-}  # fmt: skip
 
 
 def at(hour: int) -> datetime:
