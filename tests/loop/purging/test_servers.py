@@ -220,7 +220,7 @@ def test_a_server_that_does_not_tell_its_time_is_told_and_the_others_count():
     fake = FakeLustre.pair()
     fake.faults = [Fault("garbage", command="ssh", host="oss2")]
     servers = asked(fake)
-    assert [one.name for one in servers.clocks()] == ["mds1", "mds2", "oss1", "oss3"]
+    assert [clock.name for clock in servers.clocks()] == ["mds1", "mds2", "oss1", "oss3"]
     (text,) = servers.sentences()
     assert text.startswith("the time on oss2 was not known: ")
 

@@ -94,7 +94,7 @@ def test_the_core_s_tally_as_curves() -> None:
     assert curve_of(tally).total.allocated_bytes == 60
     days = user_days(tally)
     assert days.owners.tolist() == [5, 6]
-    assert [one.allocated_bytes for one in days.totals] == [40, 20]
+    assert [total.allocated_bytes for total in days.totals] == [40, 20]
     assert {ost: curve.total.files for ost, curve in ost_curves(tally).items()} == {0: 1, 1: 2}
     assert project_days(tally).totals == []
 
@@ -113,8 +113,8 @@ def test_lists_hold_what_a_run_needs(
     if got.published.cut_off_hour is None:
         assert got.users == ()
     else:
-        at_most = sum(one.most.allocated_bytes for one in got.users)
-        at_least = sum(one.least.allocated_bytes for one in got.users)
+        at_most = sum(user.most.allocated_bytes for user in got.users)
+        at_least = sum(user.least.allocated_bytes for user in got.users)
         assert at_least <= got.published.freed.allocated_bytes <= at_most
     assert all(word.isprintable() for word in got.words)
     assert all(step.age_s >= DAY_S for step in got.steps)

@@ -129,7 +129,7 @@ def test_owners_without_days_are_owners() -> None:
     empty, good = packed([], [], []), packed([5, 6], [1, 1], [1, 1])
     for each in ([], [(1, empty)], [(1, empty), (2, good), (3, empty), (4, good), (5, empty)]):
         days = OwnerDays.from_buffers(each)
-        assert [one.files for one in days.totals] == [len(one[0]) // 8 for _, one in each]
+        assert [total.files for total in days.totals] == [len(one[0]) // 8 for _, one in each]
 
 
 def integers(*values: int) -> np.ndarray:

@@ -54,4 +54,4 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
 
 def reasons(manifest: Manifest) -> list[str]:
     """Return why records were refused."""
-    return [one.reason for one in manifest.refused_examples]
+    return [example.reason for example in manifest.refused_examples]

@@ -203,8 +203,8 @@ def test_users_without_account_or_address_are_told_of(
     loaded = publish(loaded, KEY, notices(site), accounts=accounts, clock=clock()).loaded
     found = send(loaded, site, server)
     assert [one.recipient for one in server.taken] == ["ada@example.org"]
-    assert [one.uid for one in found.failures] == [1002, 1003]
-    assert all("not a mail address" in one.reason for one in found.failures)
+    assert [failure.uid for failure in found.failures] == [1002, 1003]
+    assert all("not a mail address" in failure.reason for failure in found.failures)
 
 
 def test_a_map_goes_before_the_pattern(
@@ -220,7 +220,7 @@ def test_a_map_goes_before_the_pattern(
         "ada.l@elsewhere.example",
         "bob@elsewhere.example",
     ]
-    assert [one.reason for one in found.failures] == ["no address is known"] * 2
+    assert [failure.reason for failure in found.failures] == ["no address is known"] * 2
 
 
 @pytest.mark.parametrize(

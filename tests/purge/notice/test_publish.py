@@ -325,7 +325,9 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
     options = ["--create", "--file", str(archive), "--null", "--files-from", "ada.nul"]
     subprocess.run(["tar", *options], cwd=place, check=True, capture_output=True)
     with tarfile.open(archive, errors="surrogateescape", encoding="utf-8") as packed:
-        found = {os.fsencode(one.name): packed.extractfile(one) for one in packed.getmembers()}
+        found = {
+            os.fsencode(member.name): packed.extractfile(member) for member in packed.getmembers()
+        }
         prefix = os.fsencode(root).lstrip(b"/") + b"/"
         assert sorted(found) == sorted(prefix + name for name in names)
         for name in names:

@@ -197,9 +197,9 @@ def test_totals_are_those_of_counting_one_by_one(
     for user in found.users:
         theirs = [one for one in rows if one.uid == user.uid]
         assert user.files == len(theirs)
-        assert user.size_bytes == sum(one.size_bytes for one in theirs)
-        assert user.oldest_use_s == min(one.last_use_s for one in theirs)
-        assert user.newest_use_s == max(one.last_use_s for one in theirs)
+        assert user.size_bytes == sum(file.size_bytes for file in theirs)
+        assert user.oldest_use_s == min(file.last_use_s for file in theirs)
+        assert user.newest_use_s == max(file.last_use_s for file in theirs)
     assert [user.uid for user in found.users] == sorted({one.uid for one in rows})
     split = list(pieces(file, frame_of([]).columns, rows=piece_rows))
     assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))

@@ -162,7 +162,7 @@ def test_so_is_a_directory(plan: LoadedPlan, tmp_path: Path) -> None:
 
 
 def test_an_unpublished_plan_is_not_carried_out(plan: LoadedPlan) -> None:
-    assert any("not published" in one for one in refusals(plan, circumstances()))
+    assert any("not published" in refusal for refusal in refusals(plan, circumstances()))
 
 
 def test_a_published_plan_is_carried_out_in_its_time(plan: LoadedPlan) -> None:

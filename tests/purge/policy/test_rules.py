@@ -164,14 +164,14 @@ def test_rules_are_never_looser_than_the_policy(policy: Policy, declared: bool, 
     assert rules.minimum_size_bytes == policy.minimum_size_bytes
     assert rules.linked == (policy.linked_files == "delete")
     assert set(rules.exemptions) | set(rules.expired) == set(policy.exemptions)
-    for one in rules.exemptions:
+    for exemption in rules.exemptions:
         among = {
             "path": rules.exempt_paths,
             "user": rules.exempt_users,
             "group": rules.exempt_groups,
             "project": rules.exempt_projects,
-        }[one.kind]
-        assert one.value in among
+        }[exemption.kind]
+        assert exemption.value in among
     assert list(rules.exempt_users) == sorted(set(rules.exempt_users))
     assert all(word.isprintable() for word in rules.words)
 
