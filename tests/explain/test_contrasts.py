@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from trimtab.explain.breadth import Breadth, breadth
 from trimtab.explain.contrasts import (
     MOST,
+    Sign,
     between_targets,
     expected,
     in_time,
-    not_available,
     presence,
-    weighed,
 )
 from trimtab.message import Message
 from trimtab.model.incident import Found, Route
 
+SIGN = Sign("x", Route.LOG, "something")
 T0 = datetime(2026, 3, 2, tzinfo=UTC)
 
 
@@ -69,7 +69,7 @@ def test_a_rise_that_does_not_matter_tells_against() -> None:
 def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
     always = in_time(frame([0.8] * 48, [0.8] * 48), present_from=0.75)
     assert (always.weight, always.throughout) == (0.0, True)
-    piece = always.evidence("fullness", "fullness", unit="1", source="used_bytes")
+    piece = Sign("fullness", Route.TIME, "fullness", "used_bytes", "1").of(always)
     assert piece.found is Found.NEUTRAL
     assert piece.throughout
     assert presence(frame([1.0] * 48, [1.0] * 48)).throughout
@@ -97,12 +97,12 @@ def test_what_is_missing_has_a_reason() -> None:
         (presence(frame([], [1.0])), "no-good-value"),
         (expected(None, 0.75), "no-bad-value"),
     ):
-        piece = contrast.evidence("something", "something")
+        piece = SIGN.of(contrast)
         assert piece.found is Found.NOT_AVAILABLE
         assert piece.reason is not None
         assert piece.reason.code == code
-    assert in_time(frame([], [])).evidence("x", "x", why_not=NOT_READ).reason is NOT_READ
-    assert not_available("x", "x", Route.LOG, NOT_READ).reason is NOT_READ
+    assert SIGN.of(in_time(frame([], [])), why_not=NOT_READ).reason is NOT_READ
+    assert SIGN.not_available(NOT_READ).reason is NOT_READ
 
 
 def test_slow_targets_are_held_against_fast_ones() -> None:
@@ -117,7 +117,7 @@ def test_slow_targets_are_held_against_fast_ones() -> None:
     swapped = Breadth(sides.fast, sides.slow, 1.0, True, False, NOT_READ)
     assert between_targets(rows, swapped, ratio=2).weight < 0
     nobody = Breadth((), tuple(names), 1.0, True, True, NOT_READ)
-    assert between_targets(rows, nobody).evidence("x", "x").reason is nobody.reason
+    assert SIGN.of(between_targets(rows, nobody)).reason is nobody.reason
 
 
 def test_expectations() -> None:
@@ -130,7 +130,7 @@ def test_expectations() -> None:
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_no_piece_weighs_more_than_the_most(weight: float) -> None:
-    piece = weighed("x", "x", Route.LOG, weight)
+    piece = SIGN.weighed("x", weight)
     assert abs(piece.weight) <= MOST
     assert (piece.found is Found.NEUTRAL) == (piece.weight == 0)
 

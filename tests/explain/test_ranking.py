@@ -14,7 +14,7 @@ from tests.explain.contexts import hours, plain_context, plain_incident
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain
 from trimtab.explain.ranking import CERTAIN, NAMED, confidence, rank, weigh
 from trimtab.message import Message
@@ -26,7 +26,7 @@ def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ())
 
 
 def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
-    return weighed("seen", "seen", route, weight, **more)
+    return Sign("seen", route).weighed("seen", weight, **more)
 
 
 def test_pieces_of_one_route_count_less_and_less() -> None:
@@ -138,7 +138,7 @@ NO_SNAPSHOT = Message("no-snapshots", "no snapshot")
 def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
     table = [
         Cause("a", "the first cause", 0.1,
-              lambda _: (not_available("x", "x", Route.TIME, NO_SNAPSHOT),), "look at a"),
+              lambda _: (Sign("x", Route.TIME).not_available(NO_SNAPSHOT),), "look at a"),
         cause("b"),
     ]  # fmt: skip
     found = explain(plain_context(), table=table)

@@ -6,14 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.context import Window
 from trimtab.model.incident import Incident, Shape
 from trimtab.model.series import SeriesKey
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20

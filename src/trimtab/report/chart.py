@@ -6,8 +6,11 @@ its own, and on paper, is the light one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.report.series import round_top
 
 if TYPE_CHECKING:
     import altair
@@ -44,6 +47,52 @@ class Chart:
     caption: str
     specification: dict[str, Any]
     notes: tuple[tuple[str, str], ...] = ()
+
+
+def data(rows: Iterable[Mapping[str, Any]]) -> altair.Chart:
+    """Return a chart of some rows, without a mark so far."""
+    import altair as alt
+
+    return alt.Chart(alt.Data(values=list(rows)))
+
+
+def rule_at(field: str, value: object, **looks: Any) -> altair.Chart:
+    """Return a line across the plot at one value of a field."""
+    axis = "x" if field == "at" else "y"
+    return data([{field: value}]).mark_rule(**looks).encode(**{axis: f"{field}:Q"})
+
+
+def value_axis(field: str, title: str, largest: float) -> altair.Y:
+    """Return the upright axis from 0 to the next round figure at or above ``largest``."""
+    import altair as alt
+
+    return alt.Y(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(domain=[0, round_top(largest)]),
+        axis=alt.Axis(tickCount=5, domain=False, tickSize=0),
+    )
+
+
+def time_axis(rows: Sequence[Mapping[str, Any]], form: str | None = None) -> altair.X:
+    """Return the axis of ``at`` in milliseconds, its labels as fine as the rows' span asks for."""
+    import altair as alt
+
+    if form is None:
+        times = [row["at"] for row in rows]
+        days = (max(times) - min(times)) / 86_400_000
+        form = "%d %b %H:%M" if days < 8 else "%d %b" if days < 300 else "%b %Y"
+    axis = alt.Axis(tickCount=4, labelOverlap=True, format=form)
+    return alt.X("at:T", title="time (UTC)", scale=alt.Scale(type="utc", padding=8), axis=axis)
+
+
+def layered(
+    layers: Iterable[altair.Chart | altair.LayerChart], width: int = WIDTH, height: int = HEIGHT
+) -> dict[str, Any]:
+    """Return the specification of layers drawn over one another."""
+    import altair as alt
+
+    return finished(alt.layer(*layers).properties(width=width, height=height))
 
 
 def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import Sample
 from trimtab.model.verdict import Verdict
-from trimtab.report.chart import ACCENT, ALARM, HEIGHT, MUTED, WIDTH, Chart, finished
-from trimtab.report.series import (
-    Scale,
-    bandwidth_scale,
-    round_top,
+from trimtab.report.chart import (
+    ACCENT,
+    ALARM,
+    HEIGHT,
+    MUTED,
+    Chart,
+    data,
+    layered,
+    rule_at,
+    time_axis,
+    value_axis,
 )
+from trimtab.report.series import Scale, bandwidth_scale, value_scale
 from trimtab.report.text import interval_text, metric_text
 from trimtab.units import format_percent, format_value
 
@@ -31,9 +38,7 @@ def repetition_chart(
 
     Repetitions that are not believed are hollow and carry a letter; the notes give the reasons.
     """
-    import altair as alt
-
-    own = [
+    repetitions = [
         sample
         for sample in samples
         if sample.metric == metric
@@ -41,23 +46,21 @@ def repetition_chart(
         and sample.target is None
         and sample.repetition is not None
     ]
-    if not own:
+    if not repetitions:
         return None
-    own.sort(key=lambda sample: sample.repetition or 0)
-    letters = _letters(own)
+    repetitions.sort(key=lambda sample: sample.repetition or 0)
+    letters = _letters(repetitions)
     interval = verdict.mean_interval if verdict else None
-    largest = max([0.0, *(s.value for s in own if s.value is not None)])
+    largest = max([0.0, *(s.value for s in repetitions if s.value is not None)])
     largest = max(largest, interval.high if interval else 0.0)
-    scale = _scale(largest, own[0].unit)
-    top = round_top(largest / scale.divisor * 1.08)
-    rows = [_repetition_row(sample, scale, letters) for sample in own]
-    layers = [*_mean_layers(verdict, scale), *_repetition_layers(rows, scale, top)]
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    scale = value_scale(largest, repetitions[0].unit)
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.08)
+    rows = [_repetition_row(sample, scale, letters) for sample in repetitions]
     return Chart(
         name=f"repetitions-{metric}",
         title=f"{metric_text(metric).capitalize()} per repetition",
-        caption=_repetition_caption(verdict, own),
-        specification=finished(chart),
+        caption=_repetition_caption(verdict, repetitions),
+        specification=layered([*_mean_layers(verdict, scale), *_repetition_layers(rows, y)]),
         notes=tuple((letter, reason) for reason, letter in letters.items()),
     )
 
@@ -78,8 +81,6 @@ def history_chart(
     verdict
         Of scope ``history``: its mean and goal are the line and the band.
     """
-    import altair as alt
-
     earlier = [
         point
         for point in history
@@ -96,18 +97,14 @@ def history_chart(
     largest = max([centre * (1 + (goal or 0)), *(point.value for point in points)])
     scale = bandwidth_scale(largest)
     rows = [_history_row(point, scale, this) for point in points]
-    top = round_top(largest / scale.divisor * 1.08)
-    layers = [*_goal_layers(centre / scale.divisor, goal), *_history_layers(rows, scale, top)]
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.08)
+    layers = [*_goal_layers(centre / scale.divisor, goal), *_history_layers(rows, y)]
     return Chart(
         name=f"history-{metric}",
         title=f"{metric_text(metric).capitalize()} of earlier runs",
         caption=_history_caption(len(points), len(everything), goal, points),
-        specification=finished(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)),
+        specification=layered(layers),
     )
-
-
-def _scale(largest: float, unit: str) -> Scale:
-    return bandwidth_scale(largest) if unit == "B/s" else Scale(1.0, unit)
 
 
 def _letters(samples: Sequence[Sample]) -> dict[str, str]:
@@ -130,40 +127,30 @@ def _repetition_row(sample: Sample, scale: Scale, letters: dict[str, str]) -> di
 
 
 def _mean_layers(verdict: Verdict | None, scale: Scale) -> list[altair.Chart]:
-    import altair as alt
-
     layers: list[altair.Chart] = []
     if verdict and verdict.mean_interval:
-        ends = {
-            "low": max(0.0, verdict.mean_interval.low) / scale.divisor,
-            "high": verdict.mean_interval.high / scale.divisor,
-        }
-        band = alt.Chart(alt.Data(values=[ends])).mark_rect(color=ACCENT, opacity=0.18)
-        layers.append(band.encode(y="low:Q", y2="high:Q"))
+        interval = verdict.mean_interval
+        low, high = max(0.0, interval.low) / scale.divisor, interval.high / scale.divisor
+        layers.append(_band(low, high, 0.18))
     if verdict and verdict.mean is not None:
-        line = alt.Chart(alt.Data(values=[{"mean": verdict.mean / scale.divisor}]))
-        layers.append(line.mark_rule(color=ACCENT, strokeWidth=1.5).encode(y="mean:Q"))
+        mean_value = verdict.mean / scale.divisor
+        layers.append(rule_at("mean", mean_value, color=ACCENT, strokeWidth=1.5))
     return layers
 
 
-def _repetition_layers(
-    rows: list[dict[str, object]], scale: Scale, top: float
-) -> list[altair.Chart]:
+def _band(low: float, high: float, opacity: float) -> altair.Chart:
+    band = data([{"low": low, "high": high}]).mark_rect(color=ACCENT, opacity=opacity)
+    return band.encode(y="low:Q", y2="high:Q")
+
+
+def _repetition_layers(rows: list[dict[str, object]], y: altair.Y) -> list[altair.Chart]:
     import altair as alt
 
     axis = alt.Axis(labelAngle=0, labelOverlap=True, tickSize=0)
     x = alt.X("repetition:O", title="repetition", axis=axis)
-    y = alt.Y(
-        "value:Q",
-        title=scale.unit,
-        scale=alt.Scale(domain=[0, top]),
-        axis=alt.Axis(tickCount=5, domain=False, tickSize=0),
-    )
-    solid = alt.Chart(alt.Data(values=[row for row in rows if row["believed"]]))
-    hollow = alt.Chart(
-        alt.Data(values=[row for row in rows if not row["believed"] and row["value"] is not None])
-    )
-    absent = alt.Chart(alt.Data(values=[row for row in rows if row["value"] is None]))
+    solid = data(row for row in rows if row["believed"])
+    hollow = data(row for row in rows if not row["believed"] and row["value"] is not None)
+    absent = data(row for row in rows if row["value"] is None)
     return [
         solid.mark_point(filled=True, size=70, color=ACCENT, opacity=1).encode(x=x, y=y),
         hollow.mark_point(filled=False, size=70, color=MUTED, strokeWidth=1.6, opacity=1).encode(
@@ -201,37 +188,17 @@ def _history_row(point: HistoryPoint, scale: Scale, this: HistoryPoint | None) -
 
 
 def _goal_layers(centre: float, goal: float | None) -> list[altair.Chart]:
-    import altair as alt
-
-    line = alt.Chart(alt.Data(values=[{"mean": centre}]))
-    layers = [line.mark_rule(color=ACCENT, strokeWidth=1.2).encode(y="mean:Q")]
-    if goal is not None:
-        ends = {"low": max(0.0, centre * (1 - goal)), "high": centre * (1 + goal)}
-        band = alt.Chart(alt.Data(values=[ends])).mark_rect(color=ACCENT, opacity=0.14)
-        layers.insert(0, band.encode(y="low:Q", y2="high:Q"))
-    return layers
+    line = rule_at("mean", centre, color=ACCENT, strokeWidth=1.2)
+    if goal is None:
+        return [line]
+    return [_band(max(0.0, centre * (1 - goal)), centre * (1 + goal), 0.14), line]
 
 
-def _history_layers(rows: list[dict[str, object]], scale: Scale, top: float) -> list[altair.Chart]:
-    import altair as alt
-
-    x = alt.X(
-        "at:T",
-        title="time (UTC)",
-        scale=alt.Scale(type="utc", padding=8),
-        axis=alt.Axis(tickCount=4, labelOverlap=True, format=_time_format(rows)),
-    )
-    y = alt.Y(
-        "value:Q",
-        title=scale.unit,
-        scale=alt.Scale(domain=[0, top]),
-        axis=alt.Axis(tickCount=5, domain=False, tickSize=0),
-    )
+def _history_layers(rows: list[dict[str, Any]], y: altair.Y) -> list[altair.Chart]:
+    x = time_axis(rows)
 
     def of(kind: str) -> altair.Chart:
-        return alt.Chart(alt.Data(values=[row for row in rows if row["kind"] == kind])).encode(
-            x=x, y=y
-        )
+        return data(row for row in rows if row["kind"] == kind).encode(x=x, y=y)
 
     size = 40 if len(rows) <= 60 else 14
     return [
@@ -239,12 +206,6 @@ def _history_layers(rows: list[dict[str, object]], scale: Scale, top: float) -> 
         of("unfinished").mark_point(shape="cross", filled=True, size=70, color=ALARM, opacity=1),
         of("this").mark_point(filled=True, size=110, color=ACCENT, opacity=1),
     ]
-
-
-def _time_format(rows: list[dict[str, Any]]) -> str:
-    times = [row["at"] for row in rows]
-    days = (max(times) - min(times)) / 86_400_000
-    return "%d %b %H:%M" if days < 8 else "%d %b" if days < 300 else "%b %Y"
 
 
 def _history_caption(

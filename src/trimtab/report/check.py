@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.finding import Finding, Missing, Severity
-from trimtab.model.run import Access, Run, RunStatus
+from trimtab.model.run import Access, LatencyHistogram, Run, RunStatus, Timeline
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.charts import history_chart, repetition_chart
 from trimtab.report.layers import layers_of
-from trimtab.report.render import environment, render_svg
+from trimtab.report.render import drawn, environment
 from trimtab.report.traces import latency_chart, timeline_chart
 from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import shell_text
 
+Trace = TypeVar("Trace", Timeline, LatencyHistogram)
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 
 
@@ -76,11 +77,11 @@ def render_check(result: CheckResult) -> str:
         findings=sorted_findings(result.findings),
         verdict_groups=_verdict_groups(result.verdicts),
         levels=_levels(result.verdicts),
-        figures=[(chart, _drawing(chart)) for chart in charts_of(result)],
+        figures=drawn(charts_of(result)),
         layers=layers_of(result.path),
         targets=result.snapshot.targets,
         fullness={target.target.name: target.fullness() for target in result.snapshot.targets},
-        settings={name: _setting_rows(own) for name, own in result.settings.items()},
+        settings={name: _setting_rows(rows) for name, rows in result.settings.items()},
         missing=_missing(result),
         commands=_commands(result),
         flash=_medium(result),
@@ -101,7 +102,7 @@ def answer(result: CheckResult) -> Answer:
 
 def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings worst first, the surest first among equals."""
-    return sorted(findings, key=lambda one: (one.severity.rank, -one.confidence, one.id))
+    return sorted(findings, key=lambda f: (f.severity.rank, -f.confidence, f.id))
 
 
 def charts_of(result: CheckResult) -> list[Chart]:
@@ -109,22 +110,21 @@ def charts_of(result: CheckResult) -> list[Chart]:
     samples = result.run.samples if result.run else ()
     within = _by_metric(result.verdicts, Scope.REPETITIONS)
     across = _by_metric(result.verdicts, Scope.HISTORY)
-    charts: list[Chart | None] = []
-    for access in _ACCESSES:
-        metric = f"{access}_bandwidth"
-        charts.append(repetition_chart(samples, metric, within.get(metric)))
-    charts += [_timeline_chart(result, access) for access in _ACCESSES]
-    charts += [_latency_chart(result, access) for access in _ACCESSES]
-    for access in _ACCESSES:
-        metric = f"{access}_bandwidth"
-        charts.append(
+    metrics = [f"{access}_bandwidth" for access in _ACCESSES]
+    charts = [
+        *(repetition_chart(samples, metric, within.get(metric)) for metric in metrics),
+        *(_trace_chart(timeline_chart, result, result.timelines, each) for each in _ACCESSES),
+        *(_trace_chart(latency_chart, result, result.histograms, each) for each in _ACCESSES),
+        *(
             history_chart(
                 result.history,
                 metric,
                 this=_this_point(result, within.get(metric)),
                 verdict=across.get(metric),
             )
-        )
+            for metric in metrics
+        ),
+    ]
     return [chart for chart in charts if chart is not None]
 
 
@@ -133,8 +133,8 @@ def _health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]
     count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
-        which = "" if len(findings) == 1 else "the worst is "
-        return worst.severity.value, f"{count}, {which}{worst.severity.value}: {worst.title}"
+        rank = "" if len(findings) == 1 else "the worst is "
+        return worst.severity.value, f"{count}, {rank}{worst.severity.value}: {worst.title}"
     known = f"{count} (info)" if worst else "no findings"
     missed = [
         text.metric_text(metric)
@@ -208,8 +208,8 @@ def _steady_sentence(result: CheckResult) -> str:
 
 
 def _levels(verdicts: Sequence[Verdict]) -> str:
-    intervals = [one for v in verdicts for one in (v.mean_interval, v.cov_interval) if one]
-    levels = sorted({interval.level for interval in intervals})
+    intervals = [interval for v in verdicts for interval in (v.mean_interval, v.cov_interval)]
+    levels = sorted({interval.level for interval in intervals if interval})
     if not levels:
         return ""
     words = " and ".join(f"{level * 100:g} %" for level in levels)
@@ -234,7 +234,7 @@ def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict
         (title, [verdict for verdict in verdicts if verdict.scope is scope])
         for scope, title in titles.items()
     ]
-    return [(title, own) for title, own in groups if own]
+    return [(title, group) for title, group in groups if group]
 
 
 def _believed(result: CheckResult, access: Access) -> set[int | None]:
@@ -246,28 +246,22 @@ def _believed(result: CheckResult, access: Access) -> set[int | None]:
     }
 
 
-def _timeline_chart(result: CheckResult, access: Access) -> Chart | None:
+def _trace_chart(
+    draw: Callable[[Sequence[Trace], Access], Chart | None],
+    result: CheckResult,
+    traces: Sequence[Trace],
+    access: Access,
+) -> Chart | None:
+    """Draw the traces of believed repetitions, or all where none is believed; say which."""
     believed = _believed(result, access)
-    own = [timeline for timeline in result.timelines if timeline.access == access]
-    kept = [one for one in own if one.repetition in believed]
-    chart = timeline_chart(kept or own, access)
-    return chart and _with_left_out(chart, kept=len(kept), of=len(own))
-
-
-def _latency_chart(result: CheckResult, access: Access) -> Chart | None:
-    believed = _believed(result, access)
-    own = [histogram for histogram in result.histograms if histogram.access == access]
-    kept = [one for one in own if one.repetition in believed]
-    chart = latency_chart(kept or own, access)
-    return chart and _with_left_out(chart, kept=len(kept), of=len(own))
-
-
-def _with_left_out(chart: Chart, *, kept: int, of: int) -> Chart:
-    if kept == of:
+    all_traces = [trace for trace in traces if trace.access == access]
+    credible = [trace for trace in all_traces if trace.repetition in believed]
+    chart = draw(credible or all_traces, access)
+    if chart is None or len(credible) == len(all_traces):
         return chart
     words = (
         "Repetitions that are not believed are left out."
-        if kept
+        if credible
         else "None of these repetitions is believed: it is what the program saw, not the drives."
     )
     return replace(chart, caption=f"{chart.caption} {words}")
@@ -284,21 +278,12 @@ def _this_point(result: CheckResult, verdict: Verdict | None) -> HistoryPoint | 
     return HistoryPoint(run.at, verdict.metric, verdict.median, False, run.id)
 
 
-def _drawing(chart: Chart) -> object:
-    from markupsafe import Markup
-
-    # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
-    return Markup(
-        render_svg(chart.specification, name=chart.name, label=f"{chart.title}. {chart.caption}")
-    )
-
-
 def _setting_rows(settings: dict[str, Setting | NotAvailable]) -> list[SettingRow]:
     return [
-        SettingRow(name, None, one.reason)
-        if isinstance(one, NotAvailable)
-        else SettingRow(name, one.value, one.source)
-        for name, one in sorted(settings.items())
+        SettingRow(name, None, setting.reason)
+        if isinstance(setting, NotAvailable)
+        else SettingRow(name, setting.value, setting.source)
+        for name, setting in sorted(settings.items())
     ]
 
 

@@ -18,7 +18,7 @@ from trimtab.model.series import (
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report import judge_charts, text
 from trimtab.report.chart import Chart
-from trimtab.report.render import environment, render_svg
+from trimtab.report.render import drawn, environment
 from trimtab.report.write import write_report
 from trimtab.units import format_percent, format_value
 
@@ -63,11 +63,11 @@ def render_judgement(
 ) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     sections = [
-        Section(_title(one), one, tuple(_drawn(_charts(one, frames, place))))
-        for place, one in enumerate(judgement.series)
+        Section(_title(series), series, drawn(_charts(series, frames, place)))
+        for place, series in enumerate(judgement.series)
     ]
     tails = [
-        (tail, tuple(_drawn(_tail_charts(tail, surveys, place))))
+        (tail, drawn(_tail_charts(tail, surveys, place)))
         for place, tail in enumerate(judgement.tails)
     ]
     return (
@@ -86,53 +86,42 @@ def render_judgement(
     )
 
 
-def _title(one: SeriesJudgement) -> str:
-    kind = "" if one.key.kind == "file" else f" ({one.key.kind})"
-    apart = ", ".join(f"{name} {value}" for name, value in one.asked.items())
-    title = f"{text.metric_text(one.key.metric)} of {one.key.probe}{kind}"
-    return f"{title}, {apart}" if apart else title
+def _title(series: SeriesJudgement) -> str:
+    key = series.key
+    kind = "" if key.kind == "file" else f" ({key.kind})"
+    parameters = [f"{name} {value}" for name, value in series.asked.items()]
+    return ", ".join([f"{text.metric_text(key.metric)} of {key.probe}{kind}", *parameters])
 
 
 def _charts(
-    one: SeriesJudgement, frames: Mapping[SeriesKey, pl.DataFrame], place: int
+    series: SeriesJudgement, frames: Mapping[SeriesKey, pl.DataFrame], place: int
 ) -> Iterator[Chart | None]:
     if place >= DRAWN:
         return
-    yield judge_charts.daily_chart(one, f"series{place}")
-    yield judge_charts.cov_chart(one, f"series{place}")
-    frame = frames.get(one.key)
-    confirmed = [change for change in one.changes if change.status is ChangeStatus.CONFIRMED]
+    yield judge_charts.daily_chart(series, f"series{place}")
+    yield judge_charts.cov_chart(series, f"series{place}")
+    frame = frames.get(series.key)
+    confirmed = [change for change in series.changes if change.status is ChangeStatus.CONFIRMED]
     for number, change in enumerate(confirmed[-_CHANGES_DRAWN:]):
         if frame is not None:
             name = f"change{place}-{number}"
-            yield judge_charts.before_after_chart(frame, change, one, name)
+            yield judge_charts.before_after_chart(frame, change, series, name)
 
 
 def _tail_charts(
-    one: TargetTails, surveys: pl.DataFrame | None, place: int
+    tails: TargetTails, surveys: pl.DataFrame | None, place: int
 ) -> Iterator[Chart | None]:
     if surveys is None:
         return
-    yield judge_charts.survey_chart(surveys, one.metric, one.unit, f"survey{place}")
-    yield judge_charts.months_chart(surveys, one.metric, one.unit, f"months{place}")
-
-
-def _drawn(charts: Iterator[Chart | None]) -> Iterator[tuple[Chart, Any]]:
-    from markupsafe import Markup
-
-    for chart in charts:
-        if chart is not None:
-            label = f"{chart.title}. {chart.caption}"
-            # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
-            drawing = render_svg(chart.specification, name=chart.name, label=label)
-            yield chart, Markup(drawing)
+    yield judge_charts.survey_chart(surveys, tails.metric, tails.unit, f"survey{place}")
+    yield judge_charts.months_chart(surveys, tails.metric, tails.unit, f"months{place}")
 
 
 def _effect(change: ChangePoint) -> str:
     if change.effect is None:
         return "not known"
-    found = f"{100 * (change.effect - 1):+.1f} %"
+    effect = f"{100 * (change.effect - 1):+.1f} %"
     interval = change.effect_interval
     if interval is None:
-        return found
-    return f"{found} ({100 * (interval.low - 1):+.1f} to {100 * (interval.high - 1):+.1f} %)"
+        return effect
+    return f"{effect} ({100 * (interval.low - 1):+.1f} to {100 * (interval.high - 1):+.1f} %)"

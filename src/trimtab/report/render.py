@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from trimtab.report.chart import Chart
 from trimtab.report.text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 _SIZE = re.compile(r'\A<svg [^>]*?width="([0-9.]+)" height="([0-9.]+)"[^>]*>')
 _IDENTIFIER = re.compile(r'(\bid="|url\(#|href="#)([A-Za-z][\w-]*)')
@@ -45,6 +47,25 @@ def render_svg(specification: Mapping[str, Any], *, name: str, label: str) -> st
     text = json.dumps(_clean(specification), allow_nan=False)
     svg = vl_convert.vegalite_to_svg(text, allowed_base_urls=[])
     return _inline(svg, name=name, label=label)
+
+
+def drawn(charts: Iterable[Chart | None]) -> tuple[tuple[Chart, Markup], ...]:
+    """Return each chart that there is with its drawing, as markup for a page."""
+    from markupsafe import Markup
+
+    # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
+    return tuple(
+        (
+            chart,
+            Markup(
+                render_svg(
+                    chart.specification, name=chart.name, label=f"{chart.title}. {chart.caption}"
+                )
+            ),
+        )
+        for chart in charts
+        if chart is not None
+    )
 
 
 @cache
@@ -77,20 +98,20 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):
-        return {str(key): _clean(one) for key, one in value.items()}
+        return {str(key): _clean(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(one) for one in value]
+        return [_clean(part) for part in value]
     return value
 
 
 def _inline(svg: str, *, name: str, label: str) -> str:
     from markupsafe import escape
 
-    found = _SIZE.match(svg)
-    if found is None:
+    size = _SIZE.match(svg)
+    if size is None:
         raise ValueError("the drawing does not begin with an <svg> element that has a size")
-    width, height = found.groups()
-    body = _BACKGROUND_PATHS.sub("", svg[found.end() :])
+    width, height = size.groups()
+    body = _BACKGROUND_PATHS.sub("", svg[size.end() :])
     body = _IDENTIFIER.sub(rf"\g<1>{name}-\g<2>", body)
     return (
         f'<svg class="drawing" role="img" aria-label="{escape(printable(label))}" '

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from trimtab.report.chart import Chart
-from trimtab.report.render import environment, render_svg
+from trimtab.report.render import drawn, environment
 from trimtab.report.reproduce_charts import charts_of
 from trimtab.units import format_value
 from trimtab.validation.statements import Figure, SeededRow
@@ -23,13 +21,13 @@ _DAYS: Final = 2.0
 _DAY_S: Final = 86400.0
 
 
-def render_reproduction(found: Reproduction) -> str:
+def render_reproduction(reproduction: Reproduction) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     page = environment().get_template("reproduce.html.j2")
     return page.render(
-        found=found,
-        sections=sections(found),
-        figures=list(_drawn(charts_of(found))),
+        reproduction=reproduction,
+        sections=sections(reproduction),
+        figures=drawn(charts_of(reproduction)),
         printed=printed_text,
         twin=twin_text,
         error=error_text,
@@ -37,47 +35,47 @@ def render_reproduction(found: Reproduction) -> str:
     )
 
 
-def sections(found: Reproduction) -> list[tuple[str, list[SeededRow]]]:
+def sections(reproduction: Reproduction) -> list[tuple[str, list[SeededRow]]]:
     """Return the rows of each document, with its title."""
     return [
-        (TITLES[name], [row for row in found.rows if row.row.seed in DOCUMENTS[name]])
-        for name in found.terms.documents
+        (TITLES[name], [row for row in reproduction.rows if row.row.seed in DOCUMENTS[name]])
+        for name in reproduction.terms.documents
     ]
 
 
-def printed_text(told: SeededRow) -> str:
+def printed_text(seeded: SeededRow) -> str:
     """Return what is printed: a number with its unit, or the words."""
-    printed = told.row.printed
+    printed = seeded.row.printed
     if not isinstance(printed, Figure):
         return printed
-    return _RELATIONS[printed.relation] + value_text(printed.value, told)
+    return _RELATIONS[printed.relation] + value_text(printed.value, seeded)
 
 
-def twin_text(told: SeededRow) -> str:
+def twin_text(seeded: SeededRow) -> str:
     """Return what the twin says, with least and greatest of the seeds; ``-`` for nothing."""
-    if told.row.twin is None:
+    if seeded.row.twin is None:
         return "-"
-    text = value_text(told.row.twin, told)
-    if told.low is None or told.high is None:
+    text = value_text(seeded.row.twin, seeded)
+    if seeded.low is None or seeded.high is None:
         return text
-    return f"{text} ({value_text(told.low, told)} to {value_text(told.high, told)})"
+    return f"{text} ({value_text(seeded.low, seeded)} to {value_text(seeded.high, seeded)})"
 
 
-def error_text(told: SeededRow) -> str:
+def error_text(seeded: SeededRow) -> str:
     """Return the error in percent; a miss is marked by a word, not by its colour alone."""
-    if told.row.error is None:
+    if seeded.row.error is None:
         return ""
-    return f"{told.row.error:+.1%}" + (" missed" if told.row.missed else "")
+    return f"{seeded.row.error:+.1%}" + (" missed" if seeded.row.missed else "")
 
 
-def kind_text(told: SeededRow) -> str:
+def kind_text(seeded: SeededRow) -> str:
     """Return how a row came to be."""
-    return told.row.kind
+    return seeded.row.kind
 
 
-def value_text(value: float, told: SeededRow) -> str:
+def value_text(value: float, seeded: SeededRow) -> str:
     """Return a number as a row shows it."""
-    unit = told.row.unit
+    unit = seeded.row.unit
     if unit == "1":
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if unit == "d":
@@ -89,12 +87,3 @@ def value_text(value: float, told: SeededRow) -> str:
     if unit == "1/s":
         return f"{value / 1e3:,.4g} k/s"
     return format_value(value, unit)
-
-
-def _drawn(charts: Iterator[Chart]) -> Iterator[tuple[Chart, object]]:
-    from markupsafe import Markup
-
-    for chart in charts:
-        label = f"{chart.title}. {chart.caption}"
-        # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
-        yield chart, Markup(render_svg(chart.specification, name=chart.name, label=label))

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.report.chart import ACCENT, ALARM, HEIGHT, INK, MUTED, WIDTH, Chart, finished
+from trimtab.report.chart import (
+    ACCENT,
+    ALARM,
+    HEIGHT,
+    INK,
+    MUTED,
+    WIDTH,
+    Chart,
+    data,
+    finished,
+    layered,
+    rule_at,
+    time_axis,
+    value_axis,
+)
 from trimtab.report.series import bandwidth_scale, round_top
 from trimtab.validation.statements import Figure
 from trimtab.whatif.reproduce.eth import READ_BYTES_PER_S, WRITE_BYTES_PER_S
@@ -22,6 +37,7 @@ _POINTS: Final = 420
 _BINS: Final = 24
 _ROW: Final = 20
 _DAY_S: Final = 86400.0
+_MONTHS: Final = "%b %Y"
 _LADDERS: Final = {
     "sc21": ("2-read", "2-write", "11-read", "11-write", "26-read", "26-write", "29-read",
              "29-write"),
@@ -30,27 +46,22 @@ _LADDERS: Final = {
 }  # fmt: skip
 
 
-def charts_of(found: Reproduction) -> Iterator[Chart]:
-    """Yield every chart that the reproduction has the data for."""
-    if "perlmutter" in found.lives:
-        life = found.lives["perlmutter"][0]
+def charts_of(reproduction: Reproduction) -> Iterator[Chart | None]:
+    """Yield every chart, ``None`` where the reproduction lacks its data."""
+    if "perlmutter" in reproduction.lives:
+        life = reproduction.lives["perlmutter"][0]
         if life.jobs:
             yield write_chart(life)
-            yield from _maybe(cov_chart(life))
-        yield from _maybe(months_chart(life))
+            yield cov_chart(life)
+        yield months_chart(life)
         yield state_chart(life)
-    if found.curves:
-        yield fullness_chart(found)
-    for name in found.terms.documents:
+    if reproduction.curves:
+        yield fullness_chart(reproduction)
+    for name in reproduction.terms.documents:
         if name in _LADDERS:
-            yield ladder_chart(found, name)
-    if "eth" in found.lives and found.lives["eth"][0].jobs:
-        yield eth_chart(found.lives["eth"][0])
-
-
-def _maybe(chart: Chart | None) -> Iterator[Chart]:
-    if chart is not None:
-        yield chart
+            yield ladder_chart(reproduction, name)
+    if "eth" in reproduction.lives and reproduction.lives["eth"][0].jobs:
+        yield eth_chart(reproduction.lives["eth"][0])
 
 
 def write_chart(life: Life) -> Chart:
@@ -61,19 +72,19 @@ def write_chart(life: Life) -> Chart:
     for job in life.jobs:
         day = int(job.at.timestamp() // _DAY_S)
         by_day.setdefault(day, []).append(job.write_bytes_per_s or 0.0)
-    top = max(np.mean(own) + np.std(own) for own in by_day.values())
+    top = max(np.mean(rates) + np.std(rates) for rates in by_day.values())
     scale = bandwidth_scale(float(top))
     rows = [
         {
             "at": int((day + 0.5) * _DAY_S * 1000),
-            "mean": float(np.mean(own)) / scale.divisor,
-            "low": max(0.0, float(np.mean(own) - np.std(own))) / scale.divisor,
-            "high": float(np.mean(own) + np.std(own)) / scale.divisor,
+            "mean": float(np.mean(rates)) / scale.divisor,
+            "low": max(0.0, float(np.mean(rates) - np.std(rates))) / scale.divisor,
+            "high": float(np.mean(rates) + np.std(rates)) / scale.divisor,
         }
-        for day, own in sorted(by_day.items())
+        for day, rates in sorted(by_day.items())
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(x=_time())
-    y = _axis("mean", scale.unit, float(top) / scale.divisor)
+    base = data(rows).encode(x=time_axis(rows, _MONTHS))
+    y = value_axis("mean", scale.unit, float(top) / scale.divisor * 1.05)
     layers = [
         base.mark_rule(color=MUTED).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(y=y),
@@ -90,20 +101,18 @@ def write_chart(life: Life) -> Chart:
 
 def cov_chart(life: Life) -> Chart | None:
     """Return the COV over 48 hours with the goal."""
-    import altair as alt
-
-    found = covs(life)
-    if not found:
+    rolling = covs(life)
+    if not rolling:
         return None
-    step = -(-len(found) // _POINTS)
+    step = -(-len(rolling) // _POINTS)
     # The worst of each stretch: a peak that is thinned away would be a lie.
-    stretches = [found[at : at + step] for at in range(0, len(found), step)]
-    worst = [max(stretch, key=lambda one: one[1]) for stretch in stretches]
+    stretches = [rolling[start : start + step] for start in range(0, len(rolling), step)]
+    worst = [max(stretch, key=itemgetter(1)) for stretch in stretches]
     rows = [{"at": int(at.timestamp() * 1000), "cov": 100 * cov} for at, cov in worst]
-    y = _axis("cov", "COV in %", max(row["cov"] for row in rows))
-    line = alt.Chart(alt.Data(values=rows)).mark_line(color=ACCENT, strokeWidth=1.2)
-    goal = alt.Chart(alt.Data(values=[{"goal": 100 * PRINTED_GOAL}])).mark_rule(color=ALARM)
-    layers = [line.encode(x=_time(), y=y), goal.encode(y="goal:Q"), _changes(life)]
+    y = value_axis("cov", "COV in %", max(row["cov"] for row in rows) * 1.05)
+    line = data(rows).mark_line(color=ACCENT, strokeWidth=1.2)
+    goal = rule_at("goal", 100 * PRINTED_GOAL, color=ALARM)
+    layers = [line.encode(x=time_axis(rows, _MONTHS), y=y), goal, _changes(life)]
     caption = "COV over the 48 h up to each run; the level line is the goal of 8 %."
     return _chart("cov", "Variability of the hourly IOR", caption, layers)
 
@@ -127,13 +136,12 @@ def months_chart(life: Life) -> Chart | None:
             {"from": float(low), "to": float(high), "share": float(part)}
             for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)
         ]
-        bars = alt.Chart(alt.Data(values=rows)).mark_bar(color=color, opacity=0.55)
+        bars = data(rows).mark_bar(color=color, opacity=0.55)
         x, y = alt.X("from:Q", title=scale.unit), alt.Y("share:Q")
         layers.append(bars.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)))
     printed = [{"at": 15.1, "which": 0}, {"at": 19.9, "which": 1}]
-    marks = alt.Chart(alt.Data(values=printed)).mark_rule(color=INK, strokeDash=[4, 3])
-    layers.append(marks.encode(x="at:Q"))
-    layers[0] = layers[0].encode(y=_axis("share", "OSTs in %", largest))
+    layers.append(data(printed).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q"))
+    layers[0] = layers[0].encode(y=value_axis("share", "OSTs in %", largest * 1.05))
     return _chart(
         "months",
         "Surveys of every OST, write",
@@ -157,11 +165,11 @@ def state_chart(life: Life) -> Chart:
             strict=True,
         )
     ]
-    base = alt.Chart(alt.Data(values=rows))
-    full = base.mark_line(color=MUTED).encode(x=_time(), y=_axis("full", "full in %", 95.0))
+    base = data(rows).encode(x=time_axis(rows, _MONTHS))
+    full_axis = value_axis("full", "full in %", 95.0 * 1.05)
+    full = base.mark_line(color=MUTED).encode(y=full_axis)
     top = round_top(max(row["wa"] for row in rows))
     wa = base.mark_line(color=ACCENT).encode(
-        x=_time(),
         y=alt.Y(
             "wa:Q",
             title="write amplification",
@@ -179,24 +187,24 @@ def state_chart(life: Life) -> Chart:
     )
 
 
-def fullness_chart(found: Reproduction) -> Chart:
+def fullness_chart(reproduction: Reproduction) -> Chart:
     """Return what an OST writes at each fullness, before the mitigations and after them."""
     import altair as alt
 
     layers = []
     for name, color in (("before", MUTED), ("after", ACCENT)):
-        curves = found.curves[name]
-        for what, dash in (("delivered", [1, 0]), ("drives", [4, 3])):
+        curves = reproduction.curves[name]
+        for rate, dash in (("delivered", [1, 0]), ("drives", [4, 3])):
             rows = [
                 {
                     "full": 100 * points[0].fullness,
-                    "value": float(np.mean([getattr(point, what) for point in points])) / 1e9,
+                    "value": float(np.mean([getattr(point, rate) for point in points])) / 1e9,
                 }
                 for points in zip(*curves, strict=True)
             ]
-            line = alt.Chart(alt.Data(values=rows)).mark_line(color=color, strokeDash=dash)
+            line = data(rows).mark_line(color=color, strokeDash=dash)
             x = alt.X("full:Q", title="full in %", scale=alt.Scale(zero=False, nice=False))
-            layers.append(line.encode(x=x, y=_axis("value", "GB/s", 25.0)))
+            layers.append(line.encode(x=x, y=value_axis("value", "GB/s", 25.0 * 1.05)))
     return _chart(
         "fullness",
         "What one OST writes at each fullness",
@@ -206,11 +214,11 @@ def fullness_chart(found: Reproduction) -> Chart:
     )
 
 
-def ladder_chart(found: Reproduction, name: str) -> Chart:
+def ladder_chart(reproduction: Reproduction, name: str) -> Chart:
     """Return printed and simulated rates of the layers of a document."""
     import altair as alt
 
-    by_id = {one.row.id: one.row for one in found.rows}
+    by_id = {seeded.row.id: seeded.row for seeded in reproduction.rows}
     rows: list[dict[str, Any]] = []
     for id in _LADDERS[name]:
         row = by_id[id]
@@ -221,15 +229,14 @@ def ladder_chart(found: Reproduction, name: str) -> Chart:
     y = alt.Y("row:N", sort=None, title=None)
     layers = []
     for who, color, shape, size in ((0, MUTED, "circle", 90), (1, ACCENT, "diamond", 40)):
-        own = alt.Chart(alt.Data(values=[row for row in rows if row["who"] == who]))
-        mark = own.mark_point(filled=True, color=color, shape=shape, size=size, opacity=1)
+        base = data(row for row in rows if row["who"] == who)
+        mark = base.mark_point(filled=True, color=color, shape=shape, size=size, opacity=1)
         layers.append(mark.encode(x=alt.X("value:Q", title="GB/s"), y=y))
-    chart = alt.layer(*layers).properties(width=WIDTH - 60, height=_ROW * len(rows) // 2)
     return Chart(
         name=f"ladder-{name}",
         title=f"Layers, {name}",
         caption="Rows as in the table. Grey circles: printed; blue diamonds: the twin.",
-        specification=finished(chart),
+        specification=layered(layers, WIDTH - 60, _ROW * len(rows) // 2),
     )
 
 
@@ -245,10 +252,10 @@ def eth_chart(life: Life) -> Chart:
         }
         for job in life.jobs
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(x=_time())
+    base = data(rows).encode(x=time_axis(rows, _MONTHS))
     printed = [{"at": WRITE_BYTES_PER_S / 1e9}, {"at": 9.5}]
-    lines = alt.Chart(alt.Data(values=printed)).mark_rule(color=INK, strokeDash=[4, 3])
-    y = _axis("write", "GB/s", READ_BYTES_PER_S / 1e9)
+    lines = data(printed).mark_rule(color=INK, strokeDash=[4, 3])
+    y = value_axis("write", "GB/s", READ_BYTES_PER_S / 1e9 * 1.05)
     layers = [
         base.mark_line(color=MUTED, strokeWidth=1).encode(y=alt.Y("read:Q")),
         base.mark_line(color=ACCENT, strokeWidth=1.2).encode(y=y),
@@ -265,46 +272,23 @@ def eth_chart(life: Life) -> Chart:
 
 
 def _chart(name: str, title: str, caption: str, layers: list[altair.Chart]) -> Chart:
-    import altair as alt
-
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-    return Chart(name=name, title=title, caption=caption, specification=finished(chart))
+    return Chart(name=name, title=title, caption=caption, specification=layered(layers))
 
 
 def _changes(life: Life) -> altair.Chart:
-    import altair as alt
-
     rows = [
         {"at": int(change.at.timestamp() * 1000)}
         for change in life.scenario.changes
         if change.at < life.until
     ]
-    mark = alt.Chart(alt.Data(values=rows)).mark_rule(color=INK, strokeWidth=0.7, opacity=0.5)
-    return mark.encode(x=_time())
+    mark = data(rows).mark_rule(color=INK, strokeWidth=0.7, opacity=0.5)
+    return mark.encode(x=time_axis(rows, _MONTHS))
 
 
 def _changes_text(life: Life) -> str:
-    said = [
+    changes = [
         f"{change.at:%d %b} {', '.join(key.split('.')[-1] for key in change.set)}"
         for change in life.scenario.changes
         if change.at < life.until
     ]
-    return "; ".join(said) or "none"
-
-
-def _time() -> altair.X:
-    import altair as alt
-
-    axis = alt.Axis(tickCount=4, labelOverlap=True, format="%b %Y")
-    return alt.X("at:T", title="time (UTC)", scale=alt.Scale(type="utc", padding=8), axis=axis)
-
-
-def _axis(field: str, title: str, largest: float) -> altair.Y:
-    import altair as alt
-
-    return alt.Y(
-        f"{field}:Q",
-        title=title,
-        scale=alt.Scale(domain=[0, round_top(largest * 1.05)]),
-        axis=alt.Axis(tickCount=5, domain=False, tickSize=0),
-    )
+    return "; ".join(changes) or "none"

@@ -71,6 +71,11 @@ def bandwidth_scale(largest_bytes_per_s: float) -> Scale:
     return Scale(1.0, "B/s")
 
 
+def value_scale(largest: float, unit: str) -> Scale:
+    """Return the unit in which values up to ``largest`` read well."""
+    return bandwidth_scale(largest) if unit == "B/s" else Scale(1.0, unit)
+
+
 def round_top(value: float) -> float:
     """Return the next round figure at or above ``value``: the top of an axis.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.model.run import Access, LatencyHistogram, Timeline
-from trimtab.report.chart import ACCENT, ALARM, HEIGHT, INK, MUTED, WIDTH, Chart, finished
+from trimtab.report.chart import ACCENT, ALARM, INK, MUTED, WIDTH, Chart, data, finished, layered
 from trimtab.report.series import (
     Scale,
     Stalls,
@@ -41,20 +41,20 @@ def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | Non
     """
     import altair as alt
 
-    own = sorted(
+    of_access = sorted(
         (t for t in timelines if t.access == access and t.moved_bytes),
         key=lambda timeline: timeline.repetition,
     )
-    if not own:
+    if not of_access:
         return None
-    stalls = stalls_of(own)
-    shown = _slowest(own, STRIPS_MAX)
+    stalls = stalls_of(of_access)
+    shown = _slowest(of_access, STRIPS_MAX)
     drawn = [merged(timeline, INTERVALS_MAX) for timeline in shown]
     largest = max(max(t.moved_bytes) / t.interval_s for t in drawn)
     scale = bandwidth_scale(largest)
     top = round_top(largest / scale.divisor)
-    rows = [row for one in drawn for row in _strip_rows(one, scale)]
-    rows += [row for one in shown for row in _stall_rows(one)]
+    rows = [row for timeline in drawn for row in _strip_rows(timeline, scale)]
+    rows += [row for timeline in shown for row in _stall_rows(timeline)]
     x = alt.X("time:Q", title="time in the repetition [s]", scale=alt.Scale(nice=False, zero=True))
     area = (
         alt.Chart()
@@ -88,7 +88,7 @@ def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | Non
     return Chart(
         name=f"timeline-{access}",
         title=f"{access.capitalize()} bandwidth over time [{scale.unit}]",
-        caption=_timeline_caption(stalls, drawn[0].interval_s, len(shown), len(own)),
+        caption=_timeline_caption(stalls, drawn[0].interval_s, len(shown), len(of_access)),
         specification=finished(chart),
     )
 
@@ -126,24 +126,21 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
         scale=alt.Scale(type="log", domain=[min(0.5, tail.fraction[-1]) / 1.6, 1], nice=False),
         axis=alt.Axis(values=_log_ticks(tail.fraction[-1] / 1.6, 1), labelExpr=_FRACTION_LABEL),
     )
-    line = alt.Chart(alt.Data(values=points)).mark_line(
-        interpolate="step-before", color=ACCENT, strokeWidth=2
-    )
-    marks = alt.Chart(alt.Data(values=labels))
-    chart = alt.layer(
+    line = data(points).mark_line(interpolate="step-before", color=ACCENT, strokeWidth=2)
+    marks = data(labels).encode(x=x, y=y)
+    words = marks.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=INK)
+    layers = [
         line.encode(x=x, y=y),
-        marks.mark_point(filled=True, size=44, color=INK, opacity=1).encode(x=x, y=y),
-        marks.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=INK).encode(
-            x=x, y=y, text="text:N"
-        ),
-    ).properties(width=WIDTH, height=HEIGHT)
+        marks.mark_point(filled=True, size=44, color=INK, opacity=1),
+        words.encode(text="text:N"),
+    ]
     return Chart(
         name=f"latency-{access}",
         title=f"{access.capitalize()} latency",
         caption=f"{tail.operations:,} operations. "
         + ", ".join(str(label["text"]) for label in labels)
         + ". A step far to the right is a few operations that waited long.",
-        specification=finished(chart),
+        specification=layered(layers),
     )
 
 

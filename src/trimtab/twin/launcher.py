@@ -49,7 +49,8 @@ class TwinLauncher:
         nodes_available = self._programs.life.scenario.clients.nodes
         if demand.nodes > nodes_available:
             raise UsageError(
-                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}"
+                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}",
+                code="too-many-nodes",
             )
         return TwinAllocation(self, demand, self._programs)
 
@@ -117,7 +118,7 @@ class TwinAllocation:
         life = self._programs.life
         if self._launcher.processes and not life.simulation.state.names_resolve:
             reason = failure_of("name-service", path="", node=self.nodes[0]).reason
-            raise NeverStarted(f"the nodes cannot be reached: {reason}")
+            raise NeverStarted(f"the nodes cannot be reached: {reason}", code="nodes-unreachable")
         self._began = life.now
         return self
 

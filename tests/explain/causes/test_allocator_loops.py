@@ -55,14 +55,13 @@ def test_as_it_was_found() -> None:
     of = _found_by_nersc()
     assert own(CAUSE, of) > 5
     assert own(garbage_collection.CAUSE, of) < 0
-    time = told(CAUSE, of, "loops-in-time", value=0.05, reference=0.0)
-    assert time.found is Found.FOR
+    told(CAUSE, of, "loops-in-time", Found.FOR, value=0.05, reference=0.0)
     targets = told(CAUSE, of, "loops-between-targets", value=0.05, reference=0.0)
     assert (targets.found, targets.targets) == (Found.FOR, SLOW)
-    assert told(CAUSE, of, "groups-searched").found is Found.FOR
-    assert told(CAUSE, of, "server-cpu").found is Found.FOR
-    assert told(CAUSE, of, "cpu-of-slow-targets").found is Found.FOR
-    assert told(CAUSE, of, "thresholds").found is Found.FOR
+    told(CAUSE, of, "groups-searched", Found.FOR)
+    told(CAUSE, of, "server-cpu", Found.FOR)
+    told(CAUSE, of, "cpu-of-slow-targets", Found.FOR)
+    told(CAUSE, of, "thresholds", Found.FOR)
 
 
 def test_no_loops_no_cause() -> None:
@@ -74,16 +73,12 @@ def test_no_loops_no_cause() -> None:
     ("rate", "found"), [(0.005, Found.AGAINST), (0.01, Found.NEUTRAL), (0.024, Found.FOR)]
 )
 def test_the_limit_is_one_in_a_hundred(rate: float, found: Found) -> None:
-    piece = told(CAUSE, sound(allocator(rate)), "loops-over-limit")
-    assert piece.found is found
-    assert piece.value == pytest.approx(rate)
+    told(CAUSE, sound(allocator(rate)), "loops-over-limit", found, value=rate)
 
 
 def test_loops_in_all_hours_are_a_standing_condition() -> None:
     of = sound(allocator(0.05), space(0.8), settings=DEFAULTS)
-    time = told(CAUSE, of, "loops-in-time", value=0.05, reference=0.05)
-    assert time.throughout
-    assert time.weight == 0
+    told(CAUSE, of, "loops-in-time", value=0.05, reference=0.05, throughout=True, weight=0)
     assert told(CAUSE, of, "loops-over-limit").weight >= 0.3
 
 
@@ -91,25 +86,24 @@ def test_loops_of_all_criteria_count_whatever_their_names() -> None:
     rows = [*allocator(0.0), *counter("allocator_useless_loops_total", 0.0, 300.0, label="cr2"),
             *counter("allocator_useless_loops_total", 0.0, 200.0, label="cr3")]  # fmt: skip
     rows = [row for row in rows if row["label"] != "cr1"]
-    assert told(CAUSE, sound(rows), "loops-over-limit").value == pytest.approx(0.05)
+    told(CAUSE, sound(rows), "loops-over-limit", value=0.05)
 
 
 def test_a_counter_that_was_set_back_is_not_negative() -> None:
     rows = [
         {**row, "number": 5.0} if row["at"] == START + 9 * HOUR else row for row in allocator(0.02)
     ]
-    assert told(CAUSE, sound(rows), "loops-over-limit").value == pytest.approx(0.02)
+    told(CAUSE, sound(rows), "loops-over-limit", value=0.02)
 
 
 def test_an_idle_target_has_no_rate() -> None:
-    piece = told(CAUSE, sound(allocator(0.05, per_s=1e-4)), "loops-in-time")
-    assert piece.found is Found.NOT_AVAILABLE
+    told(CAUSE, sound(allocator(0.05, per_s=1e-4)), "loops-in-time", Found.NOT_AVAILABLE)
 
 
 def test_cpu_of_the_machines_comes_before_that_shown_with_targets() -> None:
     of = sound(gauge("server_cpu_fraction", 0.3, 0.9, targets=SERVERS))
-    assert told(CAUSE, of, "server-cpu").found is Found.FOR
-    assert told(CAUSE, sound(), "server-cpu").found is Found.AGAINST
+    told(CAUSE, of, "server-cpu", Found.FOR)
+    told(CAUSE, sound(), "server-cpu", Found.AGAINST)
 
 
 @pytest.mark.parametrize(
@@ -119,43 +113,40 @@ def test_profiles_of_the_bad_hours(share: float, found: Found) -> None:
     shares = {"ldiskfs_mb_regular_allocator": share / 2, "ext4_mb_good_group": share / 2,
               "ext4_map_blocks": 0.4, "copy_user_generic": 0.2}  # fmt: skip
     profile = CpuProfile(BAD_FROM + HOUR, "oss0", shares, "perf report")
-    piece = told(CAUSE, sound(profiles=[profile]), "allocator-cpu-share")
-    assert piece.found is found
-    assert piece.value == pytest.approx(share)
+    told(CAUSE, sound(profiles=[profile]), "allocator-cpu-share", found, value=share)
 
 
 def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
     two = [CpuProfile(at, "oss0", {"ldiskfs_mb_x": 0.3}, "perf") for at in (START, BAD_FROM)]
-    both = told(CAUSE, sound(profiles=two), "allocator-cpu-share")
+    both = told(CAUSE, sound(profiles=two), "allocator-cpu-share", throughout=True)
     alone = told(CAUSE, sound(profiles=two[1:]), "allocator-cpu-share")
-    assert both.throughout
     assert both.weight < alone.weight
     undated = CpuProfile(None, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
-    assert told(CAUSE, sound(profiles=[undated]), "allocator-cpu-share").weight == alone.weight
+    told(CAUSE, sound(profiles=[undated]), "allocator-cpu-share", weight=alone.weight)
     other = CpuProfile(START - 90 * 24 * HOUR, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
-    assert told(CAUSE, sound(profiles=[other]), "allocator-cpu-share").found is Found.NOT_AVAILABLE
+    told(CAUSE, sound(profiles=[other]), "allocator-cpu-share", Found.NOT_AVAILABLE)
 
 
 def test_thresholds_that_skip_the_loop() -> None:
-    assert told(CAUSE, sound(), "thresholds").found is Found.AGAINST
-    assert told(CAUSE, sound(settings=DEFAULTS), "thresholds").found is Found.FOR
+    told(CAUSE, sound(), "thresholds", Found.AGAINST)
+    told(CAUSE, sound(settings=DEFAULTS), "thresholds", Found.FOR)
     lower = [*setting("mb_c1_threshold", "10"), *setting("mb_c2_threshold", "5")]
-    assert told(CAUSE, sound(settings=lower), "thresholds").found is Found.NEUTRAL
+    told(CAUSE, sound(settings=lower), "thresholds", Found.NEUTRAL)
 
 
 def test_newer_kernels_have_no_thresholds() -> None:
     new = gauge("allocator_family", "criteria-by-name")
-    assert told(CAUSE, sound(new, settings=[]), "allocator-family").weight == -0.3
-    assert told(CAUSE, sound(settings=[]), "allocator-family").weight == 0
+    told(CAUSE, sound(new, settings=[]), "allocator-family", weight=-0.3)
+    told(CAUSE, sound(settings=[]), "allocator-family", weight=0)
     none = sound(settings=[], but=["allocator_family"])
-    assert told(CAUSE, none, "thresholds").found is Found.NOT_AVAILABLE
+    told(CAUSE, none, "thresholds", Found.NOT_AVAILABLE)
 
 
 @pytest.mark.parametrize(
     ("fullness", "found"), [(0.5, Found.AGAINST), (0.72, Found.NEUTRAL), (0.85, Found.FOR)]
 )
 def test_it_needs_full_targets(fullness: float, found: Found) -> None:
-    assert told(CAUSE, sound(space(fullness)), "fullest-target").found is found
+    told(CAUSE, sound(space(fullness)), "fullest-target", found)
 
 
 def test_a_trim_that_helped_clears_it() -> None:
@@ -164,9 +155,9 @@ def test_a_trim_that_helped_clears_it() -> None:
         of=_ended(Shape.DIP),
     )  # fmt: skip
     # Trims come every night: one in three incidents ends within four hours of one by chance.
-    assert told(CAUSE, helped, "trim-recovery").weight == pytest.approx(-0.477, abs=1e-3)
+    told(CAUSE, helped, "trim-recovery", weight=pytest.approx(-0.477, abs=1e-3))
     stayed = _found_by_nersc(events=[*NIGHTLY, trim(4)])
-    assert told(CAUSE, stayed, "trim-recovery").found is Found.FOR
+    told(CAUSE, stayed, "trim-recovery", Found.FOR)
 
 
 def _ended(shape: Shape) -> Incident:

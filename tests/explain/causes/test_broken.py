@@ -76,8 +76,7 @@ def test_no_node_is_suspected() -> None:
 ])  # fmt: skip
 def test_a_file_system_that_lets_no_probe_begin(problem: str) -> None:
     facts = every_hour(status=RunStatus.NOT_STARTED, problem=problem)
-    piece = told(launch_failure.CAUSE, without_series(*facts), "other-words")
-    assert piece.found is Found.AGAINST
+    told(launch_failure.CAUSE, without_series(*facts), "other-words", Found.AGAINST)
 
 
 def test_not_begun_for_a_reason_that_is_not_known() -> None:

@@ -39,23 +39,22 @@ def test_bad_hours_that_were_read_from_memory() -> None:
 
 def test_good_hours_that_were_memorys() -> None:
     """What looks like a loss is the truth."""
-    piece = told(CAUSE, reads(bad=False, good=True), "reads-from-memory", value=0.0, reference=1.0)
-    assert piece.found is Found.FOR
+    piece = told(
+        CAUSE, reads(bad=False, good=True), "reads-from-memory", Found.FOR, value=0.0, reference=1.0
+    )
     assert piece.at == HOURS[0]
 
 
 def test_always_from_memory_is_no_news() -> None:
-    piece = told(CAUSE, reads(bad=True, good=True), "reads-from-memory")
-    assert piece.found is Found.NEUTRAL
-    assert piece.throughout
+    told(CAUSE, reads(bad=True, good=True), "reads-from-memory", Found.NEUTRAL, throughout=True)
 
 
 def test_never_from_memory_is_against() -> None:
-    assert told(CAUSE, reads(bad=False, good=False), "reads-from-memory").found is Found.AGAINST
+    told(CAUSE, reads(bad=False, good=False), "reads-from-memory", Found.AGAINST)
 
 
 def test_an_incident_of_writes() -> None:
-    assert told(CAUSE, quiet(), "metric-of-incident").weight == -2.0
+    told(CAUSE, quiet(), "metric-of-incident", weight=-2.0)
 
 
 @pytest.mark.parametrize(("value", "found"), [
@@ -65,22 +64,25 @@ def test_an_incident_of_writes() -> None:
 ])  # fmt: skip
 def test_reads_against_what_carries_them(value: float, found: Found) -> None:
     piece = told(
-        CAUSE, reads(bad=False, good=False, value=value, hardware=BUILT_OF), "read-rate-possible"
+        CAUSE,
+        reads(bad=False, good=False, value=value, hardware=BUILT_OF),
+        "read-rate-possible",
+        found,
     )
-    assert piece.found is found
     assert "4 clients" in piece.what
 
 
 def test_drives_may_be_the_narrowest() -> None:
     built = Hardware(drive_read=Figure(3.5e9, "B/s", 1e8), drives=10)
     piece = told(
-        CAUSE, reads(bad=False, good=False, value=50e9, hardware=built), "read-rate-possible"
+        CAUSE,
+        reads(bad=False, good=False, value=50e9, hardware=built),
+        "read-rate-possible",
+        Found.FOR,
     )
-    assert piece.found is Found.FOR
     assert "the drives together" in piece.what
 
 
 def test_what_is_not_known_of_the_hardware() -> None:
-    piece = told(CAUSE, reads(bad=False, good=False), "read-rate-possible")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert told(CAUSE, quiet(runs=()), "reads-from-memory").found is Found.NOT_AVAILABLE
+    told(CAUSE, reads(bad=False, good=False), "read-rate-possible", Found.NOT_AVAILABLE)
+    told(CAUSE, quiet(runs=()), "reads-from-memory", Found.NOT_AVAILABLE)

@@ -43,9 +43,9 @@ def test_the_node_is_found() -> None:
         of(spread(lambda one, _: "nid0007" in one.hosts, seed=3)),
         "slow-with-node",
         value=1.0,
+        reference=0.0,
     )
     assert piece.weight > 1.0
-    assert piece.reference == 0.0
     assert "nid0007" in piece.what
 
 
@@ -63,20 +63,16 @@ def test_a_node_that_does_not_let_runs_end() -> None:
 
 def test_runs_that_are_all_slow_clear_every_node() -> None:
     one = of(spread(lambda *_: True))
-    assert told(CAUSE, one, "slow-with-node").weight == -2.0
+    told(CAUSE, one, "slow-with-node", weight=-2.0)
     assert own(CAUSE, one) < -1
 
 
 def test_the_same_nodes_every_time_tell_nothing() -> None:
-    piece = told(CAUSE, of(spread(lambda *_: True, per_run=24)), "nodes-alike")
-    assert piece.found is Found.NEUTRAL
+    told(CAUSE, of(spread(lambda *_: True, per_run=24)), "nodes-alike", Found.NEUTRAL)
 
 
 def test_runs_that_do_not_tell_their_nodes() -> None:
-    piece = told(CAUSE, quiet(), "slow-with-node")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert piece.reason is not None
-    assert piece.reason.code == "too-few-runs"
+    told(CAUSE, quiet(), "slow-with-node", reason="too-few-runs")
 
 
 def test_a_node_that_was_slow_before_is_not_what_began() -> None:
@@ -85,7 +81,7 @@ def test_a_node_that_was_slow_before_is_not_what_began() -> None:
         replace(one, values={"write_bandwidth": LOST}) if "nid0007" in one.hosts else one
         for one in facts
     ]
-    assert told(CAUSE, of(facts), "node-slow-earlier").found is Found.AGAINST
+    told(CAUSE, of(facts), "node-slow-earlier", Found.AGAINST)
 
 
 @pytest.mark.calibration
@@ -113,10 +109,10 @@ def test_chance_leans_against_on_average() -> None:
 def test_other_probes_that_moved_too() -> None:
     other = runs(WELL, LOST, probe="other")
     moved = quiet(runs=(*runs(WELL, LOST), *other), of=incident(moved_with=["other"]))
-    assert told(CAUSE, moved, "moved-alone").found is Found.AGAINST
+    told(CAUSE, moved, "moved-alone", Found.AGAINST)
     alone = quiet(runs=(*runs(WELL, LOST), *other), of=incident(unmoved=["other"]))
-    assert told(CAUSE, alone, "moved-alone").found is Found.FOR
-    assert told(CAUSE, quiet(), "moved-alone").found is Found.NOT_AVAILABLE
+    told(CAUSE, alone, "moved-alone", Found.FOR)
+    told(CAUSE, quiet(), "moved-alone", Found.NOT_AVAILABLE)
 
 
 def test_too_few_runs() -> None:

@@ -84,7 +84,7 @@ def test_runs_that_measured_and_were_slow_clear() -> None:
 
 def test_some_runs_not_launched_the_others_as_fast_as_ever() -> None:
     one = silent(RESOLVE, every=2)
-    assert told(CAUSE, one, "runs-measured", value=0.0).found is Found.FOR
+    told(CAUSE, one, "runs-measured", Found.FOR, value=0.0)
     assert own(CAUSE, one) > 1
 
 
@@ -107,15 +107,11 @@ def test_runs_that_fail_as_often_in_good_hours() -> None:
         else run(at, {"write_bandwidth": WELL})
         for n, at in enumerate(HOURS)
     ]
-    piece = told(CAUSE, quiet(runs=facts), "runs-not-started")
-    assert piece.found is Found.NEUTRAL
+    told(CAUSE, quiet(runs=facts), "runs-not-started", Found.NEUTRAL)
 
 
 def test_failed_without_a_word() -> None:
-    piece = told(CAUSE, silent(None), "launch-words")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert piece.reason is not None
-    assert piece.reason.code == "no-problem-text"
+    told(CAUSE, silent(None), "launch-words", reason="no-problem-text")
 
 
 def test_the_log_book() -> None:
@@ -123,9 +119,9 @@ def test_the_log_book() -> None:
     log = with_log(event(EventKind.LAUNCH_FAILURE, at, "no slot was begun", until=at + 3 * HOUR))
     assert told(CAUSE, quiet(events=log), "launch-failure-logged").weight > 1
     noted = with_log(event(EventKind.NOTE, at, "DNS of the cluster is down"))
-    assert told(CAUSE, quiet(events=noted), "launch-failure-logged").found is Found.FOR
+    told(CAUSE, quiet(events=noted), "launch-failure-logged", Found.FOR)
     before = with_log(event(EventKind.LAUNCH_FAILURE, at - 40 * HOUR, "away"))
-    assert told(CAUSE, quiet(events=before), "launch-failure-not-logged").weight == 0
+    told(CAUSE, quiet(events=before), "launch-failure-not-logged", weight=0)
 
 
 def test_no_runs_at_all() -> None:

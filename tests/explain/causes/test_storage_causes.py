@@ -246,19 +246,17 @@ def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself()
     from tests.explain.causes.contexts import gauge
 
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(late), "onset-late")
-    assert piece.found is Found.AGAINST
+    piece = told(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST)
     assert piece.at == BAD_FROM + 6 * HOUR
     soon = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 3 * HOUR, targets=OSTS[:1])
-    assert told(array_degraded.CAUSE, sound(soon), "onset").found is Found.FOR
+    told(array_degraded.CAUSE, sound(soon), "onset", Found.FOR)
 
 
 def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
     from tests.explain.causes.contexts import gauge
 
     over = gauge("degraded", False, lambda _, at: at <= BAD_FROM + 2 * HOUR, targets=OSTS[:1])
-    piece = told(array_degraded.CAUSE, sound(over), "ended-early")
-    assert piece.found is Found.AGAINST
+    told(array_degraded.CAUSE, sound(over), "ended-early", Found.AGAINST)
 
 
 def test_a_drift_has_no_beginning_to_fit() -> None:
@@ -266,7 +264,7 @@ def test_a_drift_has_no_beginning_to_fit() -> None:
 
     late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
     of = sound(late, of=incident(Shape.DRIFT))
-    assert told(array_degraded.CAUSE, of, "onset-gradual").found is Found.NEUTRAL
+    told(array_degraded.CAUSE, of, "onset-gradual", Found.NEUTRAL)
 
 
 def test_snapshots_of_once_a_day_are_given_their_time() -> None:
@@ -311,8 +309,12 @@ def test_reads_that_fell_more_weigh_more_against() -> None:
 
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
-    piece = told(targets_over_limit.CAUSE, sound(runs=runs(600e9, 400e9)), "writes-and-reads")
-    assert piece.found is Found.NOT_AVAILABLE
+    piece = told(
+        targets_over_limit.CAUSE,
+        sound(runs=runs(600e9, 400e9)),
+        "writes-and-reads",
+        Found.NOT_AVAILABLE,
+    )
     assert "reads" in (piece.reason or "")
 
 
@@ -320,14 +322,12 @@ def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
     ("tail", "found"), [(9.0, Found.FOR), (1.3, Found.NEUTRAL), (1.0, Found.AGAINST)]
 )
 def test_the_tail_of_the_write_latency(tail: float, found: Found) -> None:
-    piece = told(garbage_collection.CAUSE, sound(tail=tail), "latency-tail")
-    assert piece.found is found
+    told(garbage_collection.CAUSE, sound(tail=tail), "latency-tail", found)
 
 
 def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
     old = event(EventKind.REBUILD, BAD_FROM - timedelta(days=3), "nvme4n1")
-    piece = told(array_degraded.CAUSE, sound(events=[old]), "event-not-logged")
-    assert piece.found is Found.NEUTRAL
+    told(array_degraded.CAUSE, sound(events=[old]), "event-not-logged", Found.NEUTRAL)
 
 
 def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:

@@ -16,9 +16,7 @@ ONE = OSTS[4]
 def test_one_target_that_fills() -> None:
     of = sound(space(0.6, 0.9, targets=[ONE]))
     assert own(CAUSE, of) > 2
-    piece = told(CAUSE, of, "filled-alone", value=0.3)
-    assert piece.found is Found.FOR
-    assert piece.targets == (ONE,)
+    told(CAUSE, of, "filled-alone", Found.FOR, value=0.3, targets=(ONE,))
 
 
 def test_it_says_more_than_that_a_target_is_over_its_limit() -> None:
@@ -28,19 +26,18 @@ def test_it_says_more_than_that_a_target_is_over_its_limit() -> None:
 
 
 def test_all_growing_alike_is_against() -> None:
-    piece = told(CAUSE, sound(space(0.6, 0.7)), "filled-alone")
-    assert piece.found is Found.AGAINST
+    told(CAUSE, sound(space(0.6, 0.7)), "filled-alone", Found.AGAINST)
 
 
 def test_half_of_all_growing_is_not_one_that_fills() -> None:
     of = sound(space(0.6, 0.8, targets=OSTS[:5]))
-    assert told(CAUSE, of, "filled-alone").found is Found.AGAINST
+    told(CAUSE, of, "filled-alone", Found.AGAINST)
 
 
 def test_two_points_more_than_the_others_are_nothing() -> None:
     for grown, found in ((0.019, Found.AGAINST), (0.03, Found.NEUTRAL), (0.06, Found.FOR)):
         of = sound(space(0.6, 0.6 + grown, targets=[ONE]))
-        assert told(CAUSE, of, "filled-alone").found is found
+        told(CAUSE, of, "filled-alone", found)
 
 
 def test_noise_of_the_others_is_taken_into_account() -> None:
@@ -55,9 +52,9 @@ def test_noise_of_the_others_is_taken_into_account() -> None:
 def test_a_target_that_is_slow_itself() -> None:
     full = space(0.6, 0.9, targets=[ONE])
     slow = survey(OST_WRITE, 5e9, slow_targets=[ONE])
-    assert told(CAUSE, sound(full, surveys=slow), "full-and-slow").found is Found.FOR
+    told(CAUSE, sound(full, surveys=slow), "full-and-slow", Found.FOR)
     others = survey(OST_WRITE, 5e9, slow_targets=SLOW)
-    assert told(CAUSE, sound(full, surveys=others), "full-not-slow").weight == -0.7
+    told(CAUSE, sound(full, surveys=others), "full-not-slow", weight=-0.7)
 
 
 def test_growth_that_came_after_the_first_bad_runs() -> None:

@@ -14,24 +14,20 @@ from trimtab.model.site import SiteLimits
 def test_targets_that_went_over_the_limit_with_the_incident() -> None:
     of = sound(space(0.7, 0.8, targets=OSTS[:6]))
     assert own(CAUSE, of) > 1.5
-    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
-    time = told(CAUSE, of, "over-limit-share")
-    assert time.found is Found.FOR
+    told(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
+    time = told(CAUSE, of, "over-limit-share", Found.FOR, targets=OSTS[:6])
     assert (time.value, time.reference) == (0.5, 0.0)
-    assert time.targets == OSTS[:6]
 
 
 def test_over_the_limit_in_all_hours_is_a_standing_condition() -> None:
     of = sound(space(0.8, targets=OSTS[:6]))
-    time = told(CAUSE, of, "over-limit-share")
-    assert time.throughout
-    assert time.weight == 0
-    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
+    told(CAUSE, of, "over-limit-share", throughout=True, weight=0)
+    told(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
 
 
 def test_targets_over_the_limit_that_got_fuller_still() -> None:
     of = sound(space(0.8, 0.95, targets=OSTS[:6]))
-    assert told(CAUSE, of, "fullest-in-time", value=0.95).found is Found.FOR
+    told(CAUSE, of, "fullest-in-time", Found.FOR, value=0.95)
 
 
 def test_none_over_the_limit_is_against() -> None:
@@ -39,22 +35,21 @@ def test_none_over_the_limit_is_against() -> None:
 
 
 def test_just_under_the_limit_tells_little() -> None:
-    piece = told(CAUSE, sound(space(0.7499)), "over-limit-now", value=0.7499)
-    assert piece.found is Found.NEUTRAL
-    assert told(CAUSE, sound(space(0.75)), "over-limit-now", value=0.75).found is Found.NEUTRAL
+    told(CAUSE, sound(space(0.7499)), "over-limit-now", Found.NEUTRAL, value=0.7499)
+    told(CAUSE, sound(space(0.75)), "over-limit-now", Found.NEUTRAL, value=0.75)
 
 
 def test_the_limit_is_the_sites_own() -> None:
     of = sound(space(0.7), limits=SiteLimits(fullness=0.6))
-    assert told(CAUSE, of, "over-limit-now", value=0.7).found is Found.FOR
+    told(CAUSE, of, "over-limit-now", Found.FOR, value=0.7)
 
 
 def test_slow_targets_that_are_the_full_ones() -> None:
     slow = survey(OST_WRITE, 6e9, slow_targets=SLOW)
     of = sound(space(0.7, 0.8, targets=SLOW), surveys=slow)
-    assert told(CAUSE, of, "fullness-between-targets").found is Found.FOR
+    told(CAUSE, of, "fullness-between-targets", Found.FOR)
     other = sound(space(0.7, 0.8, targets=OSTS[6:9]), surveys=slow)
-    assert told(CAUSE, other, "fullness-between-targets").found is Found.AGAINST
+    told(CAUSE, other, "fullness-between-targets", Found.AGAINST)
 
 
 def test_one_full_target_of_many_weighs_less_than_half_of_them() -> None:

@@ -77,19 +77,19 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
         of=incident(Shape.DRIFT, effect=0.88, until=END),
     )  # fmt: skip
     assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "trim-recovery", value=1.0).found is Found.FOR
+    told(CAUSE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
 def test_a_dose_that_was_as_large_before_is_a_standing_condition() -> None:
     piece = _dose(sound(events=_trimmed(70)))
     assert piece.throughout
-    assert told(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time").throughout
+    told(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time", throughout=True)
 
 
 def test_a_dose_that_grew_with_the_incident() -> None:
     heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
     of = sound(heavy, events=_trimmed(2.0), of=DRIFT)
-    assert told(CAUSE, of, "trim-dose-in-time").found is Found.FOR
+    told(CAUSE, of, "trim-dose-in-time", Found.FOR)
     assert not _dose(of).throughout
 
 
@@ -157,14 +157,14 @@ def test_slow_targets_that_were_left_out_of_the_trims() -> None:
               *(event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "some", targets=OSTS[3:])
                 for day in range(1, 12))]  # fmt: skip
     of = sound(surveys=slow, events=partly)
-    assert told(CAUSE, of, "trim-dose-between-targets").found is Found.FOR
-    assert told(CAUSE, sound(surveys=slow), "trim-dose-between-targets").found is Found.AGAINST
+    told(CAUSE, of, "trim-dose-between-targets", Found.FOR)
+    told(CAUSE, sound(surveys=slow), "trim-dose-between-targets", Found.AGAINST)
 
 
 def test_trims_that_stayed_away() -> None:
     early = [event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "") for day in range(8, 14)]
-    assert told(CAUSE, sound(events=early), "trims-missed").found is Found.FOR
-    assert told(CAUSE, sound(), "trims-missed").found is Found.AGAINST
+    told(CAUSE, sound(events=early), "trims-missed", Found.FOR)
+    told(CAUSE, sound(), "trims-missed", Found.AGAINST)
     assert told(CAUSE, sound(events=early[:2]), "trims-missed").reason is not None
 
 
@@ -174,7 +174,7 @@ def test_trims_that_stayed_away() -> None:
 )
 def test_mount_options_that_trim(options: str, weight: float) -> None:
     of = sound(settings=setting("mount/options", options))
-    assert told(CAUSE, of, "trims-by-mount-option").weight == weight
+    told(CAUSE, of, "trims-by-mount-option", weight=weight)
 
 
 def test_erased_blocks_run_out_by_degrees() -> None:
@@ -189,8 +189,7 @@ def test_erased_blocks_run_out_by_degrees() -> None:
 
 
 def test_a_trim_that_did_not_help() -> None:
-    piece = told(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery")
-    assert piece.found is Found.AGAINST
+    told(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery", Found.AGAINST)
 
 
 def test_many_trims_that_did_not_help_weigh_more_than_one() -> None:
@@ -209,8 +208,7 @@ def test_a_trim_after_which_the_runs_are_well() -> None:
         for run in both(0.8, 1.0)
     )
     of = sound(events=[trim(6.5)], runs=well, bad=(bad,), good=(GOOD, after))
-    piece = told(CAUSE, of, "trim-recovery", value=1.0)
-    assert piece.found is Found.FOR
+    told(CAUSE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
 def test_no_trim_and_no_runs_near_one() -> None:
@@ -227,11 +225,11 @@ def test_the_experiment_on_one_target(after: float, found: Found) -> None:
     again = survey(OST_WRITE, after, slow_targets=[one], at=[BAD_FROM + 8 * HOUR])
     of = sound(surveys=[*first, *[{**row, "run": "again"} for row in again]],
                events=[trim(5, targets=[one])], bad=(BAD,))  # fmt: skip
-    assert told(CAUSE, of, "trim-recovery").found is found
+    told(CAUSE, of, "trim-recovery", found)
 
 
 def test_a_target_that_had_lost_nothing_shows_nothing() -> None:
     two = [survey(OST_WRITE, at=[BAD_FROM + hour * HOUR]) for hour in (2, 8)]
     of = sound(surveys=[*two[0], *[{**row, "run": "again"} for row in two[1]]],
                events=[trim(5, targets=[OSTS[0]])])  # fmt: skip
-    assert told(CAUSE, of, "trim-recovery").found is Found.NOT_AVAILABLE
+    told(CAUSE, of, "trim-recovery", Found.NOT_AVAILABLE)

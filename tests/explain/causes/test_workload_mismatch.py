@@ -28,7 +28,7 @@ def both(good: dict[str, Any], bad: dict[str, Any]) -> Context:
 def test_edisons_probe() -> None:
     """0.02 GiB in place of 1,536."""
     one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 0.02 * GIB})
-    assert told(CAUSE, one, "bytes-moved").weight == 1.5
+    told(CAUSE, one, "bytes-moved", weight=1.5)
     assert told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).weight > 1.5
     assert own(CAUSE, one) > 2.5
 
@@ -47,12 +47,12 @@ def test_figures_that_are_not_believed() -> None:
     one = both({}, {"values": {}, "disbelieved": (reason,)})
     assert reason in told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).what
     cached = both({}, {"values": {}, "disbelieved": ("cached: read from memory",)})
-    assert told(CAUSE, cached, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
+    told(CAUSE, cached, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
 
 
 def test_as_many_bytes_as_ever() -> None:
     one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 1536 * GIB})
-    assert told(CAUSE, one, "bytes-moved").found is Found.AGAINST
+    told(CAUSE, one, "bytes-moved", Found.AGAINST)
     assert own(CAUSE, one) < -1
 
 
@@ -64,26 +64,32 @@ def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
         for rate in [(WELL if at < BAD_FROM else WELL / 2) * (1 + 0.05 * (n % 7 - 3))]
     ]
     one = quiet(runs=facts)
-    assert told(CAUSE, one, "bytes-moved").found is Found.NEUTRAL
-    assert told(CAUSE, one, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
+    told(CAUSE, one, "bytes-moved", Found.NEUTRAL)
+    told(CAUSE, one, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
 
 
 def test_a_mismatch_in_good_hours_as_well_is_no_news() -> None:
     facts = [run(at, {}, status=RunStatus.INVALID_WORKLOAD) for at in HOURS]
-    piece = told(CAUSE, quiet(runs=facts), "workload-invalid", value=1.0, reference=1.0)
-    assert piece.found is Found.NEUTRAL
-    assert piece.throughout
+    told(
+        CAUSE,
+        quiet(runs=facts),
+        "workload-invalid",
+        Found.NEUTRAL,
+        value=1.0,
+        reference=1.0,
+        throughout=True,
+    )
 
 
 def test_other_numbers_of_nodes_and_tasks() -> None:
     one = both({"nodes": 32, "tasks": 2048}, {"nodes": 16, "tasks": 2048})
-    assert told(CAUSE, one, "nodes-of-run", value=1.0).found is Found.FOR
-    assert told(CAUSE, one, "tasks-of-run", value=0.0).found is Found.AGAINST
+    told(CAUSE, one, "nodes-of-run", Found.FOR, value=1.0)
+    told(CAUSE, one, "tasks-of-run", Found.AGAINST, value=0.0)
 
 
 def test_runs_that_tell_nothing() -> None:
     one = quiet(runs=runs(WELL, None))
-    assert told(CAUSE, one, "workload-invalid").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "bytes-moved").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "nodes-of-run").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, quiet(runs=()), "runs-not-judged").found is Found.NOT_AVAILABLE
+    told(CAUSE, one, "workload-invalid", Found.NOT_AVAILABLE)
+    told(CAUSE, one, "bytes-moved", Found.NOT_AVAILABLE)
+    told(CAUSE, one, "nodes-of-run", Found.NOT_AVAILABLE)
+    told(CAUSE, quiet(runs=()), "runs-not-judged", Found.NOT_AVAILABLE)

@@ -8,6 +8,8 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
@@ -146,8 +148,6 @@ def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator
 
 def _at_its_ends(known: Known) -> Known:
     """Return what is known of the first and the last days alone."""
-    import polars as pl
-
     first, last = known.record_from + BEGINNING, known.now - BEGINNING
     return replace(
         known,

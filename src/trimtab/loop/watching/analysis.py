@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
-from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
@@ -158,6 +156,8 @@ class Vigil:
 
     def _bad_checksums(self) -> bool:
         """Tell of transfers with a bad checksum since the snapshot before, at once."""
+        from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+
         since = self._snapshots_until or self._clock() - LOOK_AGAIN
         times = self._store.snapshot_times(self._site.name, since=since)
         if len(times) < 2:
@@ -177,6 +177,8 @@ class Vigil:
 
     def _incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
+        from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+
         name = self._site.name
         before = self._store.incidents(name)
         if not self._store.series(name):
