@@ -39,10 +39,10 @@ class PurgePlace:
 
 
 def purge_place(
-    given: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
+    path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
 ) -> PurgePlace:
     """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
-    named = given or (os.environ if environment is None else environment).get(VARIABLE)
+    named = path or (os.environ if environment is None else environment).get(VARIABLE)
     return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
 
 
@@ -58,11 +58,12 @@ def prepared(place: PurgePlace) -> PurgePlace:
     from trimtab.visible import visible
 
     try:
-        for one in (place.directory, place.journals):
-            one.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (place.directory, place.journals):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UnreadableError(
             f"{visible(str(place.directory))} cannot be made: {error.strerror}",
+            code="place-unwritable",
             hint=f"set {VARIABLE} to a directory of root's",
         ) from error
     return place

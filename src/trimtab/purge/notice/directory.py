@@ -78,14 +78,14 @@ class _UserFiles:
     new_files: int = 0
     begun: bool = False
 
-    def add(self, found: Lines) -> int:
+    def add(self, lines: Lines) -> int:
         """Take some lines; return their bytes."""
-        data = (found.text, found.lines, found.names)
-        for parts, one in zip(self.parts, data, strict=True):
-            parts.append(one)
-        self.files += found.files
-        self.new_files += found.new_files
-        return sum(len(one) for one in data)
+        data = (lines.text, lines.lines, lines.names)
+        for parts, part in zip(self.parts, data, strict=True):
+            parts.append(part)
+        self.files += lines.files
+        self.new_files += lines.new_files
+        return sum(len(part) for part in data)
 
     def flush(self, directory: int) -> None:
         """Append what was taken to the files, which are made the first time."""
@@ -161,6 +161,7 @@ def write_lists(
     except OSError as error:
         raise UnreadableError(
             f"the lists could not be written to {visible(str(place))}: {error.strerror or error}",
+            code="lists-unwritable",
             hint="nothing was published; they need space, and a file system where root can give "
             "files away (NFS with root squash is none)",
         ) from error
@@ -184,15 +185,18 @@ def _fill(
         marked = piece.with_columns(
             pl.lit(None, pl.Boolean).alias("known") if known is None else column
         )
-        for found in lines_of(marked, prefix):
-            user = users.get(found.uid)
+        for lines in lines_of(marked, prefix):
+            user = users.get(lines.uid)
             if user is None:
-                raise DataError(f"the candidates name user {found.uid}, the plan does not")
-            waiting_bytes += user.add(found)
+                raise DataError(
+                    f"the candidates name user {lines.uid}, the plan does not",
+                    code="candidates-contradictory",
+                )
+            waiting_bytes += user.add(lines)
             if waiting_bytes > _BUFFER_BYTES:
                 waiting_bytes = 0
-                for one in users.values():
-                    one.flush(directory)
+                for files in users.values():
+                    files.flush(directory)
         done += len(piece)
         if progress is not None:
             progress(done, total)
@@ -206,6 +210,7 @@ def _refuse_closed(directory: Path) -> None:
         if not place.stat().st_mode & stat.S_IXOTH:
             raise RefusedError(
                 f"users cannot enter {visible(str(place))}, so none could read a list below it",
+                code="lists-unreachable",
                 hint=f"chmod o+x {visible(str(place))}, or give [notices] another directory",
             )
 
@@ -215,7 +220,8 @@ def _check(users: Mapping[int, _UserFiles]) -> None:
         if user.files != user.addressee.files:
             raise DataError(
                 f"the candidates name {user.files} files of user {uid}, the plan "
-                f"{user.addressee.files}"
+                f"{user.addressee.files}",
+                code="candidates-contradictory",
             )
 
 

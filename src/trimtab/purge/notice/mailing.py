@@ -155,12 +155,17 @@ def _states(data: bytes) -> Iterator[tuple[int, State]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        uid, state = (found.get("uid"), found.get("state")) if isinstance(found, dict) else (0, "")
+        uid, state = (entry.get("uid"), entry.get("state")) if isinstance(entry, dict) else (0, "")
         if not isinstance(uid, int) or state not in _STATES:
-            raise DataError("it is no line of a mail's state", file=MAILS_FILE, line=number)
+            raise DataError(
+                "it is no line of a mail's state",
+                code="mail-state-malformed",
+                file=MAILS_FILE,
+                line=number,
+            )
         yield uid, state
 
 
@@ -273,5 +278,6 @@ def _failure(facts: Facts, reason: str) -> MailFailure:
 def _cannot_keep(error: OSError) -> UnreadableError:
     return UnreadableError(
         f"the state of the mails cannot be written: {error.strerror}",
+        code="mail-state-unwritable",
         hint="no mail goes out that is not written down first",
     )

@@ -75,7 +75,8 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
             held = _held(name, parent)
         except OSError as error:
             raise UnreadableError(
-                f"the plan cannot be written to {visible(str(place))}: {error.strerror}"
+                f"the plan cannot be written to {visible(str(place))}: {error.strerror}",
+                code="plan-unwritable",
             ) from error
         try:
             yield Staging(place, place.parent / name, owner)
@@ -148,16 +149,22 @@ def _with_holdings(candidates: Candidates, held_bytes: Mapping[int, int] | None)
 def _check(draft: PlanDraft) -> None:
     for name, at in (("made", draft.made_at), ("indexed", draft.index.ended_at)):
         if at.tzinfo is None:
-            raise UsageError(f"the time at which the plan was {name} has no zone")
+            raise UsageError(
+                f"the time at which the plan was {name} has no zone", code="zone-missing"
+            )
     if draft.index.ended_at > draft.made_at:
         raise UsageError(
             f"the index ends at {draft.index.ended_at}, after the plan was made",
+            code="clocks-disagree",
             hint="the clocks of the two disagree: set them right and scan again",
         )
     if draft.notice_s < 0 or draft.valid_s <= 0:
-        raise UsageError("a notice period is not negative, and a plan is valid for some time")
+        raise UsageError(
+            "a notice period is not negative, and a plan is valid for some time",
+            code="value-out-of-range",
+        )
     if draft.horizon.before_s > draft.rules.as_of_s:
-        raise UsageError("the cut-off lies after the metadata were taken")
+        raise UsageError("the cut-off lies after the metadata were taken", code="cut-off-late")
 
 
 def _settled(directory: int, owner: int) -> str:
@@ -167,13 +174,17 @@ def _settled(directory: int, owner: int) -> str:
         if stat.S_ISREG(state.st_mode):
             os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # a directory of our own
     except OSError as error:
-        raise UnreadableError(f"the plan has no candidates: {error.strerror}") from error
+        raise UnreadableError(
+            f"the plan has no candidates: {error.strerror}", code="candidates-missing"
+        ) from error
     with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
         try:
             os.fsync(descriptor)
             return sha256_of(descriptor)
         except OSError as error:
-            raise UnreadableError(f"the candidates cannot be read: {error.strerror}") from error
+            raise UnreadableError(
+                f"the candidates cannot be read: {error.strerror}", code="candidates-unreadable"
+            ) from error
 
 
 def _put(staged: Staging) -> None:
@@ -186,7 +197,8 @@ def _put(staged: Staging) -> None:
             os.fsync(parent)
         except OSError as error:
             raise UnreadableError(
-                f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}"
+                f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}",
+                code="plan-unwritable",
             ) from error
 
 
@@ -200,13 +212,13 @@ def _held(name: str, parent: int) -> int:
 def _remove_left(name: str, parent: int) -> None:
     """Remove what attempts at this plan left that were killed; those at work hold a lock."""
     left = re.compile(rf"\.{re.escape(name[:200])}\.[0-9a-f]{{12}}\Z")
-    for one in filter(left.match, os.listdir(parent)):
+    for name_left in filter(left.match, os.listdir(parent)):
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         with contextlib.suppress(OSError):
-            descriptor = os.open(one, flags, dir_fd=parent)
+            descriptor = os.open(name_left, flags, dir_fd=parent)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(one, ignore_errors=True, dir_fd=parent)
+                shutil.rmtree(name_left, ignore_errors=True, dir_fd=parent)
             finally:
                 os.close(descriptor)
 
@@ -218,9 +230,10 @@ def _refuse_present(place: Path, parent: int) -> None:
         return
     except OSError as error:
         raise RefusedError(
-            f"{visible(str(place))} cannot be looked at: {error.strerror}"
+            f"{visible(str(place))} cannot be looked at: {error.strerror}", code="path-unreadable"
         ) from error
     raise UsageError(
         f"there is something at {visible(str(place))} already",
+        code="plan-present",
         hint="a plan is never changed: give --out a new place",
     )
