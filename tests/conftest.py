@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers
@@ -36,8 +39,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold the tests of the tier ``unit`` to it."""
+    """Hold unit tests to their tier; look for examples only in files that have one."""
     config.pluginmanager.register(UnitGuard(), "unit-guard")
+    config.pluginmanager.register(_Examples(), "examples")
+
+
+class _Examples:
+    """Skips files without examples, which the doctest plugin would import all the same."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Drop the collector of examples where there is none."""
+        collectors = yield
+        if file_path.suffix == ".py" and ">>> " not in file_path.read_text():
+            return [node for node in collectors if not isinstance(node, DoctestModule)]
+        return collectors
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -77,9 +77,9 @@ def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
 
 def test_presence() -> None:
     """6 of 6 bad stretches and 0 of 8 good ones: log10((6.5 / 7) / (0.5 / 9))."""
-    found = presence(frame([0.0] * 48, [1.0] * 36))
-    assert found.weight == pytest.approx(np.log10((6.5 / 7) / (0.5 / 9)))
-    assert found.at == T0 + timedelta(hours=48)
+    contrast = presence(frame([0.0] * 48, [1.0] * 36))
+    assert contrast.weight == pytest.approx(np.log10((6.5 / 7) / (0.5 / 9)))
+    assert contrast.at == T0 + timedelta(hours=48)
     assert presence(frame([0.0] * 48, [0.0] * 36), absent=-1.2).weight == pytest.approx(
         -1.2 * 6 / 7
     )
@@ -111,9 +111,14 @@ def test_slow_targets_are_held_against_fast_ones() -> None:
         value=pl.when(pl.col("target").is_in(names[:3])).then(9.0).otherwise(1.0)
     )
     sides = Breadth(tuple(names[:3]), tuple(names[3:]), 1.0, True, False, NOT_READ)
-    found = between_targets(rows, sides, ratio=2)
-    assert (found.value, found.reference, found.n_value, found.n_reference) == (9.0, 1.0, 3, 21)
-    assert found.weight > 1.0
+    contrast = between_targets(rows, sides, ratio=2)
+    assert (contrast.value, contrast.reference, contrast.n_value, contrast.n_reference) == (
+        9.0,
+        1.0,
+        3,
+        21,
+    )
+    assert contrast.weight > 1.0
     swapped = Breadth(sides.fast, sides.slow, 1.0, True, False, NOT_READ)
     assert between_targets(rows, swapped, ratio=2).weight < 0
     nobody = Breadth((), tuple(names), 1.0, True, True, NOT_READ)
@@ -178,10 +183,10 @@ class TestBreadth:
 
     def test_one_slow_target(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)}
-        found = self.make(usual, {**usual, "OST3": 1e9})
-        assert found.slow == ("OST3",)
-        assert len(found.fast) == 7
-        assert found.alike is False
+        contrast = self.make(usual, {**usual, "OST3": 1e9})
+        assert contrast.slow == ("OST3",)
+        assert len(contrast.fast) == 7
+        assert contrast.alike is False
 
     def test_a_target_that_is_always_slow_is_not_slow_now(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)} | {"OST3": 12e9}
@@ -189,12 +194,12 @@ class TestBreadth:
 
     def test_all_alike(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)}
-        found = self.make(usual, {name: rate * 0.8 for name, rate in usual.items()})
-        assert (found.slow, found.alike) == ((), True)
-        assert found.level == pytest.approx(0.8)
+        contrast = self.make(usual, {name: rate * 0.8 for name, rate in usual.items()})
+        assert (contrast.slow, contrast.alike) == ((), True)
+        assert contrast.level == pytest.approx(0.8)
 
     def test_no_survey(self) -> None:
-        found = self.make({}, {})
-        assert not found.surveyed
-        assert found.alike is None
-        assert found.reason.code == "no-bad-survey"
+        contrast = self.make({}, {})
+        assert not contrast.surveyed
+        assert contrast.alike is None
+        assert contrast.reason.code == "no-bad-survey"

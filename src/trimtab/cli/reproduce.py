@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--workers", type=click.IntRange(1, 1024), metavar="N",
     help="Processes; default one a processor. The figures are the same.",
 )  # fmt: skip
-@click.option("--report", metavar="FILE", help="Also write a page with charts.")
+@options.report
 @options.as_json
 def command(
     names: tuple[str, ...], report: str | None, workers: int | None, **options_given: Any

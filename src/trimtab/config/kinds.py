@@ -269,7 +269,7 @@ def size(
 def _figure_kind(
     noun: str, example: str, unit: str, units: Sequence[tuple[str, int]], more: Sequence[str]
 ) -> Kind:
-    what, hint = _FIGURES[unit]
+    quantity, hint = _FIGURES[unit]
 
     def parse(text: str) -> float:
         match = _FIGURE.fullmatch(text) if len(text) <= _TEXT_MAX else None
@@ -278,7 +278,7 @@ def _figure_kind(
         except UsageError:
             factor, base = Decimal(1), ""
         if match is None or base != unit:
-            raise BadValue(f"{shown(text)} is not {what}", hint=hint)
+            raise BadValue(f"{shown(text)} is not {quantity}", hint=hint)
         return _bounded(float(Decimal(match[1]) * factor), text, _SMALLEST, 1e18, "1e18")
 
     return Kind(

@@ -195,10 +195,10 @@ class Said(dict[str, Any]):
 
     def within(self, path: Sequence[str]) -> Said:
         """Return what is said of the dataclass at a path."""
-        said = self
+        stated = self
         for part in path:
-            said = said.setdefault(part, Said())
-        return said
+            stated = stated.setdefault(part, Said())
+        return stated
 
 
 Items = list[tuple[str, Said]]
@@ -313,9 +313,9 @@ class Schema:
             Whether what is missing comes from elsewhere; entries of lists are still whole.
         """
         reader = _Reader(self, partial)
-        said = Said()
-        reader.table(self.root, values, said, ())
-        return said, reader.problems
+        stated = Said()
+        reader.table(self.root, values, stated, ())
+        return stated, reader.problems
 
     def missing(
         self, table: Table, values: Mapping[str, Any], at: Location = ()
@@ -326,7 +326,7 @@ class Schema:
                 hint = f"{entry.name} = {entry.example}"
                 yield Problem((*at, entry.name), "is missing", hint, "missing-key")
 
-    def build(self, said: Said, base: Any = None, **more: Any) -> Any:
+    def build(self, stated: Said, base: Any = None, **more: Any) -> Any:
         """Return the dataclass that a file describes; what it leaves out is as in ``base``.
 
         Parameters
@@ -336,15 +336,15 @@ class Schema:
         more
             Fields that no file says.
         """
-        return _built(self.model, said, base, more)
+        return _built(self.model, stated, base, more)
 
 
-def _built(model: type, said: Said, base: Any, more: Mapping[str, Any]) -> Any:
-    values, base = dict(more), said.get("like", base)
+def _built(model: type, stated: Said, base: Any, more: Mapping[str, Any]) -> Any:
+    values, base = dict(more), stated.get("like", base)
     for each in fields(model):
-        if each.name not in said:
+        if each.name not in stated:
             continue
-        value, mark = said[each.name], each.metadata[_MARK]
+        value, mark = stated[each.name], each.metadata[_MARK]
         if isinstance(value, Said):
             below = None if base is None else getattr(base, each.name)
             values[each.name] = _built(mark.model, value, below, {})
@@ -367,10 +367,10 @@ class _Reader:
         self._partial = partial
         self.problems: list[Problem] = []
 
-    def table(self, table: Table, values: Mapping[str, Any], said: Said, above: Location) -> None:
+    def table(self, table: Table, values: Mapping[str, Any], stated: Said, above: Location) -> None:
         at = (*above, *table.location)
         if table.path:
-            said.within(table.path)
+            stated.within(table.path)
         for name, value in values.items():
             entry = table.entries.get(name, table.like if name == "like" else None)
             if isinstance(entry, Table) and entry.like and not isinstance(value, Mapping):
@@ -379,13 +379,13 @@ class _Reader:
                 self._unknown(table, (*at, name))
             elif isinstance(entry, Entry):
                 try:
-                    said.put(entry.path, entry.kind.read(value))
+                    stated.put(entry.path, entry.kind.read(value))
                 except UsageError as error:
                     self.problems.append(problem_of(error, (*at, name)))
             elif isinstance(entry, Group):
-                said.put(entry.path, self._items(entry, value, (*above, *entry.location)))
+                stated.put(entry.path, self._items(entry, value, (*above, *entry.location)))
             elif isinstance(value, Mapping):
-                self.table(entry, value, said, above)
+                self.table(entry, value, stated, above)
             else:
                 self._wrong((*at, name), "must be a table")
         if not self._partial:
@@ -422,10 +422,10 @@ class _Reader:
                 self._wrong(place, "must be a table")
                 continue
             reader = _Reader(group.item, self._partial and group.named, self._whole)
-            said = Said()
-            reader.table(group.item.root, values, said, place)
+            stated = Said()
+            reader.table(group.item.root, values, stated, place)
             self.problems += reader.problems
-            items.append((str(name), said))
+            items.append((str(name), stated))
         return items
 
     def _wrong(self, at: Location, message: str, hint: str | None = None) -> None:

@@ -74,7 +74,7 @@ def breadth(context: Context) -> Breadth:
 
 def _breadth(context: Context) -> Breadth:
     surveys = surveys_within(context)
-    bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (surveys.filter(pl.col("bad") == side) for side in (True, False))
     named = context.incident.targets
     if bad.is_empty():
         why = Message("no-bad-survey", "no survey of single targets in the bad hours")
@@ -127,8 +127,8 @@ def _slow_and_fast(
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
-        tuple(by_target.filter(pl.col("slow") == which).get_column("target").to_list())
-        for which in (True, False)
+        tuple(by_target.filter(pl.col("slow") == side).get_column("target").to_list())
+        for side in (True, False)
     )
     return slow, fast
 

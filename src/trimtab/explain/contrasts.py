@@ -162,19 +162,19 @@ class Sign:
         """
         capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
         capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
-        found = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
+        outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
         details = {"source": self.source, "unit": self.unit, **details}
         if by is not None:
             details["at"] = by.at
             details["source"] = f"{'event' if isinstance(by, Event) else 'run'} {by.id}"
-        what = Message(code or self.code, text)
-        return Evidence(found, what, self.route, capped, targets=tuple(targets), **details)
+        message = Message(code or self.code, text)
+        return Evidence(outcome, message, self.route, capped, targets=tuple(targets), **details)
 
     def not_available(self, reason: Message, **named: Unpack[_Named]) -> Evidence:
         """Return that it could not be looked for."""
-        what = Message(named.get("code", self.code), named.get("subject", self.subject))
+        message = Message(named.get("code", self.code), named.get("subject", self.subject))
         source = named.get("source", self.source)
-        return Evidence(Found.NOT_AVAILABLE, what, self.route, reason=reason, source=source)
+        return Evidence(Found.NOT_AVAILABLE, message, self.route, reason=reason, source=source)
 
     def missing(self, why: str, reason: str, **named: Unpack[_Named]) -> Evidence:
         """Return that it could not be looked for, with the reason and its code."""
@@ -357,8 +357,8 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
         if value is not None and not math.isnan(value):
             stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
     bad, good = (
-        [median(values) for (of_bad, _), values in stretches.items() if of_bad == which]
-        for which in (True, False)
+        [median(values) for (of_bad, _), values in stretches.items() if of_bad == side]
+        for side in (True, False)
     )
     return bad, good
 

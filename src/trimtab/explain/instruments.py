@@ -112,7 +112,7 @@ def _surveys(context: Context) -> list[Instrument]:
 
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
     of_metric = frame.filter(pl.col("metric") == metric)
-    bad, good = (of_metric.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (of_metric.filter(pl.col("bad") == side) for side in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")

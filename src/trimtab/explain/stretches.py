@@ -178,6 +178,6 @@ def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
     if len(times) <= most:
         return list(times)
     near = 2 * most // 3
-    rest, wanted = times[near:], most - near
-    spread = [rest[(index * (len(rest) - 1)) // max(1, wanted - 1)] for index in range(wanted)]
+    rest, count = times[near:], most - near
+    spread = [rest[(index * (len(rest) - 1)) // max(1, count - 1)] for index in range(count)]
     return [*times[:near], *spread]

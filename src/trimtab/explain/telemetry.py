@@ -141,9 +141,9 @@ class Observations:
                 available.select("at", "target", pl.col("value").alias("available")),
                 on=["at", "target"],
             )
-            whole = pl.col("value") + pl.col("available")
+            total = pl.col("value") + pl.col("available")
             self._kept[key] = (
-                both.filter(whole > 0).with_columns(value=pl.col("value") / whole).drop("available")
+                both.filter(total > 0).with_columns(value=pl.col("value") / total).drop("available")
             )
         return self._kept[key]
 
@@ -152,8 +152,8 @@ class Observations:
         key = ("setting", name, *kinds)
         if key not in self._kept:
             rows = self._marked(_shaped(self._settings, _setting_columns()))
-            wanted = (pl.col("name") == name) & _is_one_of("kind", kinds)
-            self._kept[key] = rows.filter(wanted, pl.col("bad").is_not_null()).select(
+            rows_of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
+            self._kept[key] = rows.filter(rows_of_name, pl.col("bad").is_not_null()).select(
                 "at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad"
             )
         return self._kept[key]
@@ -167,9 +167,9 @@ class Observations:
         if not self._times:
             readings = _shaped(self._readings, _reading_columns())
             snapshots = self._marked(readings.select("at").unique()).sort("at")
-            for which in (True, False):
-                within = snapshots.filter(pl.col("bad") == which)
-                self._times[which] = tuple(within.get_column("at").to_list())
+            for side in (True, False):
+                within = snapshots.filter(pl.col("bad") == side)
+                self._times[side] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
     def why_not(self, name: str, *others: str, kinds: Sequence[str] = TARGETS) -> Message:
@@ -202,11 +202,11 @@ class Observations:
     ) -> pl.DataFrame:
         """Return the numbers of one name, with their labels."""
         number = pl.col("number").cast(pl.Float64)
-        wanted = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
+        rows_of_name = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
         if in_stretches:
-            wanted &= pl.col("bad").is_not_null()
+            rows_of_name &= pl.col("bad").is_not_null()
         columns = ("at", *_names(), number.alias("value"), "bad")
-        return self._of(name).filter(wanted).select(columns)
+        return self._of(name).filter(rows_of_name).select(columns)
 
     def _of(self, name: str) -> pl.DataFrame:
         """Return the readings of one name, with ``bad``: null outside of the stretches.

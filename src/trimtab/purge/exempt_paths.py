@@ -56,7 +56,7 @@ def require_exempt_paths(policy: Policy, look: Look, *, now_s: int) -> None:
         more = f"; and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
         raise RefusedError(
             f"{'; '.join(troubles[:_SHOWN])}{more}",
-            code="exempt-path-missing",
+            code=troubles[0].code,
             hint="write the path as the scan has it, or take the exemption out",
         )
 

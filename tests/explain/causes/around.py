@@ -59,11 +59,11 @@ def quiet(**other: Any) -> Context:
     return context(**(parts | other))
 
 
-def told(
+def shows(
     cause: Cause,
     of: Context,
     code: str,
-    found: Found | None = None,
+    outcome: Found | None = None,
     *,
     value: Any = None,
     reference: Any = None,
@@ -76,7 +76,7 @@ def told(
     pieces = [piece for piece in cause.assess(of) if piece.what.code == code]
     assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.assess(of)]
     (piece,) = pieces
-    assert found in (None, piece.found), piece
+    assert outcome in (None, piece.found), piece
     assert throughout in (None, piece.throughout), piece
     figures = ((piece.value, value), (piece.reference, reference), (piece.weight, weight))
     for figure, expected in figures:
@@ -87,12 +87,12 @@ def told(
     return piece
 
 
-def own(cause: Cause, of: Context) -> float:
+def weight_of(cause: Cause, of: Context) -> float:
     """Return the plain sum of all weights: what all evidence leans to."""
     return sum(piece.weight for piece in cause.assess(of))
 
 
-def founds(cause: Cause, of: Context) -> list[Found]:
+def outcomes(cause: Cause, of: Context) -> list[Found]:
     """Return what came of each thing that was looked for."""
     return [piece.found for piece in cause.assess(of)]
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.loop.purging.importing import ListDescription, import_index, names_of
@@ -37,7 +37,7 @@ def test_names_come_from_files_or_from_this_host(tmp_path):
 def test_a_file_of_names_that_is_none(tmp_path, text):
     users = tmp_path / "passwd"
     users.write_text(LINE + text)
-    with pytest.raises(DataError, check=coded("account-malformed")):
+    with raises(DataError, "account-malformed"):
         names_of(ListDescription("/r", "csv", column_map=NAMED, users=users))
     with pytest.raises(UnreadableError):
         names_of(ListDescription("/r", "csv", column_map=NAMED, users=tmp_path / "nowhere"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, situation
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.loop.purging.servers import AskedServers, servers_of
@@ -312,9 +312,9 @@ def test_a_site_that_is_named_has_to_be_the_right_one(sites):
     write(sites, "home", "/home", "home")
     write(sites, "other", file_system="other")
     assert reached(where="one")
-    with pytest.raises(UsageError, check=coded("site-elsewhere")):
+    with raises(UsageError, "site-elsewhere"):
         servers_of(PLANNED, "home")
-    with pytest.raises(UsageError, check=coded("site-elsewhere")):
+    with raises(UsageError, "site-elsewhere"):
         servers_of(PLANNED, "other")
     with pytest.raises(UsageError):
         servers_of(PLANNED, "nowhere")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import File, files
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.answer import Answer, answer
@@ -157,9 +157,9 @@ def test_a_target_of_osts() -> None:
     assert got.osts is not None
     assert got.osts.cut_off_hour == got.needed.cut_off_hour == 2
     assert got.needed.target == 0.625
-    with pytest.raises(UsageError, check=coded("ost-usage-unknown")):
+    with raises(UsageError, "ost-usage-unknown"):
         answer(policy, rules_of(policy), tally, usage)
-    with pytest.raises(UsageError, check=coded("layout-unknown")):
+    with raises(UsageError, "layout-unknown"):
         answer(policy, rules_of(policy), SlowTally(found, layout=False), usage, ost_usages=osts)
 
 
@@ -190,13 +190,13 @@ def test_a_target_of_pools() -> None:
     assert got.pools.cut_off_hour == got.needed.cut_off_hour == 2
     assert got.needed.target == 0.83  # of the whole: 249 of 300
     assert any("pool" in word for word in got.words)
-    with pytest.raises(UsageError, check=coded("ost-usage-unknown")):
+    with raises(UsageError, "ost-usage-unknown"):
         answer(policy, rules_of(policy), tally, usage, pools=POOLS)
-    with pytest.raises(UsageError, check=coded("pools-unknown")) as caught:
+    with raises(UsageError, "pools-unknown") as caught:
         answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
     assert "--site" in (caught.value.hint or "")
     bare = SlowTally(found, layout=False)
-    with pytest.raises(UsageError, check=coded("layout-unknown")):
+    with raises(UsageError, "layout-unknown"):
         answer(policy, rules_of(policy), bare, usage, ost_usages=osts, pools=POOLS)
 
 
@@ -234,5 +234,5 @@ def test_what_lies_outside_of_pools_that_are_under_their_limits_is_left_alone(
 
 def test_a_policy_without_a_target_is_an_error() -> None:
     policy = replace(POLICY, target=None)
-    with pytest.raises(UsageError, check=coded("target-missing")):
+    with raises(UsageError, "target-missing"):
         answer(policy, rules_of(policy), SlowTally([]), Usage(1, 1))

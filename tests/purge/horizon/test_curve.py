@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, files, freed_by
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import DataError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
@@ -156,5 +156,5 @@ def test_what_is_no_curve_is_refused(hours, counts, sizes, why: str) -> None:
 def test_numbers_beyond_int64_are_refused_and_never_wrap() -> None:
     hours = integers(1).tobytes()
     one, large = np.array([1], np.uint64).tobytes(), np.array([2**63], np.uint64).tobytes()
-    with pytest.raises(DataError, check=coded("curve-malformed")):
+    with raises(DataError, "curve-malformed"):
         AgeCurve.from_buffers(hours, one, large)

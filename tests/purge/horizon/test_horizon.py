@@ -15,7 +15,7 @@ from tests.purge.horizon.slow import (
     files,
     freed_by,
 )
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
@@ -161,7 +161,7 @@ def test_what_has_no_fullness_is_an_error(used: int, available: int) -> None:
 
 @pytest.mark.parametrize("target", [-0.1, 1.1, float("nan"), float("inf")])
 def test_a_target_that_is_none_is_an_error(target: float) -> None:
-    with pytest.raises(UsageError, check=coded("value-out-of-range")):
+    with raises(UsageError, "value-out-of-range"):
         find_horizon(AgeCurve.empty(), Usage(1, 1), target, youngest_hour=0)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.replay import Afterwards, Replay, Share, replay
@@ -167,5 +167,5 @@ def test_the_words() -> None:
 
 
 def test_time_runs_forward() -> None:
-    with pytest.raises(UsageError, check=coded("index-not-later")):
+    with raises(UsageError, "index-not-later"):
         replay(frame([]), frame([]), then_s=LATER_S, later_s=THEN_S, reads_known=True)

@@ -15,7 +15,7 @@ from tests.purge.horizon.slow import (
     files,
     freed_by,
 )
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
@@ -257,10 +257,10 @@ def test_pools_under_their_limits_need_nothing() -> None:
 def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:
     usages = {0: Usage(1, 1), 1: Usage(1, 1)}
     pools = {"flash": (0, 1), "disk": (1, 2), "empty": ()}
-    with pytest.raises(UsageError, check=coded("pool-unknown")) as caught:
+    with raises(UsageError, "pool-unknown") as caught:
         pool_groups([("flahs", 0.75)], pools, usages)
     assert caught.value.hint == "its pools are disk, empty, flash"
-    with pytest.raises(UsageError, check=coded("pool-unknown")) as caught:
+    with raises(UsageError, "pool-unknown") as caught:
         pool_groups([("x\x1b", 0.75)], {}, usages)
     assert "\x1b" not in caught.value.message
     assert "no pools at all" in (caught.value.hint or "")
@@ -268,7 +268,7 @@ def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError) as caught:
         pool_groups([("x", 0.75)], many, usages)
     assert "p11 and 18 more" in (caught.value.hint or "")
-    with pytest.raises(UsageError, check=coded("ost-usage-unknown")):
+    with raises(UsageError, "ost-usage-unknown"):
         pool_groups([("disk", 0.75)], pools, usages)
-    with pytest.raises(UsageError, check=coded("pool-empty")):
+    with raises(UsageError, "pool-empty"):
         pool_groups([("empty", 0.75)], pools, usages)

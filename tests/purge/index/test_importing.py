@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.purge.index.imports import LATER, SYSTEM, imported, only
-from tests.support.codes import coded
+from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
@@ -96,7 +96,7 @@ def test_two_imports_do_not_write_the_same_index(tmp_path: Path) -> None:
 
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        with pytest.raises(RefusedError, check=coded("import-running")):
+        with raises(RefusedError, "import-running"):
             imported(tmp_path, _list(1), Source.GNU_FIND)
         assert work.exists()
     finally:
@@ -108,7 +108,7 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
     (index / "precious").write_text("x")
-    with pytest.raises(RefusedError, check=coded("index-present")):
+    with raises(RefusedError, "index-present"):
         imported(tmp_path, _list(1), Source.GNU_FIND)
     (index / "precious").unlink()
     imported(tmp_path, _list(1), Source.GNU_FIND)  # an empty directory may be taken
@@ -138,19 +138,19 @@ def test_a_compressed_list_that_was_cut_off_is_incomplete(tmp_path: Path, part: 
 
 
 def test_zstd_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, check=coded("compression-unknown")):
+    with raises(UsageError, "compression-unknown"):
         imported(tmp_path, b"\x28\xb5\x2f\xfd....", Source.GNU_FIND)
 
 
 def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, check=coded("unreadable-file")):
+    with raises(UnreadableError, "unreadable-file"):
         import_list(tmp_path / "none", tmp_path / "index", source=Source.MFU, root=b"/", now=LATER)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("root", [b"", b"scratch", b"/scratch/../etc", b"/a\0b", b".."])
 def test_a_root_is_absolute(tmp_path: Path, root: bytes) -> None:
-    with pytest.raises(UsageError, check=coded("path-relative")):
+    with raises(UsageError, "path-relative"):
         imported(tmp_path, _list(1), Source.GNU_FIND, root=root)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.purge.index.imports import SYSTEM, imported, only, reasons
 from tests.purge.index.trees import hostile_tree, true_rows
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import DataError
 from trimtab.purge.index.importers import lfs_find
@@ -301,7 +301,7 @@ def test_a_script_whose_lfs_failed_prints_no_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"hello\n", b"\n\n", b"\xff" * 100 + b"\n", b"/scratch/a\n"])
 def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(DataError, check=coded("format-unknown")):
+    with raises(DataError, "format-unknown"):
         imported(tmp_path, content, Source.LFS_FIND)
 
 

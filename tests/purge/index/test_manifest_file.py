@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.codes import coded
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.errors import DataError, UnreadableError
@@ -114,13 +114,13 @@ def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "/etc/passwd", "a\0b"])
 def test_a_shard_lies_in_the_index(name: str) -> None:
     shard = {"name": name, "rows": 3, "size_bytes": 5, "sha256": None}
-    with pytest.raises(DataError, check=coded("manifest-contradictory")):
+    with raises(DataError, "manifest-contradictory"):
         from_json(_changed(shards=[shard]))
 
 
 def test_rows_do_not_count_twice() -> None:
     shard = {"name": "a", "rows": 3, "size_bytes": 5, "sha256": None}
-    with pytest.raises(DataError, check=coded("manifest-contradictory")):
+    with raises(DataError, "manifest-contradictory"):
         from_json(_changed(shards=[shard, shard], rows=6, size_bytes=10))
 
 
@@ -145,7 +145,7 @@ def test_a_shard_may_not_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"12345")
     (tmp_path / "a.parquet").symlink_to("elsewhere")
     save_manifest(WHOLE, tmp_path)
-    with pytest.raises(DataError, check=coded("shard-unreadable")):
+    with raises(DataError, "shard-unreadable"):
         load_manifest(tmp_path)
 
 
@@ -154,12 +154,12 @@ def test_a_damaged_shard_is_found_when_it_is_looked_at(tmp_path: Path) -> None:
     manifest = replace(WHOLE, shards=(Shard("a.parquet", 3, 5, "0" * 64),))
     save_manifest(manifest, tmp_path)
     assert load_manifest(tmp_path) == manifest
-    with pytest.raises(DataError, check=coded("shard-changed")):
+    with raises(DataError, "shard-changed"):
         load_manifest(tmp_path, verify=True)
 
 
 def test_a_directory_without_manifest_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, check=coded("index-missing")):
+    with raises(UnreadableError, "index-missing"):
         load_manifest(tmp_path)
 
 

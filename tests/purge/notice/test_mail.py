@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.purge.notice.mail_server import MailServer, mail_server
 from tests.purge.notice.making import Book, clock, open_directory
 from tests.purge.plan.making import KEY, Row, make
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.purge.notice.accounts import Account
@@ -249,13 +249,13 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 
 def test_what_is_missing_is_said(plan: LoadedPlan, site: Path, server: MailServer) -> None:
-    with pytest.raises(UsageError, check=coded("sender-missing")):
+    with raises(UsageError, "sender-missing"):
         send(plan, site, server, notices=notices(site, mail_from=None))
-    with pytest.raises(UsageError, check=coded("addresses-missing")):
+    with raises(UsageError, "addresses-missing"):
         send(plan, site, server, notices=notices(site, mail_to=None))
-    with pytest.raises(RefusedError, check=coded("plan-unpublished")):
+    with raises(RefusedError, "plan-unpublished"):
         send(replace(plan, publication=None), site, server)
-    with pytest.raises(UsageError, check=coded("address-invalid")):
+    with raises(UsageError, "address-invalid"):
         send(plan, site, server, notices=notices(site, mail_from="evil\n@example.org"))
 
 
@@ -264,7 +264,7 @@ def test_nothing_is_announced_that_does_not_happen_any_more(
 ) -> None:
     with (
         SmtpPostman("127.0.0.1", server.port, SENDER) as postman,
-        pytest.raises(RefusedError, check=coded("plan-expired")),
+        raises(RefusedError, "plan-expired"),
     ):
         mail(plan, notices(site), postman, clock=clock(plan.plan.expires_at))
     assert server.connections == 0

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError
 from trimtab.purge.exempt_paths import look_beneath, path_troubles, require_exempt_paths
@@ -51,7 +51,7 @@ def test_what_is_there_is_no_trouble(root: Path, path: bytes) -> None:
 def test_what_keeps_nothing_is_told(root: Path, path: bytes, code: str) -> None:
     (trouble,) = path_troubles(policy_of(path), look_beneath(root), now_s=NOW_S)
     assert trouble.code == code
-    with pytest.raises(RefusedError, check=coded(code)):
+    with raises(RefusedError, code):
         require_exempt_paths(policy_of(path), look_beneath(root), now_s=NOW_S)
 
 
@@ -62,7 +62,7 @@ def test_what_is_over_need_not_be_there(root: Path) -> None:
 
 def test_many_troubles_end(root: Path) -> None:
     many = policy_of(*(f"gone{number}".encode() for number in range(9)))
-    with pytest.raises(RefusedError, check=coded("exempt-path-missing")):
+    with raises(RefusedError, "exempt-path-missing"):
         require_exempt_paths(many, look_beneath(root), now_s=NOW_S)
 
 

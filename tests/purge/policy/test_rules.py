@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.purge.policy.policies import policies
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.index.manifest import Lack
@@ -61,7 +61,7 @@ def test_a_policy_without_reads_doubles_the_age_too() -> None:
 
 def test_nothing_is_old_where_nothing_counts() -> None:
     policy = replace(USUAL, counted=("atime",))
-    with pytest.raises(RefusedError, check=coded("reads-only")):
+    with raises(RefusedError, "reads-only"):
         rules_in_force(policy, INDEX, ReadRecording(), now_s=NOW_S)
 
 
@@ -76,12 +76,12 @@ def test_ages_are_counted_from_the_index_and_to_the_hour() -> None:
 def test_a_clock_that_is_a_little_ahead_is_no_error() -> None:
     ahead = replace(INDEX, ended_s=NOW_S + 30)
     assert rules_in_force(USUAL, ahead, RECORDED, now_s=NOW_S).as_of_s == NOW_S
-    with pytest.raises(UsageError, check=coded("clocks-disagree")):
+    with raises(UsageError, "clocks-disagree"):
         rules_in_force(USUAL, replace(INDEX, ended_s=NOW_S + 61), RECORDED, now_s=NOW_S)
 
 
 def test_an_index_of_something_else_is_refused() -> None:
-    with pytest.raises(UsageError, check=coded("root-mismatch")):
+    with raises(UsageError, "root-mismatch"):
         rules_in_force(USUAL, replace(INDEX, root="/other"), RECORDED, now_s=NOW_S)
 
 

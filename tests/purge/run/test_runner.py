@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 from tests.purge.run.world import FILE_BYTES, NOW_S, World, policy, situation, with_plan
-from tests.support.codes import coded
+from tests.support.codes import raises
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.purge.policy import Caps
@@ -252,7 +252,7 @@ def test_it_waits_for_objects_to_be_destroyed(world):
 def test_a_remover_that_does_not_account_for_a_row_is_not_believed(world):
     answer = world.remover._answer(["deleted"])
     world.remover.delete = lambda _first, _count: answer
-    with pytest.raises(ToolError, check=coded("remover-contradictory")):
+    with raises(ToolError, "remover-contradictory"):
         run(world.job(), apply=True)
     (path,) = world.directory.glob("journals/*.journal.jsonl")
     standing = replay(read(path))

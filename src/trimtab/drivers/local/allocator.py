@@ -1,6 +1,6 @@
 """The ext4 block allocator of a mounted file system: its counters and its free space.
 
-Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag unasked:
+Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag:
 it reads every bitmap of the file system.
 """
 
@@ -20,16 +20,12 @@ from trimtab.drivers.local.free_space import (
 )
 from trimtab.drivers.local.mballoc import (
     AllocatorStatistics,
-    FreeExtents,
-    parse_e2freefrag,
     parse_mb_alloc_stats,
     parse_mb_stats,
     parse_structs_summary,
 )
-from trimtab.drivers.local.tools import run_tool
 from trimtab.errors import ToolError
 from trimtab.launch.bounded import Space
-from trimtab.launch.launchers import Execute
 from trimtab.model.telemetry import NotAvailable
 
 
@@ -105,10 +101,10 @@ def read_free_space(
     if isinstance(summary, NotAvailable) or isinstance(space, NotAvailable):
         assert isinstance(missing, NotAvailable)
         return FreeSpace(missing, missing, path)
-    told = isinstance(statistics, AllocatorStatistics)
+    counted = isinstance(statistics, AllocatorStatistics)
     groups = count_groups(
         summary,
-        told=(statistics.groups_loaded, statistics.groups) if told else (None, None),
+        reported=(statistics.groups_loaded, statistics.groups) if counted else (None, None),
         device_bytes=device_bytes,
         block_bytes=space.block_size_bytes,
         free_blocks=space.blocks_free * space.fragment_size_bytes // space.block_size_bytes,
@@ -120,19 +116,6 @@ def read_free_space(
         one_fraction(fragmented_fraction(summary, groups)),
         path,
     )
-
-
-def read_free_extents(
-    execute: Execute, device_node: str, *, timeout_s: float = 600.0
-) -> FreeExtents | NotAvailable:
-    """Return the free extents as e2freefrag counts them in the bitmaps on the device.
-
-    Only when a person asks: it reads the whole bitmap, minutes of disk time on a large target.
-    """
-    result = run_tool(execute, ("e2freefrag", device_node), timeout_s=timeout_s)
-    if isinstance(result, NotAvailable):
-        return result
-    return parse_e2freefrag(result.stdout.decode("utf-8", "replace"))
 
 
 @contextmanager
@@ -176,5 +159,6 @@ def _put_back(host: Host, path: str, value: str) -> None:
     if error is not None:
         raise ToolError(
             f"{path} could not be set back to {value}: {error.strerror}",
+            code="setting-not-restored",
             hint=f"set it by hand: echo {value} > {path}",
         )

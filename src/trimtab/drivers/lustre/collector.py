@@ -49,9 +49,9 @@ ALARM_S = 30
 def commands_of(request, tree, euid):
     """Return the commands to run, ``each`` unfolded and sudo's words put in front."""
     unfolded = []
-    for asked in request.get("commands") or ():
-        command = dict(asked, program=os.path.basename(asked["argv"][0]))
-        before = list(request.get("sudo") or ()) if asked.get("sudo") and euid != 0 else []
+    for requested in request.get("commands") or ():
+        command = dict(requested, program=os.path.basename(requested["argv"][0]))
+        before = list(request.get("sudo") or ()) if requested.get("sudo") and euid != 0 else []
         if not command.get("each"):
             unfolded.append(dict(command, argv=before + list(command["argv"])))
             continue
@@ -68,14 +68,10 @@ def commands_of(request, tree, euid):
 
 
 class Lines:
-    """The output of a command as it comes: lines are counted, filtered, and kept to a limit."""
+    """The output of a command as it comes: lines are filtered, and kept to a limit."""
 
     def __init__(self, command, limit_bytes):
         self.keep = re.compile(command["keep"]) if command.get("keep") else None
-        self.counting = {
-            name: re.compile(pattern) for name, pattern in (command.get("count") or {}).items()
-        }
-        self.counts = {name: 0 for name in self.counting}
         self.first_line = None
         self.wants_first = bool(command.get("first_line"))
         self.limit_bytes = limit_bytes
@@ -84,11 +80,6 @@ class Lines:
         self.truncated = False
         self._rest = b""
         self._overlong = False
-
-    @property
-    def full(self):
-        """Whether nothing that may still come is wanted."""
-        return self.truncated and not self.counting
 
     def feed(self, chunk):
         """Take some more output."""
@@ -113,8 +104,6 @@ class Lines:
         text = as_text(content)
         if self.wants_first and self.first_line is None:
             self.first_line = text.rstrip("\n")
-        for name, pattern in self.counting.items():
-            self.counts[name] += pattern.search(text) is not None
         if self.truncated or (self.keep is not None and not self.keep.search(text)):
             return
         self.kept_bytes += len(content)
@@ -250,7 +239,7 @@ class Command(Job):
         """Keep what is wanted of the output."""
         if name == "stdout":
             self.lines.feed(chunk)
-            if self.lines.full and self.stopping_s is None:
+            if self.lines.truncated and self.stopping_s is None:
                 self.stop(time.monotonic())
         elif name == "stderr":
             self.stderr = (self.stderr + chunk)[:STDERR_LIMIT_BYTES]
@@ -275,7 +264,6 @@ class Command(Job):
             "timed_out": self.timed_out,
             "truncated": self.lines.truncated,
             "elapsed_s": round(self.ended_s - self.began_s, 6),
-            "counts": self.lines.counts,
             "first_line": self.lines.first_line,
             "error": self.error or None,
         }
@@ -470,15 +458,15 @@ def without_sudo(job, commands, request, answer):
     before = list(request.get("sudo") or ())
     if job not in commands or not before:
         return None
-    told = job.answer()
-    refused = told["exit_code"] == 1 and not told["stdout"] and told["stderr"].startswith("sudo:")
-    if told["argv"][: len(before)] != before or not refused:
+    end = job.answer()
+    refused = end["exit_code"] == 1 and not end["stdout"] and end["stderr"].startswith("sudo:")
+    if end["argv"][: len(before)] != before or not refused:
         return None
     commands.remove(job)
-    words = " ".join(told["argv"])
-    why = told["stderr"].splitlines()[0][:160]
+    words = " ".join(end["argv"])
+    why = end["stderr"].splitlines()[0][:160]
     answer["skipped"].append([words, words[:60] + " ...: " + why + "; run without it"])
-    return dict(job.command, argv=told["argv"][len(before) :])
+    return dict(job.command, argv=end["argv"][len(before) :])
 
 
 def wait_for(jobs):

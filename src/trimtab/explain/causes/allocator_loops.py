@@ -112,7 +112,7 @@ def _profile(context: Context) -> Evidence:
     """Return what share of the servers' CPU samples lies in the allocator."""
     subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
     sign = Sign("allocator-cpu-share", Route.EXPECTED, subject, source="CPU profile", unit="1")
-    share, usual = (cpu_share_of_allocator(context, bad=which) for which in (True, False))
+    share, usual = (cpu_share_of_allocator(context, bad=side) for side in (True, False))
     if share is None:
         return sign.missing("no-cpu-profile", "no CPU profile of the bad hours", source=None)
     contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)

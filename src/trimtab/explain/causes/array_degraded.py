@@ -72,11 +72,15 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     subject = "slow targets whose arrays are whole"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
-    whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
-    weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
-    text = f"{subject}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
+    intact = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
+    weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
+    text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
     return sign.weighed(
-        text, weight, value=float(len(whole)), reference=float(len(slow)), targets=whole
+        text,
+        weight,
+        value=float(len(intact)),
+        reference=float(len(slow)),
+        targets=intact,
     )
 
 

@@ -47,7 +47,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         _counted(context),
         _in_time(context),
-        _told(context),
+        _in_log(context),
         _read_back(context),
         _checked(context),
     )
@@ -89,12 +89,12 @@ def _in_time(context: Context) -> Evidence:
         source=_NAME,
         unit="errors",
     )
-    for is_bad, which in ((True, "bad"), (False, "good")):
+    for is_bad, hours in ((True, "bad"), (False, "good")):
         times = values.filter(pl.col("bad") == is_bad).get_column("at").n_unique()
         if times < 2:
-            return sign.missing("too-few-counts", f"fewer than two counts in the {which} hours")
+            return sign.missing("too-few-counts", f"fewer than two counts in the {hours} hours")
     bad, good = (
-        sum(count for count, _ in _growth(values, bad=which).values()) for which in (True, False)
+        sum(count for count, _ in _growth(values, bad=side).values()) for side in (True, False)
     )
     text = f"{_WHAT}: {bad:.0f} in the bad hours, {good:.0f} in the good ones"
     weight = _CAME_WITH if bad and not good else 0.0
@@ -119,7 +119,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
     return {target: (count, first) for target, count, first in grown.iter_rows()}
 
 
-def _told(context: Context) -> Evidence:
+def _in_log(context: Context) -> Evidence:
     """Return whether the log book holds such a message."""
     sign = Sign("checksums-logged", Route.LOG)
     subject = f"a message about {_WHAT} in the log book"

@@ -25,7 +25,7 @@ def runs_of_probe(context: Context) -> tuple[Runs, Runs]:
     Where it shows in no series they are those of the probe with the largest share of bad runs
     that tell nothing; of all probes where every run tells something.
     """
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
     if context.incident.key is not None:
         return bad, good
     probes = sorted({run.probe for run in bad})

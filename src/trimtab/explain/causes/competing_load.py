@@ -91,8 +91,8 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
         .sort("at")
     )
     most = times.get_column("parts").max()
-    whole = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
-    return whole.select("at", "seconds", "value", "bad").rows()
+    complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
+    return complete.select("at", "seconds", "value", "bad").rows()
 
 
 def _own_runs(context: Context) -> list[RunFact]:

@@ -75,13 +75,13 @@ def _closed(seen: Observations) -> pl.DataFrame:
     """
     rows = flags(seen.labelled("create_enabled", kinds=OSTS), pl.col("value") > 0.5)
     mdts = max(1, seen.values("create_enabled", kinds=MDTS).get_column("target").n_unique())
-    whole = pl.col("label").is_null()
+    overall = pl.col("label").is_null()
     creation = (
         rows.group_by("at", "target", "bad")
         .agg(
-            whole=pl.col("value").filter(whole).min(),
-            parts=(1 - pl.col("value")).filter(~whole).sum(),
-            n=(~whole).sum(),
+            whole=pl.col("value").filter(overall).min(),
+            parts=(1 - pl.col("value")).filter(~overall).sum(),
+            n=(~overall).sum(),
         )
         .with_columns(
             value=pl.when(pl.col("whole") == 0)
@@ -139,8 +139,8 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     )
     bad, good = (
         {label: value for label, value in
-         by_mdt.filter(pl.col("bad") == which).select("label", "value").iter_rows()}
-        for which in (True, False)
+         by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows()}
+        for side in (True, False)
     )  # fmt: skip
     if not bad:
         return sign.weighed(f"{sign.subject}: no data", 0.0)

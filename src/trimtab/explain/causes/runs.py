@@ -85,16 +85,16 @@ def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
 def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:
     """Return (series, metric) to the ratio of finished runs, bad over good."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    wanted = frozenset(metrics)
+    requested = frozenset(metrics)
     for run, is_bad in _sides(context):
-        for metric in wanted.intersection(run.values):
+        for metric in requested.intersection(run.values):
             value = run.values[metric]
             if math.isfinite(value) and value > 0:
                 sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
                 sides[0 if is_bad else 1].append(value)
     return {
-        which: Ratio(median(bad) / median(good), len(bad), len(good))
-        for which, (bad, good) in values.items()
+        series: Ratio(median(bad) / median(good), len(bad), len(good))
+        for series, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }
 
@@ -139,7 +139,7 @@ def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the usual ones did not."""
     sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1")
     sides = [
-        [run.tails for run, is_bad in _sides(context) if is_bad == which] for which in (True, False)
+        [run.tails for run, is_bad in _sides(context) if is_bad == side] for side in (True, False)
     ]
     for name in _TAILS:
         tail = _tail_ratio(sides, name)
@@ -177,9 +177,9 @@ def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
     if key is not None:
         of_probe = [
             {
-                which: ratio
-                for which, ratio in side.items()
-                if which[0].partition(" ")[0] == key.probe
+                series: ratio
+                for series, ratio in side.items()
+                if series[0].partition(" ")[0] == key.probe
             }
             for side in sides
         ]

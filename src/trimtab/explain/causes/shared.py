@@ -234,8 +234,8 @@ def in_place(
         Weight where it was not there; `contrasts.presence`.
     """
     subject = f"{sign.subject} ({named(names)})" if names else sign.subject
-    there = sign.of(presence(frame, absent=absent), subject, targets=names)
-    return there, timing(context, frame, subject)
+    present = sign.of(presence(frame, absent=absent), subject, targets=names)
+    return present, timing(context, frame, subject)
 
 
 def _step(times: list[datetime]) -> timedelta:

@@ -50,7 +50,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _surveyed(context),
         *_traffic(context, seen),
         _connection(seen),
-        _told(seen),
+        _in_snapshots(seen),
         _errors(seen),
         _runs(context),
         logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
@@ -67,7 +67,7 @@ def _surveyed(context: Context) -> Evidence:
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
-    bad, good = (rows.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (rows.filter(pl.col("bad") == side) for side in (True, False))
     if bad.is_empty():
         return sign.missing("no-bad-survey", "no survey of single targets in the bad hours")
     lowest, before = _lowest(bad), _lowest(good)
@@ -151,21 +151,21 @@ def _connection(seen: Observations) -> Evidence:
     return sign.of(contrast, subject=f"{subject}{who}", targets=names)
 
 
-def _told(seen: Observations) -> Evidence:
+def _in_snapshots(seen: Observations) -> Evidence:
     """Return whether a target dropped out of the snapshots while the others stayed in them."""
     subject = "a target missing from the snapshots of the bad hours"
     sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (
-        set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
+        set(used.filter(pl.col("bad") == side).get_column("target")) for side in (True, False)
     )
     if not bad or not good:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
-    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("told"))
-    usual = counts.filter(~pl.col("bad")).get_column("told").median()
-    now = counts.filter(pl.col("bad")).get_column("told").max()
+    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("targets"))
+    usual = counts.filter(~pl.col("bad")).get_column("targets").median()
+    now = counts.filter(pl.col("bad")).get_column("targets").max()
     fewer = now + len(gone) <= usual  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
         text = f"{named(gone)} missing from the snapshots of the bad hours"
@@ -201,7 +201,7 @@ def _errors(seen: Observations) -> Evidence:
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
     sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1")
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
     share = unfinished_share(bad)
     if share is None:
         return sign.missing("no-bad-runs", "no run started in the bad hours")

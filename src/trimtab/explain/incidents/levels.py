@@ -55,7 +55,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             detected_at=max(begun, change.detected_at),
             certainty=change.status,
             depth=_depth(change, judgement),
-            what=_said(change, judgement.key.more_is_better),
+            what=_effect_text(change, judgement.key.more_is_better),
             effect=change.effect,
             effect_interval=change.effect_interval,
             runs=sum(begun <= at <= upto for at in times),
@@ -228,7 +228,7 @@ def _depth(change: ChangePoint, judgement: SeriesJudgement) -> float:
     return 100.0 if change.effect is None else abs(1 - change.effect) / scale
 
 
-def _said(change: ChangePoint, more_is_better: bool) -> str:
+def _effect_text(change: ChangePoint, more_is_better: bool) -> str:
     if change.effect is None:
         return "no run finished"
     return percent_off(change.effect, more_is_better=more_is_better)
