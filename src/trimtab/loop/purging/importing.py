@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.errors import DataError, ToolError, UnreadableError
+from trimtab.errors import DataError, ToolError
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names
 from trimtab.purge.index.importing import Claims, Form, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.run.collect import root_facts
+from trimtab.purge.system_errors import system_errors
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 
@@ -121,12 +122,8 @@ def names_of(description: ListDescription) -> Names:
 def _numbers(file: Path) -> dict[str, int]:
     """Return the number in the third field of each line, by the name in its first."""
     shown, numbers = visible(str(file)), {}
-    try:
+    with system_errors(f"cannot read {shown}", code="unreadable-file"):
         lines = file.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot read {shown}: {error.strerror}", code="unreadable-file"
-        ) from error
     for number, line in enumerate(lines, 1):
         parts = line.split(":")
         if not line.strip():

@@ -54,16 +54,14 @@ def prepared(place: PurgePlace) -> PurgePlace:
     UnreadableError
         They cannot be made.
     """
-    from trimtab.errors import UnreadableError
+    from trimtab.purge.system_errors import system_errors
     from trimtab.visible import visible
 
-    try:
+    with system_errors(
+        f"{visible(str(place.directory))} cannot be made",
+        code="place-unwritable",
+        hint=f"set {VARIABLE} to a directory of root's",
+    ):
         for directory in (place.directory, place.journals):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnreadableError(
-            f"{visible(str(place.directory))} cannot be made: {error.strerror}",
-            code="place-unwritable",
-            hint=f"set {VARIABLE} to a directory of root's",
-        ) from error
     return place

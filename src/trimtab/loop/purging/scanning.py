@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import Interrupted, ToolError, UnreadableError, UsageError
+from trimtab.errors import Interrupted, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
@@ -20,6 +20,7 @@ from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
+from trimtab.purge.system_errors import system_errors
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -147,14 +148,11 @@ def _manifest(
 
 
 def _prepare(directory: Path) -> None:
-    try:
+    with system_errors(
+        f"the index cannot be written to {visible(str(directory))}", code="index-unwritable"
+    ):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         present = (directory / MANIFEST).exists()
-    except OSError as error:
-        raise UnreadableError(
-            f"the index cannot be written to {visible(str(directory))}: {error.strerror}",
-            code="index-unwritable",
-        ) from error
     if present:
         raise UsageError(
             f"there is an index in {visible(str(directory))} already",
@@ -220,12 +218,7 @@ def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
 
 def _shard(directory: Path, name: str, rows: int) -> Shard:
     file = directory / name
-    try:
+    with system_errors(f"the shard {visible(str(file))} cannot be read", code="shard-unreadable"):
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)
-    except OSError as error:
-        raise UnreadableError(
-            f"the shard {visible(str(file))} cannot be read: {error.strerror}",
-            code="shard-unreadable",
-        ) from error

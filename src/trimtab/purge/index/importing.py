@@ -19,13 +19,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.fields import NS_PER_S
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -149,14 +150,11 @@ def import_list(
         manifest = _manifest(reading, claims, source, changed_ns, now)
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)
-        try:
+        with system_errors(
+            f"cannot put the index at {visible(str(directory))}", code="index-unwritable"
+        ):
             work.rename(directory)
             synchronise_directory(directory.parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"cannot put the index at {visible(str(directory))}: {error.strerror}",
-                code="index-unwritable",
-            ) from error
     return manifest
 
 
@@ -288,7 +286,7 @@ def _aside(directory: Path) -> Iterator[Path]:
     """Make the directory beside the index's place, and remove it unless it has been renamed."""
     shown = visible(str(directory))
     work = directory.with_name(f".{directory.name}.importing")
-    try:
+    with system_errors(f"cannot make {shown}", code="index-unwritable"):
         if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
             raise RefusedError(
                 f"there is something at {shown} already",
@@ -298,10 +296,6 @@ def _aside(directory: Path) -> Iterator[Path]:
         directory.parent.mkdir(parents=True, exist_ok=True)
         work.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot make {shown}: {error.strerror}", code="index-unwritable"
-        ) from error
     try:
         _alone(lock, work)
         for left in work.iterdir():  # of an import that was broken off
@@ -341,25 +335,20 @@ def _is_at(descriptor: int, path: Path) -> bool:
 @contextlib.contextmanager
 def _opened(file: Path, reading: Reading) -> Iterator[BinaryIO]:
     shown = visible(str(file))
-    try:
-        with file.open("rb") as plain:
-            begins = plain.read(4)
-            plain.seek(0)
-            if begins.startswith(b"\x28\xb5\x2f\xfd"):
-                raise UsageError(
-                    f"{shown} is compressed with zstd",
-                    code="compression-unknown",
-                    hint="decompress it first: zstd -d",
-                )
-            if begins.startswith(b"\x1f\x8b"):
-                with gzip.open(plain) as unpacked:
-                    yield io.BufferedReader(_Tolerant(unpacked, plain, reading), CHUNK_BYTES)
-            else:
-                yield plain
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot read {shown}: {error.strerror or error}", code="unreadable-file"
-        ) from error
+    with system_errors(f"cannot read {shown}", code="unreadable-file"), file.open("rb") as plain:
+        begins = plain.read(4)
+        plain.seek(0)
+        if begins.startswith(b"\x28\xb5\x2f\xfd"):
+            raise UsageError(
+                f"{shown} is compressed with zstd",
+                code="compression-unknown",
+                hint="decompress it first: zstd -d",
+            )
+        if begins.startswith(b"\x1f\x8b"):
+            with gzip.open(plain) as unpacked:
+                yield io.BufferedReader(_Tolerant(unpacked, plain, reading), CHUNK_BYTES)
+        else:
+            yield plain
 
 
 class _Tolerant(io.RawIOBase):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import DataError, UnreadableError
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
     """
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
-    try:
+    with system_errors(f"cannot write {visible(str(file))}", code="index-unwritable"):
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(to_json(manifest).encode("ascii"))
@@ -46,10 +47,6 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
             os.fsync(out.fileno())
         aside.rename(file)
         synchronise_directory(directory)
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot write {visible(str(file))}: {error.strerror}", code="index-unwritable"
-        ) from error
     return file
 
 

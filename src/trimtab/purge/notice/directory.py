@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.errors import DataError, RefusedError
 from trimtab.purge.notice.accounts import Account
 from trimtab.purge.notice.lists import COLUMNS, Lines, lines_of
 from trimtab.purge.notice.words import LINES_SUFFIX, NAMES_SUFFIX, TEXT_SUFFIX
@@ -33,6 +33,7 @@ from trimtab.purge.plan.changes import Named
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.plan.trusted import synchronise_file_system, trusted_directory
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 _BUFFER_BYTES: Final = 64 << 20
@@ -145,26 +146,24 @@ def write_lists(
         A list could not be written, or not be given to its user.
     """
     users = {uid: _UserFiles(addressee) for uid, addressee in addressees.items()}
-    try:
-        with (
-            trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
-            _replacing(place.name, parent) as directory,
-        ):
-            _refuse_closed(place.parent)
-            for user in users.values():
-                user.parts[0].append(user.addressee.header.encode("utf-8"))
-            _fill(loaded, users, directory, before, progress)
-            _check(users)
-            for user in users.values():
-                user.give(directory)
-            synchronise_file_system(directory)
-    except OSError as error:
-        raise UnreadableError(
-            f"the lists could not be written to {visible(str(place))}: {error.strerror or error}",
+    with (
+        system_errors(
+            f"the lists could not be written to {visible(str(place))}",
             code="lists-unwritable",
             hint="nothing was published; they need space, and a file system where root can give "
             "files away (NFS with root squash is none)",
-        ) from error
+        ),
+        trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
+        _replacing(place.name, parent) as directory,
+    ):
+        _refuse_closed(place.parent)
+        for user in users.values():
+            user.parts[0].append(user.addressee.header.encode("utf-8"))
+        _fill(loaded, users, directory, before, progress)
+        _check(users)
+        for user in users.values():
+            user.give(directory)
+        synchronise_file_system(directory)
     return tuple(_written(uid, users[uid], before) for uid in sorted(users))
 
 

@@ -15,12 +15,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.plan.candidates import sha256_of, summarise
 from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
 from trimtab.purge.plan.trusted import trusted_directory, trusted_file, write_durably
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 CANDIDATES_FILE: Final = "candidates.parquet"
@@ -70,14 +71,11 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
         _refuse_present(place, parent)
         _remove_left(place.name, parent)
         name = f".{place.name[:200]}.{secrets.token_hex(6)}"
-        try:
+        with system_errors(
+            f"the plan cannot be written to {visible(str(place))}", code="plan-unwritable"
+        ):
             os.mkdir(name, 0o700, dir_fd=parent)
             held = _held(name, parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"the plan cannot be written to {visible(str(place))}: {error.strerror}",
-                code="plan-unwritable",
-            ) from error
         try:
             yield Staging(place, place.parent / name, owner)
         finally:
@@ -169,22 +167,16 @@ def _check(draft: PlanDraft) -> None:
 
 def _settled(directory: int, owner: int) -> str:
     """Return the hash of the candidates, once they are private and on stable storage."""
-    try:
+    with system_errors("the plan has no candidates", code="candidates-missing"):
         state = os.stat(CANDIDATES_FILE, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISREG(state.st_mode):
             os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # a directory of our own
-    except OSError as error:
-        raise UnreadableError(
-            f"the plan has no candidates: {error.strerror}", code="candidates-missing"
-        ) from error
-    with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
-        try:
-            os.fsync(descriptor)
-            return sha256_of(descriptor)
-        except OSError as error:
-            raise UnreadableError(
-                f"the candidates cannot be read: {error.strerror}", code="candidates-unreadable"
-            ) from error
+    with (
+        trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor,
+        system_errors("the candidates cannot be read", code="candidates-unreadable"),
+    ):
+        os.fsync(descriptor)
+        return sha256_of(descriptor)
 
 
 def _put(staged: Staging) -> None:
@@ -192,14 +184,11 @@ def _put(staged: Staging) -> None:
         staged.out.parent, "the directory of the plan", owner=staged.owner
     ) as parent:
         _refuse_present(staged.out, parent)
-        try:
+        with system_errors(
+            f"the plan could not be put to {visible(str(staged.out))}", code="plan-unwritable"
+        ):
             os.rename(staged.directory.name, staged.out.name, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}",
-                code="plan-unwritable",
-            ) from error
 
 
 def _held(name: str, parent: int) -> int:

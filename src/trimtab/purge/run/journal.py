@@ -45,6 +45,7 @@ from trimtab.purge.run.records import (
     encode,
 )
 from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.jsonl"
@@ -196,16 +197,14 @@ class Journal:
             )
         text, line_sum = encode(line, self._sum)
         self._broken = True
-        try:
+        with system_errors(
+            f"{self._shown} cannot be written",
+            code="journal-unwritable",
+            hint="free space there and run again: it goes on where it was",
+        ):
             if os.write(self._file, text) != len(text):
                 raise OSError(28, "only a part of a line could be written")
             os.fsync(self._file)
-        except OSError as error:
-            raise UnreadableError(
-                f"{self._shown} cannot be written: {error.strerror}",
-                code="journal-unwritable",
-                hint="free space there and run again: it goes on where it was",
-            ) from error
         self._broken = False
         self._sum = line_sum
 
@@ -316,12 +315,8 @@ def _lock(stack: contextlib.ExitStack, directory: int, file_system: str) -> None
 def _open(name: str, directory: int, path: Path, owner: int) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     shown = visible(os.fspath(path))
-    try:
+    with system_errors(f"cannot open {shown}", code="journal-unreadable"):
         file = os.open(name, flags, 0o600, dir_fd=directory)
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot open {shown}: {error.strerror}", code="journal-unreadable"
-        ) from error
     try:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:

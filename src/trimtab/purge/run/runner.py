@@ -107,15 +107,15 @@ class RemovalBatch(Protocol):
 class Remover(Protocol):
     """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
 
-    def check(self, first: int, count: int) -> RemovalBatch:
+    def check(self, first: int, count: int, /) -> RemovalBatch:
         """Say what would become of some rows, and touch nothing."""
         ...
 
-    def delete(self, first: int, count: int) -> RemovalBatch:
+    def delete(self, first: int, count: int, /) -> RemovalBatch:
         """Check some rows and delete those that may go."""
         ...
 
-    def recover(self, first: int, count: int) -> RemovalBatch:
+    def recover(self, first: int, count: int, /) -> RemovalBatch:
         """Say what became of rows that an interrupted process had begun to delete.
 
         What was moved aside is put back, or deleted if it may still go; every other row of them is
