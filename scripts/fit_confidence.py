@@ -35,12 +35,12 @@ from scripts.page_blocks import remade  # noqa: E402 - as below
 from tests.explain.contexts import plain_context  # noqa: E402 - as below
 from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the package
     CONFIDENT,
+    Listed,
     Played,
-    Told,
     Verdict,
     confusion,
+    listed_causes,
     play,
-    told,
     verdicts,
 )
 from tests.incidents.scenarios import Scenario, scenarios  # noqa: E402
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         for seed in asked.seeds
         for one in played_of(seed, asked.rounds, asked.processes, asked.keep)
     ]
-    fitted = fit([one for one in told(played[0::2]) if math.isfinite(one.log_odds)])
+    fitted = fit([one for one in listed_causes(played[0::2]) if math.isfinite(one.log_odds)])
     print(f"fitted on half: CALIBRATION = ({fitted[0]:.2f}, {fitted[1]:.2f}), it is {CALIBRATION}")
     results = scores(played, played[1::2])
     print(as_text(results))
@@ -105,7 +105,7 @@ def play_alone(scenario: Scenario) -> Played:
     return play(scenario)
 
 
-def fit(seen: Sequence[Told]) -> tuple[float, float]:
+def fit(seen: Sequence[Listed]) -> tuple[float, float]:
     """Return intercept and slope of the logistic curve through natural log odds and truth.
 
     Newton's method on the likelihood of what could be listed at all (`FITTED_FROM`), its steps
@@ -138,14 +138,14 @@ def scores(played: Sequence[Played], tested: Sequence[Played]) -> dict[str, Any]
     by_sort: dict[str, list[Verdict]] = {}
     for one in played:
         by_sort.setdefault(one.sort, []).extend(verdicts(one))
-    quiet = [one for one in told(played) if one.sort == "quiet"]
+    quiet = [one for one in listed_causes(played) if one.sort == "quiet"]
     return {
         "sorts": {sort: _placed(found) for sort, found in by_sort.items() if found},
         "confusion": {
             cause: dict(counts.most_common())
             for cause, counts in sorted(confusion(by_sort.get("single", [])).items())
         },
-        "calibration": _calibration(told(tested)),
+        "calibration": _calibration(listed_causes(tested)),
         "quiet": {
             "worlds": sum(one.sort == "quiet" for one in played),
             "incidents": sum(len(one.gathered) for one in played if one.sort == "quiet"),
@@ -161,7 +161,7 @@ def scores(played: Sequence[Played], tested: Sequence[Played]) -> dict[str, Any]
 def _placed(found: Sequence[Verdict]) -> dict[str, int]:
     seen = [one for one in found if one.visible]
     told_of = [one for one in seen if one.available]
-    explained = [one for one in told_of if one.found]
+    explained = [one for one in told_of if one.detected]
     return {
         "causes": len(found),
         "visible": len(seen),
@@ -172,7 +172,7 @@ def _placed(found: Sequence[Verdict]) -> dict[str, int]:
     }
 
 
-def _calibration(found: Sequence[Told]) -> list[dict[str, float]]:
+def _calibration(found: Sequence[Listed]) -> list[dict[str, float]]:
     rows = []
     for low, high in pairwise(BINS):
         inside = [one for one in found if low <= one.confidence < high]
@@ -209,7 +209,7 @@ def _mitigation(played: Sequence[Played]) -> dict[str, int]:
 
 def _withheld(played: Sequence[Played]) -> dict[str, int]:
     worlds = [one for one in played if one.sort == "withheld"]
-    found = [one for one in told(worlds) if one.confidence >= CONFIDENT and not one.true]
+    found = [one for one in listed_causes(worlds) if one.confidence >= CONFIDENT and not one.true]
     return {"worlds": len(worlds), "wrong_and_confident": len(found)}
 
 

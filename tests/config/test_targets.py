@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.config.targets import fold_targets, unfold_targets
 from trimtab.errors import UsageError
@@ -77,5 +78,5 @@ def test_what_is_no_set_is_refused(text: str) -> None:
 
 
 def test_what_is_no_target_is_not_folded() -> None:
-    with pytest.raises(UsageError, match="not the name of a target"):
+    with raises(UsageError, "target-name-invalid"):
         fold_targets(["OST0000", "oss1"])

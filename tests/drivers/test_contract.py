@@ -15,6 +15,7 @@ from _pytest.mark import ParameterSet
 from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver
+from tests.support.narrow import instance, present
 from tests.support.small_twin import small_life
 
 from trimtab.drivers.local.driver import LocalDriver
@@ -244,8 +245,7 @@ def test_space_adds_up(case: Case) -> None:
     assert used is not None
     assert available is not None
     assert used + available <= capacity
-    fullness = one.fullness()
-    assert fullness is not None
+    fullness = present(one.fullness())
     assert 0 <= fullness <= 1
 
 
@@ -285,11 +285,9 @@ def test_settings_are_named_and_sourced(case: Case) -> None:
 def test_set_reads_back_what_was_written(own_case: Case) -> None:
     target = _target(own_case)
     name = next(name for name in own_case.driver.settings(target) if name.endswith("wbt_lat_usec"))
-    before = own_case.driver.settings(target)[name]
-    assert isinstance(before, Setting)
+    before = instance(Setting, own_case.driver.settings(target)[name])
     for value in ("7000", "0", before.value):
-        answer = own_case.driver.set(target, name, value)
-        assert isinstance(answer, Setting)
+        answer = instance(Setting, own_case.driver.set(target, name, value))
         assert (answer.name, answer.value) == (name, value)
         assert own_case.driver.settings(target)[name] == answer
 
@@ -341,8 +339,7 @@ def test_a_second_trim_trims_less(own_case: Case) -> None:
     assert first.trimmed_bytes > 100 * MIB
     assert second.trimmed_bytes <= first.trimmed_bytes
     assert not own_case.trims_less_again or second.trimmed_bytes == 0
-    discarded = own_case.driver.snapshot(AT).targets[0].number("bytes_discarded_total")
-    assert discarded is not None
+    discarded = present(own_case.driver.snapshot(AT).targets[0].number("bytes_discarded_total"))
     assert discarded >= 100 * MIB
 
 
@@ -352,8 +349,7 @@ def test_what_is_freed_can_be_trimmed_again(own_case: Case) -> None:
     own_case.driver.trim(target)
     own_case.free()
     os.sync()
-    again = own_case.driver.trim(target)
-    assert isinstance(again, TrimResult)
+    again = instance(TrimResult, own_case.driver.trim(target))
     assert again.trimmed_bytes >= 32 * MIB
 
 
@@ -363,8 +359,7 @@ def test_trim_takes_a_range_and_refuses_what_is_none(own_case: Case) -> None:
         own_case.driver.trim(target, -1)
     with pytest.raises(UsageError):
         own_case.driver.trim(target, 0, 0)
-    part = own_case.driver.trim(target, 64 * MIB, 32 * MIB)
-    assert isinstance(part, TrimResult)
+    part = instance(TrimResult, own_case.driver.trim(target, 64 * MIB, 32 * MIB))
     assert (part.start_bytes, part.length_bytes) == (64 * MIB, 32 * MIB)
     assert part.trimmed_bytes <= 32 * MIB
 

@@ -4,6 +4,8 @@ import errno
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
+from tests.support.narrow import instance, present
 
 from trimtab.drivers.host import Host
 from trimtab.errors import RefusedError
@@ -34,8 +36,7 @@ def test_what_cannot_be_read_says_why(make, reason: str, tmp_path: Path) -> None
 
 def test_undecodable_bytes_survive(tmp_path: Path) -> None:
     (tmp_path / "value").write_bytes(b"a\xffb\n")
-    text = Host(str(tmp_path)).read_text("/value")
-    assert isinstance(text, str)
+    text = instance(str, Host(str(tmp_path)).read_text("/value"))
     assert text.encode("utf-8", "surrogateescape") == b"a\xffb"
 
 
@@ -48,14 +49,12 @@ def test_numbers(text: str, value: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "none", "1.5", "0x10", "12 34"])
 def test_what_is_not_a_number_is_not_zero(text: str, tmp_path: Path) -> None:
     (tmp_path / "value").write_text(text)
-    answer = Host(str(tmp_path)).read_number("/value")
-    assert isinstance(answer, NotAvailable)
+    answer = instance(NotAvailable, Host(str(tmp_path)).read_number("/value"))
     assert "not a number" in answer.reason
 
 
 def test_writing_creates_nothing(tmp_path: Path) -> None:
-    error = Host(str(tmp_path)).write_text("/missing", "1")
-    assert error is not None
+    error = present(Host(str(tmp_path)).write_text("/missing", "1"))
     assert error.errno == errno.ENOENT
     assert list(tmp_path.iterdir()) == []
 
@@ -67,14 +66,13 @@ def test_links_are_resolved_inside_the_root(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
     assert host.resolve("/sys/link") == "/sys/devices/x"
     assert host.resolve("/sys/missing") == NotAvailable("/sys/missing does not exist")
-    answer = host.resolve("/sys/out")
-    assert isinstance(answer, NotAvailable)
+    answer = instance(NotAvailable, host.resolve("/sys/out"))
     assert "leads out of" in answer.reason
 
 
 def test_mb_groups_is_refused_before_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "mb_groups").mkdir()
-    with pytest.raises(RefusedError, match="never opened"):
+    with raises(RefusedError, "file-never-read"):
         Host(str(tmp_path)).read_text("/mb_groups")
 
 

@@ -106,11 +106,11 @@ class Verdict:
         Some instrument shows it, or it is of integrity.
     available
         Something that tells of it alone is in the record.
-    found
+    detected
         An incident was found in its hours.
     place
         0 when no wrong cause stands before it; ``None`` when it is not listed.
-    said
+    first
         The first cause that is listed, and its confidence.
     """
 
@@ -119,17 +119,19 @@ class Verdict:
     variant: str
     visible: bool
     available: bool
-    found: bool
+    detected: bool
     place: int | None
-    said: str
+    first: str
     confidence: float
 
 
 def verdicts(played: Played) -> list[Verdict]:
     """Return a verdict on each cause that began within the record and was put there by itself."""
     explanations = played.explanations()
-    own = [one for one in played.truth if not one["standing"] and one["seen_by"] is not None]
-    roots = _roots(own)
+    faults = [
+        fault for fault in played.truth if not fault["standing"] and fault["seen_by"] is not None
+    ]
+    roots = _roots(faults)
     return [_verdict(played, root, explanations) for root in roots]
 
 
@@ -138,20 +140,24 @@ def _roots(truth: Sequence[Truth]) -> list[Truth]:
 
     Entries of what they brought about have nothing that saw them.
     """
-    return [one for one in truth if one["seen_by"] or one["cause"] == "bad-checksums"]
+    return [fault for fault in truth if fault["seen_by"] or fault["cause"] == "bad-checksums"]
 
 
 def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -> Verdict:
     cause = root["cause"]
     visible = bool(root["seen_by"]) or cause == "bad-checksums"
-    near = [one for one in explanations if _overlap_s(one.incident, root, played.now) > 0]
-    true = {one["cause"] for one in played.truth}
+    near = [
+        explanation
+        for explanation in explanations
+        if _overlap_s(explanation.incident, root, played.now) > 0
+    ]
+    true = {fault["cause"] for fault in played.truth}
     # One fault may make several incidents: the one that began with it is looked at.
     main = min(
         near,
-        key=lambda one: (
-            round(abs(one.incident.at - root["at"]) / _NEAR),
-            -_overlap_s(one.incident, root, played.now),
+        key=lambda fault: (
+            round(abs(fault.incident.at - root["at"]) / _NEAR),
+            -_overlap_s(fault.incident, root, played.now),
         ),
         default=None,
     )
@@ -166,9 +172,9 @@ def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -
         variant=root["variant"],
         visible=visible,
         available=cause != "network" or played.tells_of_network,
-        found=main is not None,
+        detected=main is not None,
         place=place,
-        said="no incident" if main is None else "nothing" if first is None else first.cause,
+        first="no incident" if main is None else "nothing" if first is None else first.cause,
         confidence=0.0 if first is None else first.confidence,
     )
 
@@ -182,7 +188,7 @@ def _overlap_s(incident: Incident, truth: Truth, now: datetime) -> float:
 
 
 @dataclass(frozen=True)
-class Told:
+class Listed:
     """One cause with evidence for it, in one incident.
 
     Attributes
@@ -199,20 +205,24 @@ class Told:
     true: bool
 
 
-def told(played: Iterable[Played]) -> list[Told]:
+def listed_causes(played: Iterable[Played]) -> list[Listed]:
     """Return every cause that has evidence for it in any incident, and whether it is true."""
-    found = []
-    for one in played:
-        for incident, causes in one.gathered:
-            true = {truth["cause"] for truth in one.truth if _overlap_any(incident, truth, one.now)}
+    rows = []
+    for world in played:
+        for incident, causes in world.gathered:
+            true = {
+                truth["cause"] for truth in world.truth if _overlap_any(incident, truth, world.now)
+            }
             ranked = rank([weigh(_CAUSES[name], evidence) for name, evidence in causes])
-            found += [
-                Told(one.name, one.sort, each.cause.id, each.log_odds, confidence(each.log_odds),
-                     each.cause.id in true)
+            rows += [
+                Listed(
+                    world.name, world.sort, each.cause.id, each.log_odds,
+                    confidence(each.log_odds), each.cause.id in true,
+                )
                 for each in ranked
                 if each.has_evidence_for and not each.throughout
             ]  # fmt: skip
-    return found
+    return rows
 
 
 def _overlap_any(incident: Incident, truth: Truth, now: datetime) -> bool:
@@ -221,11 +231,11 @@ def _overlap_any(incident: Incident, truth: Truth, now: datetime) -> bool:
     return end >= start
 
 
-def confusion(found: Iterable[Verdict]) -> dict[str, Counter[str]]:
+def confusion(rows: Iterable[Verdict]) -> dict[str, Counter[str]]:
     """Return cause to what was said first instead, or ``right``."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in found:
-        table[one.cause]["right" if one.place == 0 else one.said] += 1
+    for verdict in rows:
+        table[verdict.cause]["right" if verdict.place == 0 else verdict.first] += 1
     return dict(table)
 
 

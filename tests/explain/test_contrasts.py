@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from trimtab.explain.breadth import Breadth, breadth
 from trimtab.explain.contrasts import (
     MOST,
+    Sign,
     between_targets,
     expected,
     in_time,
-    not_available,
     presence,
-    weighed,
 )
 from trimtab.message import Message
 from trimtab.model.incident import Found, Route
 
+SIGN = Sign("x", Route.LOG, "something")
 T0 = datetime(2026, 3, 2, tzinfo=UTC)
 
 
@@ -69,7 +69,7 @@ def test_a_rise_that_does_not_matter_tells_against() -> None:
 def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
     always = in_time(frame([0.8] * 48, [0.8] * 48), present_from=0.75)
     assert (always.weight, always.throughout) == (0.0, True)
-    piece = always.evidence("fullness", "fullness", unit="1", source="used_bytes")
+    piece = Sign("fullness", Route.TIME, "fullness", "used_bytes", "1").of(always)
     assert piece.found is Found.NEUTRAL
     assert piece.throughout
     assert presence(frame([1.0] * 48, [1.0] * 48)).throughout
@@ -77,9 +77,9 @@ def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
 
 def test_presence() -> None:
     """6 of 6 bad stretches and 0 of 8 good ones: log10((6.5 / 7) / (0.5 / 9))."""
-    found = presence(frame([0.0] * 48, [1.0] * 36))
-    assert found.weight == pytest.approx(np.log10((6.5 / 7) / (0.5 / 9)))
-    assert found.at == T0 + timedelta(hours=48)
+    contrast = presence(frame([0.0] * 48, [1.0] * 36))
+    assert contrast.weight == pytest.approx(np.log10((6.5 / 7) / (0.5 / 9)))
+    assert contrast.at == T0 + timedelta(hours=48)
     assert presence(frame([0.0] * 48, [0.0] * 36), absent=-1.2).weight == pytest.approx(
         -1.2 * 6 / 7
     )
@@ -97,12 +97,12 @@ def test_what_is_missing_has_a_reason() -> None:
         (presence(frame([], [1.0])), "no-good-value"),
         (expected(None, 0.75), "no-bad-value"),
     ):
-        piece = contrast.evidence("something", "something")
+        piece = SIGN.of(contrast)
         assert piece.found is Found.NOT_AVAILABLE
         assert piece.reason is not None
         assert piece.reason.code == code
-    assert in_time(frame([], [])).evidence("x", "x", why_not=NOT_READ).reason is NOT_READ
-    assert not_available("x", "x", Route.LOG, NOT_READ).reason is NOT_READ
+    assert SIGN.of(in_time(frame([], [])), why_not=NOT_READ).reason is NOT_READ
+    assert SIGN.not_available(NOT_READ).reason is NOT_READ
 
 
 def test_slow_targets_are_held_against_fast_ones() -> None:
@@ -111,13 +111,18 @@ def test_slow_targets_are_held_against_fast_ones() -> None:
         value=pl.when(pl.col("target").is_in(names[:3])).then(9.0).otherwise(1.0)
     )
     sides = Breadth(tuple(names[:3]), tuple(names[3:]), 1.0, True, False, NOT_READ)
-    found = between_targets(rows, sides, ratio=2)
-    assert (found.value, found.reference, found.n_value, found.n_reference) == (9.0, 1.0, 3, 21)
-    assert found.weight > 1.0
+    contrast = between_targets(rows, sides, ratio=2)
+    assert (contrast.value, contrast.reference, contrast.n_value, contrast.n_reference) == (
+        9.0,
+        1.0,
+        3,
+        21,
+    )
+    assert contrast.weight > 1.0
     swapped = Breadth(sides.fast, sides.slow, 1.0, True, False, NOT_READ)
     assert between_targets(rows, swapped, ratio=2).weight < 0
     nobody = Breadth((), tuple(names), 1.0, True, True, NOT_READ)
-    assert between_targets(rows, nobody).evidence("x", "x").reason is nobody.reason
+    assert SIGN.of(between_targets(rows, nobody)).reason is nobody.reason
 
 
 def test_expectations() -> None:
@@ -130,7 +135,7 @@ def test_expectations() -> None:
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_no_piece_weighs_more_than_the_most(weight: float) -> None:
-    piece = weighed("x", "x", Route.LOG, weight)
+    piece = SIGN.weighed("x", weight)
     assert abs(piece.weight) <= MOST
     assert (piece.found is Found.NEUTRAL) == (piece.weight == 0)
 
@@ -178,10 +183,10 @@ class TestBreadth:
 
     def test_one_slow_target(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)}
-        found = self.make(usual, {**usual, "OST3": 1e9})
-        assert found.slow == ("OST3",)
-        assert len(found.fast) == 7
-        assert found.alike is False
+        contrast = self.make(usual, {**usual, "OST3": 1e9})
+        assert contrast.slow == ("OST3",)
+        assert len(contrast.fast) == 7
+        assert contrast.alike is False
 
     def test_a_target_that_is_always_slow_is_not_slow_now(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)} | {"OST3": 12e9}
@@ -189,12 +194,12 @@ class TestBreadth:
 
     def test_all_alike(self) -> None:
         usual = {f"OST{n}": 20e9 for n in range(8)}
-        found = self.make(usual, {name: rate * 0.8 for name, rate in usual.items()})
-        assert (found.slow, found.alike) == ((), True)
-        assert found.level == pytest.approx(0.8)
+        contrast = self.make(usual, {name: rate * 0.8 for name, rate in usual.items()})
+        assert (contrast.slow, contrast.alike) == ((), True)
+        assert contrast.level == pytest.approx(0.8)
 
     def test_no_survey(self) -> None:
-        found = self.make({}, {})
-        assert not found.surveyed
-        assert found.alike is None
-        assert found.reason.code == "no-bad-survey"
+        contrast = self.make({}, {})
+        assert not contrast.surveyed
+        assert contrast.alike is None
+        assert contrast.reason.code == "no-bad-survey"

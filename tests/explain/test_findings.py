@@ -202,7 +202,7 @@ def test_an_image_that_takes_no_writes_is_full_by_nature(name):
 @pytest.mark.parametrize("name", ["fullness-over-limit", "drive-write-amplification"])
 def test_fstrim_is_advised_where_it_works(name, device, trims):
     case = dataclasses.replace(CASES[name], path=path(device))
-    finding = next(one for one in find_all([case]) if one.id == name)
+    finding = next(finding for finding in find_all([case]) if finding.id == name)
     assert (finding.fix.argv[:1] == ("fstrim",)) is trims
     assert ("trim" in finding.fix.prose.lower()) is trims
 
@@ -283,22 +283,22 @@ def test_limits_from_a_simulation_say_so(name):
 )
 def test_who_made_it_read_only(options, read_only, errors, confidence):
     counted = () if errors is None else (Reading("errors_total", errors, source="sysfs"),)
-    one = healthy(
+    observed = healthy(
         path=dataclasses.replace(path(), options=options, read_only=read_only),
         now=snapshot(*counted),
     )
-    findings = [finding for finding in find_all([one]) if finding.id == "gone-read-only"]
+    findings = [finding for finding in find_all([observed]) if finding.id == "gone-read-only"]
     assert [finding.confidence for finding in findings] == (
         [] if confidence is None else [confidence]
     )
 
 
 def test_an_array_with_all_its_drives_is_no_finding():
-    whole = snapshot(
+    arrays = snapshot(
         Reading("degraded", False, source="sysfs", label="md1"),
         Reading("degraded", True, source="sysfs", label="md2"),
     )
-    (finding,) = find_all([healthy(now=whole)])
+    (finding,) = find_all([healthy(now=arrays)])
     assert finding.severity is Severity.CRITICAL
     assert finding.fix.argv == ("mdadm", "--detail", "/dev/md2")
 

@@ -40,13 +40,13 @@ def values(request, kind=None):
 
 def test_what_wrf_was_measured_with():
     """32 nodes, 4 OSTs, writes of 10 to 100 KB: the appendix of the E2000 paper."""
-    found = values(JobRequest(osts=4, nodes=32, tasks_per_node=64, transfer_size_bytes=64 * KIB))
-    assert found["stripe_size"] == str(MIB)
-    assert found["stripe_count"] == "-1"
-    assert found["romio_cb_write"] == "enable"
-    assert found["cray_cb_nodes_multiplier"] == "8"
-    assert found["cray_cb_write_lock_mode"] == "2"
-    assert found["romio_ds_write"] == found["romio_ds_read"] == "disable"
+    chosen = values(JobRequest(osts=4, nodes=32, tasks_per_node=64, transfer_size_bytes=64 * KIB))
+    assert chosen["stripe_size"] == str(MIB)
+    assert chosen["stripe_count"] == "-1"
+    assert chosen["romio_cb_write"] == "enable"
+    assert chosen["cray_cb_nodes_multiplier"] == "8"
+    assert chosen["cray_cb_write_lock_mode"] == "2"
+    assert chosen["romio_ds_write"] == chosen["romio_ds_read"] == "disable"
 
 
 def test_lockahead_costs_and_says_so():
@@ -58,19 +58,19 @@ def test_lockahead_costs_and_says_so():
 
 
 def test_without_a_second_aggregator_there_is_no_lock_to_wait_for():
-    found = values(JobRequest(osts=64, nodes=32))
-    assert found["cray_cb_nodes_multiplier"] == "1"
-    assert "cray_cb_write_lock_mode" not in found
-    assert found["stripe_count"] == "32"
-    assert found["striping_factor"] == "32"
+    chosen = values(JobRequest(osts=64, nodes=32))
+    assert chosen["cray_cb_nodes_multiplier"] == "1"
+    assert "cray_cb_write_lock_mode" not in chosen
+    assert chosen["stripe_count"] == "32"
+    assert chosen["striping_factor"] == "32"
 
 
 def test_romio_gets_a_stripe_for_each_aggregator():
     """32 stripes on 4 OSTs, the paper's other good choice."""
-    found = values(JobRequest(osts=4, nodes=32, mpi=Mpi.ROMIO))
-    assert found["overstripe_count"] == found["cb_nodes"] == "32"
-    assert found["cb_config_list"] == "*:1"
-    assert "striping_factor" not in found
+    chosen = values(JobRequest(osts=4, nodes=32, mpi=Mpi.ROMIO))
+    assert chosen["overstripe_count"] == chosen["cb_nodes"] == "32"
+    assert chosen["cb_config_list"] == "*:1"
+    assert "striping_factor" not in chosen
     plain = values(JobRequest(osts=4, nodes=32, mpi=Mpi.ROMIO, overstriping=False))
     assert "overstripe_count" not in plain
     assert plain["cb_nodes"] == "4"
@@ -104,8 +104,8 @@ def test_small_files_get_few_stripes(size, stripes):
     [(None, MIB), (4 * KIB, MIB), (MIB, MIB), (3 * MIB, 4 * MIB), (64 * MIB, 16 * MIB)],
 )
 def test_a_write_fits_into_a_stripe(transfer, stripe):
-    found = values(JobRequest(osts=4, nodes=4, transfer_size_bytes=transfer))
-    assert found["stripe_size"] == str(stripe)
+    chosen = values(JobRequest(osts=4, nodes=4, transfer_size_bytes=transfer))
+    assert chosen["stripe_size"] == str(stripe)
 
 
 def test_large_writes_are_left_to_the_library():
@@ -117,10 +117,10 @@ def test_large_writes_are_left_to_the_library():
 
 def test_own_files_are_not_collected():
     request = JobRequest(osts=4, nodes=4, tasks_per_node=8, shared=False)
-    found = values(request)
-    assert found["stripe_count"] == "1"
-    assert found["romio_cb_write"] == "disable"
-    assert "cray_cb_nodes_multiplier" not in found
+    chosen = values(request)
+    assert chosen["stripe_count"] == "1"
+    assert chosen["romio_cb_write"] == "disable"
+    assert "cray_cb_nodes_multiplier" not in chosen
 
 
 def test_uneven_files_are_told():
@@ -146,22 +146,22 @@ def test_hints_never_contradict_themselves(request):
     assert all(hint.reason and hint.source and hint.value for hint in hints)
     names = [(hint.kind, hint.name) for hint in hints]
     assert len(set(names)) == len(names)
-    found = {hint.name: hint.value for hint in hints}
-    assert ("stripe_count" in found) != ("overstripe_count" in found)
-    stripes = int(found.get("stripe_count", found.get("overstripe_count", "0")))
+    chosen = {hint.name: hint.value for hint in hints}
+    assert ("stripe_count" in chosen) != ("overstripe_count" in chosen)
+    stripes = int(chosen.get("stripe_count", chosen.get("overstripe_count", "0")))
     assert stripes == -1 or 1 <= stripes <= 2000
-    if "overstripe_count" not in found:
+    if "overstripe_count" not in chosen:
         assert stripes <= request.osts
-    assert int(found["stripe_size"]) % 65536 == 0
-    if "cb_nodes" in found:
-        assert int(found["cb_nodes"]) <= request.tasks
-        per_node = int(found["cb_config_list"].removeprefix("*:"))
-        assert per_node * request.nodes >= int(found["cb_nodes"])
+    assert int(chosen["stripe_size"]) % 65536 == 0
+    if "cb_nodes" in chosen:
+        assert int(chosen["cb_nodes"]) <= request.tasks
+        per_node = int(chosen["cb_config_list"].removeprefix("*:"))
+        assert per_node * request.nodes >= int(chosen["cb_nodes"])
         assert per_node <= request.tasks_per_node
-    if "cb_buffer_size" in found:
-        assert int(found["cb_buffer_size"]) % int(found["stripe_size"]) == 0
-    if "striping_factor" in found:
-        assert int(found["striping_factor"]) == stripes
+    if "cb_buffer_size" in chosen:
+        assert int(chosen["cb_buffer_size"]) % int(chosen["stripe_size"]) == 0
+    if "striping_factor" in chosen:
+        assert int(chosen["striping_factor"]) == stripes
 
 
 @given(requests)
@@ -235,8 +235,8 @@ def test_more_osts_than_a_file_can_have_stripes_are_not_called_all_of_them():
     assert count.value == "2000"
     assert count.reason.code == "most-stripes-of-a-file"
     assert "2,000 of 2,001" in count.reason
-    whole = {hint.name: hint for hint in advise(JobRequest(osts=2000, nodes=3000))}
-    assert whole["stripe_count"].reason.code == "all-osts"
+    of_large = {hint.name: hint for hint in advise(JobRequest(osts=2000, nodes=3000))}
+    assert of_large["stripe_count"].reason.code == "all-osts"
 
 
 @pytest.mark.parametrize("size", [10, 1024**2, 1024**3])

@@ -1,4 +1,4 @@
-"""Weights to odds, odds to a list: routes shrunk, chains named, others explained away."""
+"""Weights to odds, odds to a list: routes shrunk, chains named, others result away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.explain.contexts import hours, plain_context, plain_incident
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain
 from trimtab.explain.ranking import CERTAIN, NAMED, confidence, rank, weigh
 from trimtab.message import Message
@@ -26,12 +26,12 @@ def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ())
 
 
 def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
-    return weighed("seen", "seen", route, weight, **more)
+    return Sign("seen", route).weighed("seen", weight, **more)
 
 
 def test_pieces_of_one_route_count_less_and_less() -> None:
-    one = weigh(cause("a"), [piece(1.0)])
-    assert one.evidence_weight == pytest.approx(1.0)
+    alone = weigh(cause("a"), [piece(1.0)])
+    assert alone.evidence_weight == pytest.approx(1.0)
     assert weigh(cause("a"), [piece(1.0), piece(1.0)]).evidence_weight == pytest.approx(1.5)
     two_routes = [piece(1.0), piece(1.0, Route.LOG)]
     assert weigh(cause("a"), two_routes).evidence_weight == pytest.approx(2.0)
@@ -67,8 +67,8 @@ def test_a_chain_is_named_and_its_near_end_stands_first() -> None:
     ranked = rank([
         weigh(full, [piece(2.0), piece(2.0, Route.LOG)]), weigh(near, [piece(2.0)]),
     ])  # fmt: skip
-    assert [one.cause.id for one in ranked] == ["gated", "full"]
-    assert [one.because_of for one in ranked] == ["full", None]
+    assert [candidate.cause.id for candidate in ranked] == ["gated", "full"]
+    assert [candidate.because_of for candidate in ranked] == ["full", None]
 
 
 @pytest.mark.parametrize(("first", "chained"), [(1, True), (10, True), (20, False)])
@@ -76,7 +76,7 @@ def test_what_came_later_brought_nothing_about(first: float, chained: bool) -> N
     full = cause("full", brings_about=("gated",))
     seen = [piece(2.0, at=hours(first))], [piece(2.0, at=hours(8))]
     ranked = rank([weigh(full, seen[0]), weigh(cause("gated"), seen[1])])
-    gated = next(one for one in ranked if one.cause.id == "gated")
+    gated = next(candidate for candidate in ranked if candidate.cause.id == "gated")
     assert gated.because_of == ("full" if chained else None)
 
 
@@ -92,8 +92,8 @@ def test_a_good_cause_explains_others_away_but_not_its_chain() -> None:
 
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=8))
 def test_confidence_is_monotone_and_a_probability(odds: list[float]) -> None:
-    values = [confidence(one) for one in sorted(odds)]
-    assert all(0 <= one <= 1 for one in values)
+    values = [confidence(odd) for odd in sorted(odds)]
+    assert all(0 <= value <= 1 for value in values)
     assert values == sorted(values)
     assert not math.isnan(confidence(math.inf))
 
@@ -113,23 +113,25 @@ _PIECES = st.lists(
 @pytest.mark.calibration
 @given(st.lists(_PIECES, min_size=len(TABLE), max_size=len(TABLE)))
 def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> None:
-    gathered = [(one, tuple(own)) for one, own in zip(TABLE, evidence, strict=True)]
-    found = conclude(plain_incident(), gathered)
-    told = [one.cause for one in (*found.causes, *found.cleared, *found.not_assessed)]
-    assert sorted(told) == sorted(one.id for one in TABLE)
-    mitigations = {one.id for one in TABLE if one.mitigation}
+    gathered = [(row, tuple(pieces)) for row, pieces in zip(TABLE, evidence, strict=True)]
+    result = conclude(plain_incident(), gathered)
+    listed = [
+        candidate.cause for candidate in (*result.causes, *result.cleared, *result.not_assessed)
+    ]
+    assert sorted(listed) == sorted(row.id for row in TABLE)
+    mitigations = {row.id for row in TABLE if row.mitigation}
     # Before all stand mitigations that are as good as certain; in each part the likelier first.
     order = [
-        (one.cause in mitigations and one.confidence >= CERTAIN, one.confidence)
-        for one in found.causes
+        (candidate.cause in mitigations and candidate.confidence >= CERTAIN, candidate.confidence)
+        for candidate in result.causes
     ]
     assert order == sorted(order, reverse=True)
-    confidences = [one.confidence for one in found.causes]
-    assert found.unexplained == (not confidences or confidences[0] < NAMED)
-    known = {one.cause for one in found.causes} | {None}
-    assert all(isinstance(one.because_of, str | None) for one in found.causes)
-    assert {one.because_of for one in found.causes} <= known | {one.id for one in TABLE}
-    assert found.deciding
+    confidences = [candidate.confidence for candidate in result.causes]
+    assert result.unexplained == (not confidences or confidences[0] < NAMED)
+    known = {candidate.cause for candidate in result.causes} | {None}
+    assert all(isinstance(candidate.because_of, str | None) for candidate in result.causes)
+    assert {row.because_of for row in result.causes} <= known | {row.id for row in TABLE}
+    assert result.deciding
 
 
 NO_SNAPSHOT = Message("no-snapshots", "no snapshot")
@@ -138,28 +140,28 @@ NO_SNAPSHOT = Message("no-snapshots", "no snapshot")
 def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
     table = [
         Cause("a", "the first cause", 0.1,
-              lambda _: (not_available("x", "x", Route.TIME, NO_SNAPSHOT),), "look at a"),
+              lambda _: (Sign("x", Route.TIME).not_available(NO_SNAPSHOT),), "look at a"),
         cause("b"),
     ]  # fmt: skip
-    found = explain(plain_context(), table=table)
-    assert found.unexplained
-    assert [one.cause for one in found.not_assessed] == ["a", "b"]
-    assert found.deciding.code == "not-assessed"
+    result = explain(plain_context(), table=table)
+    assert result.unexplained
+    assert [candidate.cause for candidate in result.not_assessed] == ["a", "b"]
+    assert result.deciding.code == "not-assessed"
     for part in ("the first cause", "no snapshot", "look at a"):
-        assert part in found.deciding
+        assert part in result.deciding
 
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:
     gathered = [(cause("a"), (piece(1.9),)), (cause("b"), (piece(1.5),))]
-    found = conclude(plain_incident(), gathered)
-    assert found.deciding == "a, or b? measure a"
+    result = conclude(plain_incident(), gathered)
+    assert result.deciding == "a, or b? measure a"
 
 
 def test_the_whole_table_on_a_context_that_knows_nothing() -> None:
-    found = explain(plain_context())
-    assert found.unexplained
-    assert not found.causes
-    assert len(found.cleared) + len(found.not_assessed) == len(TABLE)
+    result = explain(plain_context())
+    assert result.unexplained
+    assert not result.causes
+    assert len(result.cleared) + len(result.not_assessed) == len(TABLE)
 
 
 @pytest.mark.calibration
@@ -167,6 +169,8 @@ def test_the_whole_table_on_a_context_that_knows_nothing() -> None:
 @pytest.mark.parametrize("until", [hours(84), None])
 def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None) -> None:
     context = plain_context(incident=plain_incident(shape=shape, until=until), bad=(), good=())
-    found = explain(context)
+    result = explain(context)
     # An incident of integrity is one of bad checksums by its shape.
-    assert found.unexplained or [one.cause for one in found.causes] == ["bad-checksums"]
+    assert result.unexplained or [candidate.cause for candidate in result.causes] == [
+        "bad-checksums"
+    ]

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.explain.scoring import CONFIDENT, Played, play, told, verdicts
+from tests.explain.scoring import CONFIDENT, Played, listed_causes, play, verdicts
 from tests.incidents.scenarios import scenarios
 from tests.support.counts import repetitions
 
@@ -26,7 +26,7 @@ PLAIN = [
     "single/failover/", "single/array-degraded/", "single/launch-failure/names",
     "single/bad-checksums/", "single/target-filling/", "single/configuration-change/checksums",
 ]  # fmt: skip
-ALL = {one.spec.name: one for one in scenarios(SEED, rounds=1)}
+ALL = {scenario.spec.name: scenario for scenario in scenarios(SEED, rounds=1)}
 
 
 @cache
@@ -35,9 +35,9 @@ def played(name: str) -> Played:
 
 
 def names(beginning: str) -> list[str]:
-    found = [name for name in ALL if name.startswith(beginning)]
-    assert found, f"no scenario {beginning}"
-    return found
+    named = [name for name in ALL if name.startswith(beginning)]
+    assert named, f"no scenario {beginning}"
+    return named
 
 
 def explained(name: str) -> tuple[Explanation, ...]:
@@ -46,21 +46,21 @@ def explained(name: str) -> tuple[Explanation, ...]:
 
 @pytest.mark.parametrize("name", [name for plain in PLAIN for name in names(plain)[:1]])
 def test_a_single_cause_is_ranked_first(name: str) -> None:
-    (one,) = verdicts(played(name))
-    assert one.visible
-    assert one.found
-    assert one.place == 0, f"{one.said} at {one.confidence:.2f}"
+    (verdict,) = verdicts(played(name))
+    assert verdict.visible
+    assert verdict.detected
+    assert verdict.place == 0, f"{verdict.first} at {verdict.confidence:.2f}"
 
 
 def test_no_cause_is_confident_in_a_quiet_stretch() -> None:
     quiet = [played(name) for name in names("quiet/")[:2]]
-    assert [one for one in told(quiet) if one.confidence >= CONFIDENT] == []
+    assert [verdict for verdict in listed_causes(quiet) if verdict.confidence >= CONFIDENT] == []
 
 
 def test_a_mitigation_that_is_the_cause_is_named_as_one() -> None:
     (name,) = names("mitigation/")
-    firsts = [one.causes[0] for one in explained(name) if one.causes]
-    gated = next(one for one in firsts if one.cause == "few-targets-open")
+    firsts = [verdict.causes[0] for verdict in explained(name) if verdict.causes]
+    gated = next(first for first in firsts if first.cause == "few-targets-open")
     assert gated.confidence >= NAMED
     assert gated.because_of in {"targets-over-limit", "target-filling"}
     assert any(piece.what.code == "closed-by-mitigation" for piece in gated.evidence)
@@ -68,28 +68,34 @@ def test_a_mitigation_that_is_the_cause_is_named_as_one() -> None:
 
 @pytest.mark.parametrize("name", names("standing/"))
 def test_a_site_that_was_bad_from_its_first_run_has_a_standing_condition(name: str) -> None:
-    standing = {one.cause: one for one in played(name).standing}
-    wanted = name.split("/")[1]
-    assert wanted in standing
-    assert standing[wanted].standing
-    assert standing[wanted].measurement
+    standing = {verdict.cause: verdict for verdict in played(name).standing}
+    expected = name.split("/")[1]
+    assert expected in standing
+    assert standing[expected].standing
+    assert standing[expected].measurement
 
 
 def test_withheld_telemetry_leaves_no_wrong_cause_confident() -> None:
-    one = played("withheld/configuration-change")
-    assert [each for each in told([one]) if each.confidence >= CONFIDENT and not each.true] == []
+    verdict = played("withheld/configuration-change")
+    assert [
+        each for each in listed_causes([verdict]) if each.confidence >= CONFIDENT and not each.true
+    ] == []
 
 
 @pytest.mark.parametrize("every", repetitions(gate=10, soak=1))
 def test_scenarios_of_a_seed(every: int) -> None:
     """All of them with ``make soak``, one in ten else."""
-    everything = [play(one) for one in scenarios(20261121, rounds=1)[::every]]
-    single = [one for world in everything if world.sort == "single" for one in verdicts(world)]
-    found = [one for one in single if one.visible and one.found]
-    first = sum(one.place == 0 for one in found)
-    assert first >= 0.85 * len(found), f"{first} of {len(found)}"
-    confident = [one for one in told(everything) if one.confidence >= CONFIDENT]
-    assert sum(one.true for one in confident) >= 0.85 * len(confident)
+    everything = [play(scenario) for scenario in scenarios(20261121, rounds=1)[::every]]
+    single = [
+        verdict for world in everything if world.sort == "single" for verdict in verdicts(world)
+    ]
+    named = [verdict for verdict in single if verdict.visible and verdict.detected]
+    first = sum(verdict.place == 0 for verdict in named)
+    assert first >= 0.85 * len(named), f"{first} of {len(named)}"
+    confident = [
+        verdict for verdict in listed_causes(everything) if verdict.confidence >= CONFIDENT
+    ]
+    assert sum(verdict.true for verdict in confident) >= 0.85 * len(confident)
 
 
 def test_the_committed_scores_hold_what_is_promised() -> None:

@@ -1,4 +1,4 @@
-"""A whole site explained: what is loaded, one moment, and what was wrong all along."""
+"""A whole site result: what is loaded, one moment, and what was wrong all along."""
 
 from __future__ import annotations
 
@@ -40,12 +40,21 @@ def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
     incidents = incidents_of(world, known)
     source = WorldSource(world)
     explanations = explain_incidents(incidents, known, source)
-    assert [one.incident.id for one in explanations] == [one.id for one in incidents]
+    assert [explanation.incident.id for explanation in explanations] == [
+        incident.id for incident in incidents
+    ]
     assert source.loaded <= (len(incidents) + 2) * (BAD_TIMES + GOOD_TIMES + 3)
-    first = next(one for one in explanations if one.causes and one.causes[0].cause == "failover")
+    first = next(
+        explanation
+        for explanation in explanations
+        if explanation.causes and explanation.causes[0].cause == "failover"
+    )
     assert not first.unexplained
     assert first.causes[0].confidence > 0.9
-    assert {one.name for one in first.instruments} >= {"hourly", "survey of single targets"}
+    assert {instrument.name for instrument in first.instruments} >= {
+        "hourly",
+        "survey of single targets",
+    }
 
 
 @pytest.mark.calibration
@@ -61,24 +70,25 @@ def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() 
     world, known = failed_over()
     for day, wrong in ((4.5, False), (8.5, True)):
         at = known.record_from + timedelta(days=day)
-        found = explain_moment(at, known, WorldSource(world))
-        told = [one.cause for one in (*found.causes, *found.cleared, *found.not_assessed)]
-        assert sorted(told) == sorted(cause.id for cause in TABLE)
+        result = explain_moment(at, known, WorldSource(world))
+        listed = [cause.cause for cause in (*result.causes, *result.cleared, *result.not_assessed)]
+        assert sorted(listed) == sorted(cause.id for cause in TABLE)
         assert all(
-            assessed.evidence for assessed in (*found.causes, *found.cleared, *found.not_assessed)
+            assessed.evidence
+            for assessed in (*result.causes, *result.cleared, *result.not_assessed)
         )
-        names = [one.cause for one in found.causes if one.confidence > 0.8]
+        names = [cause.cause for cause in result.causes if cause.confidence > 0.8]
         assert names == (["failover"] if wrong else [])
-        assert found.incident.at <= at <= (found.incident.until or known.now)
-        assert found.incident.shape is Shape.MOMENT
+        assert result.incident.at <= at <= (result.incident.until or known.now)
+        assert result.incident.shape is Shape.MOMENT
 
 
 @pytest.mark.calibration
 def test_a_moment_at_the_very_beginning_and_end() -> None:
     world, known = failed_over()
     for at in (known.record_from, known.now):
-        found = explain_moment(at, known, WorldSource(world))
-        assert found.incident.summary.startswith(f"{at:%Y-%m-%d %H:%M}")
+        result = explain_moment(at, known, WorldSource(world))
+        assert result.incident.summary.startswith(f"{at:%Y-%m-%d %H:%M}")
 
 
 @pytest.mark.calibration
@@ -88,10 +98,10 @@ def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: boo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         world = make_world(Spec(6, days=35, osts=8, site=site))
-    found = standing_explanation(known_of(world), WorldSource(world))
-    causes = [] if found is None else [one.cause for one in found.standing]
+    result = standing_explanation(known_of(world), WorldSource(world))
+    causes = [] if result is None else [condition.cause for condition in result.standing]
     assert ("trim-overdue" in causes) == stopped
-    if found is not None and stopped:
-        assert found.incident.shape is Shape.STANDING
-        assert "trim" in found.deciding.lower()
-        assert found.notes
+    if result is not None and stopped:
+        assert result.incident.shape is Shape.STANDING
+        assert "trim" in result.deciding.lower()
+        assert result.notes

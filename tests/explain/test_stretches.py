@@ -37,33 +37,33 @@ def incident(start: float, end: float | None, **changes: Any) -> Incident:
 
 
 def test_a_dip_is_held_against_the_week_before() -> None:
-    found = windows_of(incident(400, 410), frames(), hours(0), NOW)
-    assert found.bad == (Window(hours(400), hours(411)),)
-    assert found.good == (Window(hours(400 - 168), hours(399)),)
+    stretches = windows_of(incident(400, 410), frames(), hours(0), NOW)
+    assert stretches.bad == (Window(hours(400), hours(411)),)
+    assert stretches.good == (Window(hours(400 - 168), hours(399)),)
 
 
 def test_a_level_that_stays_is_looked_at_where_it_began() -> None:
-    found = windows_of(incident(300, None, shape=Shape.STEP), frames(), hours(0), NOW)
-    assert found.bad == (Window(hours(300), hours(396)),)
-    assert found.good == (Window(hours(132), hours(297)),)
+    stretches = windows_of(incident(300, None, shape=Shape.STEP), frames(), hours(0), NOW)
+    assert stretches.bad == (Window(hours(300), hours(396)),)
+    assert stretches.good == (Window(hours(132), hours(297)),)
 
 
 def test_where_the_record_begins_with_it_the_hours_after_it_count() -> None:
-    found = windows_of(incident(10, 20), frames(), hours(0), NOW)
-    assert found.good == (Window(hours(0), hours(9)), Window(hours(22), hours(22 + 168)))
+    stretches = windows_of(incident(10, 20), frames(), hours(0), NOW)
+    assert stretches.good == (Window(hours(0), hours(9)), Window(hours(22), hours(22 + 168)))
     first = windows_of(incident(0, None, shape=Shape.STEP), frames(), hours(0), NOW)
     assert first.good == ()
 
 
 def test_what_has_no_beginning_has_no_good_hours() -> None:
-    found = windows_of(incident(0, None, shape=Shape.STANDING), frames(), hours(0), NOW)
-    assert (found.bad, found.good) == ((Window(hours(0), NOW),), ())
+    stretches = windows_of(incident(0, None, shape=Shape.STANDING), frames(), hours(0), NOW)
+    assert (stretches.bad, stretches.good) == ((Window(hours(0), NOW),), ())
 
 
 def test_hours_of_other_incidents_are_no_good_ones() -> None:
     other = incident(350, 360, id="other")
-    found = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[other])
-    assert found.good == (
+    stretches = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[other])
+    assert stretches.good == (
         Window(hours(232), hours(350)), Window(hours(361), hours(399)),
     )  # fmt: skip
     lasts = incident(100, None, id="lasts", shape=Shape.STEP)
@@ -104,15 +104,15 @@ def test_cutting_windows_is_what_it_is_hour_by_hour(
     left = without(windows, taken)
     for half in range(1, 150, 2):
         at = hours(0) + timedelta(minutes=30 * half)
-        wanted = any(w.holds(at) for w in windows) and not any(t.holds(at) for t in taken)
-        assert any(w.holds(at) for w in left) == wanted
+        expected = any(w.holds(at) for w in windows) and not any(t.holds(at) for t in taken)
+        assert any(w.holds(at) for w in left) == expected
     assert all(w.to > w.from_ for w in left)
 
 
 @given(st.integers(0, 800), st.integers(0, 200), st.sampled_from(sorted(Shape)))
 def test_bad_and_good_never_overlap(start: int, length: int, shape: Shape) -> None:
-    found = windows_of(incident(start, start + length, shape=shape), frames(6), hours(0), NOW)
-    assert len(found.bad) == 1
-    assert isinstance(found, Stretches)
-    for good in found.good:
-        assert good.to < found.bad[0].from_ or good.from_ > found.bad[0].to
+    stretches = windows_of(incident(start, start + length, shape=shape), frames(6), hours(0), NOW)
+    assert len(stretches.bad) == 1
+    assert isinstance(stretches, Stretches)
+    for good in stretches.good:
+        assert good.to < stretches.bad[0].from_ or good.from_ > stretches.bad[0].to

@@ -53,23 +53,23 @@ def test_values_are_folded_as_suits_their_name() -> None:
     rows = [row(1, "wbt_latency_s", value, label=label) for label, value in two]
     rows += [row(1, "drive_media_errors_total", value, label=label) for label, value in two]
     rows += [row(1, "drive_write_amplification", value, label=label) for label, value in two]
-    found = seen(*rows)
-    assert found.values("wbt_latency_s").get_column("value").to_list() == [0.075]
-    assert found.values("drive_media_errors_total").get_column("value").item() == pytest.approx(
+    frames = seen(*rows)
+    assert frames.values("wbt_latency_s").get_column("value").to_list() == [0.075]
+    assert frames.values("drive_media_errors_total").get_column("value").item() == pytest.approx(
         0.077
     )
-    assert found.values("drive_write_amplification").get_column("value").item() == pytest.approx(
+    assert frames.values("drive_write_amplification").get_column("value").item() == pytest.approx(
         0.0385
     )
-    assert found.labelled("wbt_latency_s").get_column("label").to_list() == ["nvme0", "nvme1"]
+    assert frames.labelled("wbt_latency_s").get_column("label").to_list() == ["nvme0", "nvme1"]
 
 
 def test_times_in_neither_stretch_are_left_out() -> None:
-    found = seen(*(row(hour, "used_bytes", 1.0) for hour in (-1, 0, 48, 48.5, 49, 84, 85)))
-    values = found.values("used_bytes")
+    frames = seen(*(row(hour, "used_bytes", 1.0) for hour in (-1, 0, 48, 48.5, 49, 84, 85)))
+    values = frames.values("used_bytes")
     assert values.get_column("at").to_list() == [hours(h) for h in (0, 48, 49, 84)]
     assert values.get_column("bad").to_list() == [False, False, True, True]
-    assert found.times(bad=True) == (hours(49), hours(84))
+    assert frames.times(bad=True) == (hours(49), hours(84))
 
 
 def test_rates_are_of_neighbours_and_a_reset_is_no_rate() -> None:
@@ -116,16 +116,16 @@ def test_labels_of_a_counter_are_differenced_each_by_itself() -> None:
 def slow_rates(rows):
     """Return (at, target, label, value) of each counter, one after the other."""
     counters = {}
-    for one in sorted(rows, key=lambda row: row["at"]):
-        counters.setdefault((one["target"], one["label"] or ""), []).append(one)
-    found = []
+    for reading in sorted(rows, key=lambda row: row["at"]):
+        counters.setdefault((reading["target"], reading["label"] or ""), []).append(reading)
+    frames = []
     for (target, label), read in counters.items():
         for before, after in pairwise(read):
             seconds = (after["at"] - before["at"]).total_seconds()
             grown = after["number"] - before["number"]
             if 0 < seconds <= 26 * 3600 and grown >= 0:
-                found.append((after["at"], target, label, grown / seconds))
-    return sorted(found)
+                frames.append((after["at"], target, label, grown / seconds))
+    return sorted(frames)
 
 
 @pytest.mark.calibration
@@ -159,16 +159,16 @@ def test_rates_are_those_of_each_counter_by_itself(
         texts = pl.col("target", "kind", "server", "name", "label", "reason")
         readings = readings.with_columns(texts.cast(pl.Categorical))
     telemetry = Telemetry(readings, pl.DataFrame(schema=SETTINGS))
-    found = observe(plain_context(telemetry=telemetry))
-    by_label = found.rates("bytes_written_total", by_label=True)
-    told = by_label.select("at", "target", pl.col("label").fill_null(""), "value").rows()
-    assert sorted(told) == slow_rates(rows)
+    frames = observe(plain_context(telemetry=telemetry))
+    by_label = frames.rates("bytes_written_total", by_label=True)
+    summed_labels = by_label.select("at", "target", pl.col("label").fill_null(""), "value").rows()
+    assert sorted(summed_labels) == slow_rates(rows)
     sums = {}
     for at, target, _, value in slow_rates(rows):
         sums[at, target] = sums.get((at, target), 0.0) + value
-    whole = found.rates("bytes_written_total").select("at", "target", "value").rows()
-    assert [(at, target) for at, target, _ in whole] == sorted(sums)
-    assert [value for _, _, value in whole] == [pytest.approx(sums[key]) for key in sorted(sums)]
+    summed = frames.rates("bytes_written_total").select("at", "target", "value").rows()
+    assert [(at, target) for at, target, _ in summed] == sorted(sums)
+    assert [value for _, _, value in summed] == [pytest.approx(sums[key]) for key in sorted(sums)]
 
 
 def test_fullness_is_of_what_users_can_have() -> None:
@@ -184,9 +184,9 @@ def test_kinds_are_kept_apart() -> None:
         row(50, "server_cpu_fraction", 0.3, target="oss1", kind="server"),
         row(50, "server_cpu_fraction", 0.4, target="login1", kind="client"),
     ]
-    found = seen(*rows)
+    frames = seen(*rows)
     for kinds, value in ((OSTS, 0.1), (MDTS, 0.2), (SERVERS, 0.3), (CLIENTS, 0.4)):
-        assert found.values("server_cpu_fraction", kinds=kinds)["value"].to_list() == [value]
+        assert frames.values("server_cpu_fraction", kinds=kinds)["value"].to_list() == [value]
 
 
 def test_why_not() -> None:
@@ -208,24 +208,24 @@ def test_setting_changes_are_told_once_for_all_that_changed_alike() -> None:
     assert (change.before, change.after, change.of) == ("15", "25", 3)
     assert change.targets == ("OST0000", "OST0001")
     assert (change.before_at, change.at) == (hours(49), hours(50))
-    found = seen(settings=settings).setting("mb_c2_threshold")
-    assert found.height == 12
+    frames = seen(settings=settings).setting("mb_c2_threshold")
+    assert frames.height == 12
 
 
 @pytest.mark.parametrize("readings", [pl.DataFrame(), pl.DataFrame({"at": [1, 2]})])
 def test_frames_that_lack_columns_give_nothing(readings: pl.DataFrame) -> None:
-    found = observe(plain_context(telemetry=Telemetry(readings, pl.DataFrame())))
-    assert found.values("used_bytes").is_empty()
-    assert found.rates("bytes_written_total").is_empty()
-    assert found.fullness().is_empty()
-    assert found.texts("import_state").is_empty()
-    assert found.setting("checksums").is_empty()
-    assert found.setting_changes() == ()
-    assert found.times(bad=True) == ()
+    frames = observe(plain_context(telemetry=Telemetry(readings, pl.DataFrame())))
+    assert frames.values("used_bytes").is_empty()
+    assert frames.rates("bytes_written_total").is_empty()
+    assert frames.fullness().is_empty()
+    assert frames.texts("import_state").is_empty()
+    assert frames.setting("checksums").is_empty()
+    assert frames.setting_changes() == ()
+    assert frames.times(bad=True) == ()
 
 
 def test_numbers_that_are_none_are_left_out() -> None:
     rows = [row(50 + n, "used_bytes", value) for n, value in enumerate((1.0, None, float("nan")))]
-    found = seen(*rows).values("used_bytes")
-    assert found.get_column("at").to_list() == [hours(50)]
-    assert found.get_column("at").to_list()[0] - timedelta(hours=50) == hours(0)
+    frames = seen(*rows).values("used_bytes")
+    assert frames.get_column("at").to_list() == [hours(50)]
+    assert frames.get_column("at").to_list()[0] - timedelta(hours=50) == hours(0)

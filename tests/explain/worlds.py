@@ -64,8 +64,8 @@ class WorldSource:
         """Return the snapshots of these times as frames."""
         self.loaded += len(times)
         snapshots = [self._by_time[at] for at in times]
-        readings = [row for one in snapshots for row in _readings(one)]
-        settings = [row for one in snapshots for row in _settings(one)]
+        readings = [row for snapshot in snapshots for row in _readings(snapshot)]
+        settings = [row for snapshot in snapshots for row in _settings(snapshot)]
         return Telemetry(
             pl.DataFrame(readings, schema=READING_COLUMNS, orient="row"),
             pl.DataFrame(settings, schema=SETTING_COLUMNS, orient="row"),
@@ -98,8 +98,8 @@ def known_of(world: World) -> Known:
         hardware=_hardware(world.site["hardware"]),
         home=world.site["home"],
         profiles=tuple(
-            CpuProfile(one["at"], one["server"], one["shares"], "perf report")
-            for one in world.profiles
+            CpuProfile(profile["at"], profile["server"], profile["shares"], "perf report")
+            for profile in world.profiles
         ),
     )
 

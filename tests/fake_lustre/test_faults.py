@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
 from trimtab.drivers.lustre.reads import server_request
@@ -73,11 +74,9 @@ def test_a_target_moves_between_two_calls() -> None:
         ).items()
     }
     for node in ("oss1", "oss2"):  # both served it when they were asked
-        devices = answers[node].command("devices")
-        assert devices is not None
+        devices = present(answers[node].command("devices"))
         assert "obdfilter scratch-OST0000 " in devices.stdout
-    later = ask(state, "oss1").command("devices")
-    assert later is not None
+    later = present(ask(state, "oss1").command("devices"))
     assert "obdfilter scratch-OST0000 " not in later.stdout
     assert state.target("OST0000").server == "oss2"
     imports = state.lctl(None, ["get_param", "osc.*OST0000*.import"]).stdout
@@ -169,8 +168,7 @@ def test_an_mds_sees_what_changes_on_the_osts() -> None:
     state = FakeLustre.pair()
 
     def status() -> str:
-        command = ask(state, "mds1").command("parameters")
-        assert command is not None
+        command = present(ask(state, "mds1").command("parameters"))
         return next(
             line for line in command.stdout.splitlines() if "OST0005-osc-MDT0000.prealloc" in line
         )

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.narrow import instance
 
 from trimtab.errors import UsageError
 from trimtab.launch.allocation import Demand, HostAllocation
@@ -30,8 +31,7 @@ def test_commands_run_here_through_the_launcher() -> None:
     assert json.loads(json.dumps(facts)) == facts
     assert facts["nodes"] == [platform.node()] == list(allocation.nodes)
     assert (facts["launcher"], facts["job_id"], facts["queued_s"]) == ("local", None, None)
-    hours = facts["node_hours"]
-    assert isinstance(hours, float)
+    hours = instance(float, facts["node_hours"])
     assert 0 < hours < 1
 
 
@@ -59,8 +59,7 @@ def test_an_unset_clock_costs_no_node_hours_that_were_not_spent() -> None:
     )
     with allocation:
         pass
-    hours = allocation.facts["node_hours"]
-    assert isinstance(hours, float)
+    hours = instance(float, allocation.facts["node_hours"])
     assert 0 <= hours < 1
 
 

@@ -15,17 +15,19 @@ from pathlib import Path
 
 import pytest
 from tests.support import loopback
+from tests.support.codes import raises
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
 from trimtab.launch import bounded, orphans
 from trimtab.launch.bounded import Failure, NameList, Removal, error_of
 
+pytestmark = pytest.mark.system
+
 NAME = ".trimtab-test"
 needs_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 
 
-@pytest.mark.system
 def test_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o751)
     state = bounded.describe(str(tmp_path))
@@ -51,7 +53,6 @@ def test_directory(tmp_path: Path) -> None:
     assert state.space.read_only is False
 
 
-@pytest.mark.system
 def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     argv = ["df", "--block-size=1", "--output=size,used,avail", str(tmp_path)]
     printed = subprocess.run(argv, capture_output=True, check=True).stdout.split()[-3:]
@@ -63,7 +64,6 @@ def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     assert abs(space.available_bytes - available) < 2**30
 
 
-@pytest.mark.system
 def test_missing_path_is_an_answer(tmp_path: Path) -> None:
     state = bounded.describe(str(tmp_path / "none"))
     assert not state.exists
@@ -74,7 +74,6 @@ def test_missing_path_is_an_answer(tmp_path: Path) -> None:
     assert (state.failure.name, state.failure.operation) == ("ENOENT", "lstat")
 
 
-@pytest.mark.system
 def test_links(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -92,7 +91,6 @@ def test_links(tmp_path: Path) -> None:
     assert loop.failure.name == "ELOOP"
 
 
-@pytest.mark.system
 def test_what_is_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "fifo")
@@ -107,7 +105,6 @@ def test_what_is_not_a_directory(tmp_path: Path) -> None:
     assert long.failure.name == "ENAMETOOLONG"
 
 
-@pytest.mark.system
 def test_names_are_bytes(tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff caf\xc3\xa9 \n\"'\\")
     (tmp_path / name).mkdir()
@@ -119,7 +116,6 @@ def test_names_are_bytes(tmp_path: Path) -> None:
     assert bounded.list_names(str(tmp_path), os.fsdecode(b"\xff")).names == (name,)
 
 
-@pytest.mark.system
 def test_relative_path_starts_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
@@ -128,22 +124,23 @@ def test_relative_path_starts_here(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "here").rmdir()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("path", ["", "a\0b"])
 def test_what_is_no_path(path: str) -> None:
-    with pytest.raises(UsageError, check=lambda error: error.code == "path-invalid"):
+    with raises(UsageError, "path-invalid"):
         bounded.describe(path)
 
 
+@pytest.mark.unit
 def test_directory_of_ours_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(UsageError, check=lambda error: error.code == "current-directory-gone"):
+    with raises(UsageError, "current-directory-gone"):
         bounded.describe("x")
 
 
-@pytest.mark.system
 def test_directory_is_made_with_its_mode_whatever_the_mask(tmp_path: Path) -> None:
     before = os.umask(0o777)
     try:
@@ -155,15 +152,13 @@ def test_directory_is_made_with_its_mode_whatever_the_mask(tmp_path: Path) -> No
     assert Path(made.path).stat().st_ino == made.inode
 
 
-@pytest.mark.system
 def test_existing_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).symlink_to("/etc")
-    with pytest.raises(RefusedError, check=lambda error: error.code == "name-taken"):
+    with raises(RefusedError, "name-taken"):
         bounded.make_directory(str(tmp_path), NAME)
     assert (tmp_path / NAME).is_symlink()
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     "name", ["x", "", ".", "..", ".trimtab-a/b", "../.trimtab-x", ".trimtab-\0"]
 )
@@ -177,7 +172,6 @@ def test_other_names_are_neither_made_nor_removed(tmp_path: Path, name: str) -> 
         bounded.ask("make_directory", str(tmp_path), deadline_s=10, name=name, mode=0o700)
 
 
-@pytest.mark.system
 def test_removal(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     (made / "data.0").write_bytes(b"x" * 10)
@@ -189,7 +183,6 @@ def test_removal(tmp_path: Path) -> None:
     assert again == Removal(existed=False, removed=False, files=0, removed_bytes=0, kept=())
 
 
-@pytest.mark.system
 def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -212,7 +205,6 @@ def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
     assert (made / "inner" / "precious").exists()
 
 
-@pytest.mark.system
 def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -223,7 +215,6 @@ def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path
     assert (outside / "precious").exists()
 
 
-@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -252,7 +243,6 @@ def deep(directory: Path, levels: int) -> None:
     os.close(descriptor)
 
 
-@pytest.mark.system
 def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -274,7 +264,6 @@ def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     assert not bounded.remove_probe_tree(str(tmp_path / "none"), NAME).existed
 
 
-@pytest.mark.system
 def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     deep(made, 10_000)
@@ -283,7 +272,6 @@ def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.system
 def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for index in range(20_100):  # more than is read of a directory at a time
@@ -294,7 +282,6 @@ def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
     assert (removal.removed, removal.files) == (True, 20_100)
 
 
-@pytest.mark.system
 def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -307,7 +294,6 @@ def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
     assert (outside / "precious").exists()
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("work_s", [0.0, 1e-9])
 def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -319,7 +305,6 @@ def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> N
     assert bounded.remove_probe_tree(str(tmp_path), NAME).removed
 
 
-@pytest.mark.system
 @loopback.needs_loop_devices()
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
 def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
@@ -348,7 +333,6 @@ def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
     assert (precious / "data").exists()
 
 
-@pytest.mark.system
 @needs_user
 def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -368,7 +352,6 @@ def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.system
 def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for index in range(300):
@@ -384,7 +367,6 @@ def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     assert not made.exists()
 
 
-@pytest.mark.system
 def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
     for path in ("summary.json", "a/summary.json", "a/b/summary.json", "a/b/other", "c/x.log"):
@@ -405,12 +387,10 @@ def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
     assert found("link/summary.json") == found("none") == found("a") == []
     kinds = dict(bounded.find_files(str(tmp_path), NAME, "c/*"))
     assert kinds == {"c/x.log": "file", "c/summary.json": "symlink"}
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "too-many-files"):
         bounded.find_files(str(tmp_path), NAME, "**", limit=2)
-    assert caught.value.code == "too-many-files"
 
 
-@pytest.mark.system
 def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     made = Path(bounded.make_directory(str(tmp_path), NAME).path)
@@ -426,21 +406,20 @@ def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
         bounded.read_files(str(tmp_path), NAME, paths, limit_bytes=10_239)
 
 
-@pytest.mark.system
 def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
     for index in range(5):
         (tmp_path / f"data.{index}").write_bytes(b"x" * index)
     (tmp_path / "other").mkdir()
     assert bounded.file_sizes(str(tmp_path)) == {f"data.{index}": index for index in range(5)}
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "too-many-files"):
         bounded.file_sizes(str(tmp_path), limit=4)
-    assert caught.value.code == "too-many-files"
     names = bounded.list_names(str(tmp_path), "data.")
     assert names == NameList(tuple(f"data.{index}" for index in range(5)), complete=True)
     few = bounded.list_names(str(tmp_path), "data.", limit=2)
     assert (len(few.names), few.complete) == (2, False)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -467,7 +446,6 @@ def test_every_refusal_has_its_error(name: str, kind: type[Exception]) -> None:
     assert name in error.message
 
 
-@pytest.mark.system
 def test_errors_of_real_paths(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for call, path, code in (
@@ -497,7 +475,6 @@ print(json.dumps([state.readable, state.writable, state.executable, inner.failur
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-@pytest.mark.system
 @needs_user
 @pytest.mark.skipif(
     not os.access(SYSTEM_PYTHON, os.X_OK), reason="no Python that another user may run"
@@ -517,7 +494,6 @@ def test_permissions_are_those_of_whoever_asks() -> None:
     assert "no permission" in error
 
 
-@pytest.mark.system
 @loopback.needs_loop_devices()
 def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
@@ -527,9 +503,8 @@ def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
         state = bounded.describe(point)
         assert state.space is not None
         assert (state.space.read_only, state.writable) == (True, False)
-        with pytest.raises(UsageError) as caught:
+        with raises(UsageError, "read-only-file-system"):
             bounded.make_directory(point, f"{NAME}-2")
-        assert caught.value.code == "read-only-file-system"
         removal = bounded.remove_probe_directory(point, NAME)
         assert not removal.removed
         assert "Read-only" in dict(removal.kept)[NAME]
@@ -537,7 +512,6 @@ def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", "remount,rw", point], check=True)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute: bool) -> None:
     with silent_mount(tmp_path, mute=mute) as point:
@@ -560,21 +534,17 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
     assert not set(waiting) & set(orphans._pids)
 
 
-@pytest.mark.system
 def test_child_that_fails_is_a_tool_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="failed"):
         bounded.ask("no such operation", str(tmp_path), deadline_s=10)
 
 
-@pytest.mark.system
 def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "program-not-started"):
         bounded.describe(str(tmp_path))
-    assert caught.value.code == "program-not-started"
 
 
-@pytest.mark.system
 def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"
@@ -592,7 +562,6 @@ def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     assert result.returncode == -14  # SIGALRM
 
 
-@pytest.mark.system
 def test_values_are_plain() -> None:
     state = bounded.describe("/")
     assert dataclasses.asdict(state)["kind"] == "directory"

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.errors import Interrupted, ToolError, UsageError
@@ -22,6 +24,8 @@ from trimtab.launch.fleet import checked_node, fan_out, run_here, ssh_command
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.orphans import session_members
 from trimtab.model.site import Ssh
+
+pytestmark = pytest.mark.system
 
 # As ssh does: what follows the host is joined and given to a shell.
 FAKE = """#!/bin/sh
@@ -70,7 +74,6 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.system
 def test_every_node_gets_the_input_and_keeps_its_output_apart(ssh: Ssh) -> None:
     nodes = [f"oss{number:03}" for number in range(1, 158)]
     content = bytes(range(256)) * 400
@@ -84,7 +87,6 @@ def test_every_node_gets_the_input_and_keeps_its_output_apart(ssh: Ssh) -> None:
     assert len(pids(ssh)) == 157
 
 
-@pytest.mark.system
 def test_each_failure_is_a_result_of_its_node_alone(ssh: Ssh) -> None:
     nodes = [
         "good1",
@@ -118,7 +120,6 @@ def test_each_failure_is_a_result_of_its_node_alone(ssh: Ssh) -> None:
     assert all(gone(pid) for pid in pids(ssh))
 
 
-@pytest.mark.system
 def test_the_deadline_is_each_nodes_own(ssh: Ssh) -> None:
     one_by_one = Ssh(command=ssh.command, fanout=2)
     nodes = ["hang1", *(f"slow{number}" for number in range(9))]
@@ -128,7 +129,6 @@ def test_the_deadline_is_each_nodes_own(ssh: Ssh) -> None:
     assert [result.stdout for result in results.values()] == [b"", *[b"here\n"] * 9]
 
 
-@pytest.mark.system
 def test_a_whole_site_that_hangs_costs_one_deadline(ssh: Ssh) -> None:
     wide = Ssh(command=ssh.command, fanout=157)
     began_s = time.monotonic()
@@ -138,7 +138,6 @@ def test_a_whole_site_that_hangs_costs_one_deadline(ssh: Ssh) -> None:
     assert all(gone(pid) for pid in pids(ssh))
 
 
-@pytest.mark.system
 def test_no_more_than_the_fanout_run_at_once(ssh: Ssh, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -149,7 +148,6 @@ def test_no_more_than_the_fanout_run_at_once(ssh: Ssh, tmp_path: Path) -> None:
     assert 1 <= max(int(result.stdout) for result in results.values()) <= 3
 
 
-@pytest.mark.system
 def test_a_node_that_floods_is_stopped_at_the_limit(ssh: Ssh) -> None:
     results = fan_out(
         ["flood1", "good1"], ["echo"], ssh=ssh, timeout_s=60, output_limit_bytes=100_000
@@ -160,7 +158,6 @@ def test_a_node_that_floods_is_stopped_at_the_limit(ssh: Ssh) -> None:
     assert results["good1"].stdout == b"\n"
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     "words",
     [
@@ -177,6 +174,7 @@ def test_words_arrive_as_they_are(words: list[str], ssh: Ssh) -> None:
     assert result.stdout.decode().split("\0") == words
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "node",
     [
@@ -185,17 +183,18 @@ def test_words_arrive_as_they_are(words: list[str], ssh: Ssh) -> None:
     ],
 )
 def test_names_that_could_do_something_are_refused(node: str, ssh: Ssh) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "node-name-invalid"):
         fan_out(["good1", node], ["echo"], ssh=ssh, timeout_s=5)
-    assert caught.value.code == "node-name-invalid"
     assert not Path(ssh.command[0] + ".pids").exists()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("node", ["oss1", "10.0.2.15", "fe80::1", "oss-1.example.org", "n_1", "7"])
 def test_names_of_nodes(node: str) -> None:
     assert checked_node(node) == node
 
 
+@pytest.mark.unit
 def test_what_ssh_is_told() -> None:
     ssh = Ssh(command=("ssh", "-F", "/etc/x"), user="monitor", options=("-oPort=2222",))
     command = ssh_command("oss1", ["python3", "-"], ssh=ssh, timeout_s=20)
@@ -209,7 +208,6 @@ def test_what_ssh_is_told() -> None:
         ssh_command("oss1", ["-l", "root"], ssh=ssh, timeout_s=20)
 
 
-@pytest.mark.system
 def test_nothing_to_ask_and_nothing_to_ask_with(ssh: Ssh) -> None:
     assert fan_out([], ["echo"], ssh=ssh, timeout_s=5) == {}
     assert len(fan_out(["a", "a"], ["echo"], ssh=ssh, timeout_s=5)) == 1
@@ -217,7 +215,6 @@ def test_nothing_to_ask_and_nothing_to_ask_with(ssh: Ssh) -> None:
         fan_out(["a"], ["echo"], ssh=Ssh(command=("no-such-ssh",)), timeout_s=5)
 
 
-@pytest.mark.system
 def test_a_process_that_cannot_be_started_is_its_nodes_bad_luck(tmp_path: Path) -> None:
     broken = tmp_path / "ssh"
     broken.write_text("#!/no/such/interpreter\n")
@@ -229,7 +226,6 @@ def test_a_process_that_cannot_be_started_is_its_nodes_bad_luck(tmp_path: Path) 
         assert result.exit_code is None
 
 
-@pytest.mark.system
 def test_one_that_cannot_be_started_keeps_nobody_from_being_read(
     ssh: Ssh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +245,6 @@ def test_one_that_cannot_be_started_keeps_nobody_from_being_read(
     assert [result.not_started is None for result in results.values()].count(False) == 1
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_kills_every_connection(number: int, ssh: Ssh) -> None:
     nodes = [f"hang{number}" for number in range(20)]
@@ -276,10 +271,8 @@ def test_interruption_kills_every_connection(number: int, ssh: Ssh) -> None:
     assert descriptors() == before
 
 
-@pytest.mark.system
 def test_hundreds_of_calls_leave_nothing_behind(ssh: Ssh) -> None:
-    true = shutil.which("true")
-    assert true is not None
+    true = present(shutil.which("true"))
     plain = Ssh(command=(true,))
 
     def calls(count: int) -> None:
@@ -309,7 +302,6 @@ def test_hundreds_of_calls_leave_nothing_behind(ssh: Ssh) -> None:
         assert not any(text.rpartition(")")[2].split()[0] == "Z" for text in states)
 
 
-@pytest.mark.system
 def test_it_works_beside_the_main_thread(ssh: Ssh) -> None:
     found: list[Any] = []
 
@@ -325,7 +317,6 @@ def test_it_works_beside_the_main_thread(ssh: Ssh) -> None:
     assert all(results["hang1"].timed_out for results in found)
 
 
-@pytest.mark.system
 def test_the_collector_over_ssh_on_this_very_host(ssh: Ssh, tmp_path: Path) -> None:
     root = tmp_path / "a root"
     (root / "proc").mkdir(parents=True)
@@ -340,7 +331,6 @@ def test_the_collector_over_ssh_on_this_very_host(ssh: Ssh, tmp_path: Path) -> N
     assert "half an answer" in answers["half1"].problem
 
 
-@pytest.mark.system
 def test_a_program_here_reads_its_input() -> None:
     content = bytes(range(256)) * 1000
     result = run_here(["cat"], stdin=content, timeout_s=30)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.narrow import instance
 
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import (
@@ -46,8 +47,7 @@ def test_local_leaves_the_command_alone() -> None:
     ("said", "version"), [(OPEN_MPI_4, "4.1.4"), (OPEN_MPI_5, "5.0.3"), (MPIEXEC, "4.1.4")]
 )
 def test_open_mpi_is_known_by_what_it_says(said: bytes, version: str) -> None:
-    found = find_open_mpi(path="/opt/mpirun", run=says(said))
-    assert isinstance(found, OpenMpi)
+    found = instance(OpenMpi, find_open_mpi(path="/opt/mpirun", run=says(said)))
     assert (found.version, found.path, found.kind) == (version, "/opt/mpirun", "mpi")
     assert found.as_root is (os.geteuid() == 0)
 
@@ -62,8 +62,7 @@ def test_open_mpi_is_known_by_what_it_says(said: bytes, version: str) -> None:
     ],
 )
 def test_other_launchers_are_refused_by_name(said: bytes, exit_code: int, words: str) -> None:
-    found = find_open_mpi(path="/opt/mpirun", run=says(said, exit_code))
-    assert isinstance(found, NotAvailable)
+    found = instance(NotAvailable, find_open_mpi(path="/opt/mpirun", run=says(said, exit_code)))
     assert words in found.reason
 
 

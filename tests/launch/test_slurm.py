@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.support.narrow import instance, present
 from tests.support.slurm import Cluster
 
 from trimtab.errors import Interrupted, JobLost, NeverStarted, ToolError, UsageError
@@ -37,8 +38,7 @@ QUICK = Patience(first_pause_s=0.1, longest_pause_s=1.0)
 
 @pytest.fixture
 def launcher(slurm: Cluster) -> Slurm:
-    found = find_launcher("slurm")
-    assert isinstance(found, Slurm), found
+    found = instance(Slurm, find_launcher("slurm"))
     return dataclasses.replace(found, patience=QUICK)
 
 
@@ -54,8 +54,7 @@ def slow_ends(
     place = tmp_path_factory.mktemp("slow-ends")
     before = os.environ.get("SLURM_CONF")
     os.environ["SLURM_CONF"] = str(slurm_cluster.conf)
-    found = find_slurm()
-    assert isinstance(found, Slurm)
+    found = instance(Slurm, find_slurm())
     jobs: dict[str, Callable[[str], object]] = {
         "n5": lambda job_id: slurm_cluster.ask(
             "scontrol", "update", f"JobId={job_id}", "TimeLimit=0"
@@ -164,8 +163,7 @@ def test_the_tasks_of_a_job_run_on_its_nodes(
     assert facts["queued_s"] == (started - submitted).total_seconds()
     assert facts["node_hours"] == (ended - started).total_seconds() * 2 / 3600
     assert facts["nodes"] == list(allocation.nodes)
-    seen = Client(launcher.programs).job(str(facts["job_id"]))
-    assert seen is not None
+    seen = present(Client(launcher.programs).job(str(facts["job_id"])))
     expected = dataclasses.replace(seen, reason=None)
     slurm.wait("its accounting", lambda: _accounted(launcher, facts) == expected)
 
@@ -498,8 +496,7 @@ def test_open_mpi_finds_its_ranks_through_slurm(
 
 def test_without_slurm_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = find_slurm()
-    assert isinstance(found, NotAvailable)
+    found = instance(NotAvailable, find_slurm())
     assert "sbatch, srun, squeue, scancel, scontrol are missing" in found.reason
 
 
@@ -508,8 +505,7 @@ def test_without_a_configuration_there_is_a_reason(
 ) -> None:
     (tmp_path / "empty.conf").touch()
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "empty.conf"))
-    found = find_slurm()
-    assert isinstance(found, NotAvailable)
+    found = instance(NotAvailable, find_slurm())
     assert "Slurm cannot be used here: " in found.reason
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.codes import raises
+from tests.support.narrow import instance
 
 from trimtab.errors import JobLost, NeverStarted, ToolError, TrimtabError
 from trimtab.launch.allocation import Demand
@@ -139,7 +141,7 @@ def test_a_wait_is_followed_with_longer_and_longer_pauses() -> None:
 def test_the_queue_has_its_limit_and_the_job_is_cancelled() -> None:
     answers = Answers([PENDING])
     job = allocation(answers, pending_limit_s=600.0)
-    with pytest.raises(NeverStarted, match=r"still waiting after 10.* \(PENDING: Priority\)"), job:
+    with raises(NeverStarted, "job-pending-too-long", "(PENDING: Priority)"), job:
         pytest.fail("it never began")
     assert 600 <= answers.now_s < 640
     assert ("scancel", "7") in answers.asked
@@ -148,11 +150,10 @@ def test_the_queue_has_its_limit_and_the_job_is_cancelled() -> None:
 
 def test_an_unknown_state_is_told_and_not_guessed() -> None:
     answers = Answers([("BEWITCHED", "Spell")])
-    with pytest.raises(NeverStarted, match=r"\(BEWITCHED: Spell\)"), allocation(answers):
+    with raises(NeverStarted, "job-pending-too-long", "(BEWITCHED: Spell)"), allocation(answers):
         pytest.fail("it never began")
     answers = Answers([RUNNING, RUNNING, ("BEWITCHED", "Spell")])
-    error = outcome(answers)
-    assert isinstance(error, JobLost)
+    error = instance(JobLost, outcome(answers))
     assert (error.state, error.unfinished) == ("BEWITCHED", False)
 
 
@@ -173,9 +174,8 @@ def test_an_answer_that_was_lost_is_found_by_the_name() -> None:
 
 def test_a_controller_that_stays_silent_makes_a_missing_probe() -> None:
     answers = Answers([None], submitted=[None])
-    with pytest.raises(NeverStarted) as caught, allocation(answers):
+    with raises(NeverStarted, "controller-silent"), allocation(answers):
         pytest.fail("it never began")
-    assert caught.value.code == "controller-silent"
     assert 120 <= answers.now_s < 300
     assert answers.times("sbatch") > 5
 
@@ -184,9 +184,8 @@ def test_silence_that_outlasts_patience_in_the_queue_is_a_missing_probe_too() ->
     answers = Answers([PENDING, None])
     answers.on_cancel = lambda answers: None
     job = allocation(answers)
-    with pytest.raises(NeverStarted) as caught, job:
+    with raises(NeverStarted, "controller-silent"), job:
         pytest.fail("it never began")
-    assert caught.value.code == "controller-silent"
     assert "may still hold its nodes" in str(job.facts["reason"])
 
 
@@ -197,16 +196,14 @@ def test_silence_in_the_queue_is_waited_out() -> None:
 
 def test_silence_after_a_command_does_not_spoil_what_ended_well() -> None:
     answers = Answers([RUNNING, RUNNING, None])
-    result = outcome(answers)
-    assert isinstance(result, ProcessResult)
+    result = instance(ProcessResult, outcome(answers))
     assert result.problem is None
 
 
 def test_silence_after_a_command_that_failed_leaves_its_end_unknown() -> None:
     answers = Answers([RUNNING, RUNNING, None])
     answers.steps = [(0, b"", BEGUN), (1, b"half", BEGUN)]
-    error = outcome(answers)
-    assert isinstance(error, JobLost)
+    error = instance(JobLost, outcome(answers))
     assert error.state is None
     assert isinstance(error.result, ProcessResult)
     assert error.result.stdout == b"half"
@@ -218,8 +215,7 @@ def test_nodes_that_cannot_be_given_back_are_told() -> None:
     job = allocation(answers)
     with job:
         assert job.facts["reason"] is None
-    reason = job.facts["reason"]
-    assert isinstance(reason, str)
+    reason = instance(str, job.facts["reason"])
     assert "job 7 may still hold its nodes, until its time limit" in reason
     assert job.facts["node_hours"] is None
 
@@ -241,8 +237,7 @@ def test_time_that_slurm_took_is_not_the_file_systems() -> None:
     """The command had not begun when its time was over: no result, and no 0 either."""
     answers = Answers([RUNNING])
     answers.steps = [(0, b"", BEGUN), (None, b"", b"")]
-    error = outcome(answers)
-    assert isinstance(error, ToolError)
+    error = instance(ToolError, outcome(answers))
     assert not isinstance(error, JobLost)
     assert "Slurm did not start a command in job 7: srun was still running after 60 s" in str(error)
 
@@ -250,8 +245,7 @@ def test_time_that_slurm_took_is_not_the_file_systems() -> None:
 def test_a_command_that_began_and_is_late_is_a_result() -> None:
     answers = Answers([RUNNING])
     answers.steps = [(0, b"", BEGUN), (None, b"", BEGUN)]
-    result = outcome(answers)
-    assert isinstance(result, ProcessResult)
+    result = instance(ProcessResult, outcome(answers))
     assert result.timed_out
 
 
@@ -259,8 +253,7 @@ def test_what_may_begin_later_is_tried_again() -> None:
     busy = b"srun: error: Unable to create step for job 7: Job prolog is still running\n"
     answers = Answers([RUNNING])
     answers.steps = [(1, b"", busy)] * 4
-    result = outcome(answers)
-    assert isinstance(result, ProcessResult)
+    result = instance(ProcessResult, outcome(answers))
     assert result.problem is None
     assert answers.times("srun") == 6
 
@@ -269,8 +262,7 @@ def test_what_never_begins_is_a_missing_probe() -> None:
     busy = b"srun: error: Unable to create step for job 7: Job prolog is still running\n"
     answers = Answers([RUNNING])
     answers.steps = [(1, b"", busy)] * 1000
-    error = outcome(answers)
-    assert isinstance(error, NeverStarted)
+    error = instance(NeverStarted, outcome(answers))
     assert "Job prolog is still running" in error.message
     assert 300 <= answers.now_s < 400
 
@@ -280,8 +272,7 @@ def test_the_cleaning_of_nodes_hides_an_end_for_a_while() -> None:
     for end in (("TIMEOUT", "TimeLimit"), ("COMPLETING", "TimeLimit")):
         answers = Answers([RUNNING, RUNNING, RUNNING, *[("COMPLETING", "TimeLimit")] * 3, end])
         answers.steps = [(0, b"", BEGUN), (143, b"half", BEGUN + over)]
-        result = outcome(answers)
-        assert isinstance(result, ProcessResult)
+        result = instance(ProcessResult, outcome(answers))
         assert (result.timed_out, result.stdout) == (True, b"half")
 
 
@@ -301,8 +292,7 @@ def test_the_cleaning_of_nodes_hides_an_end_for_a_while() -> None:
 def test_a_job_that_is_gone_is_lost_with_its_state(state: str, reason: str) -> None:
     answers = Answers([RUNNING, RUNNING, (state, reason)])
     answers.steps = [(0, b"", BEGUN), (143, b"half", BEGUN)]
-    error = outcome(answers)
-    assert isinstance(error, JobLost)
+    error = instance(JobLost, outcome(answers))
     assert (error.state, error.unfinished) == (state, False)
     assert isinstance(error.result, ProcessResult)
     assert state in error.message
@@ -350,15 +340,13 @@ def test_what_squeue_forgot_the_accounting_knows() -> None:
 def test_what_nobody_knows_any_more_is_said() -> None:
     answers = Answers([RUNNING, RUNNING, ""])
     answers.steps = [(0, b"", BEGUN), (143, b"", BEGUN)]
-    error = outcome(answers)
-    assert isinstance(error, JobLost)
+    error = instance(JobLost, outcome(answers))
     assert "Slurm does not know job 7 any more" in error.message
 
 
 def test_a_pause_makes_even_a_good_result_worthless() -> None:
     answers = Answers([RUNNING], suspended="1800000050")
-    error = outcome(answers)
-    assert isinstance(error, JobLost)
+    error = instance(JobLost, outcome(answers))
     assert error.state == "SUSPENDED"
 
 
@@ -368,9 +356,8 @@ def test_steps_that_stay_forbid_another_command() -> None:
     answers.on_cancel = lambda answers: answers.states.append(("CANCELLED", "None"))
     with allocation(answers) as job:
         assert job.execute(("ior",), tasks=4, timeout_s=60).timed_out
-        with pytest.raises(ToolError) as caught:
+        with raises(ToolError, "tasks-left-running"):
             job.execute(("ior",), tasks=4, timeout_s=60)
-        assert caught.value.code == "tasks-left-running"
     assert ("scancel", "--signal=KILL", "7.1") in answers.asked
     assert ("scancel", "--batch", "--signal=TERM", "7") not in answers.asked
     assert ("scancel", "7") in answers.asked

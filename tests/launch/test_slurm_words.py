@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.each import for_each
+from tests.support.narrow import instance, present
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.allocation import Demand
@@ -136,8 +138,7 @@ def _slurm(
 
 
 def test_a_slurm_that_can_be_used(tmp_path: Path) -> None:
-    found = _slurm(tmp_path, b"slurm 23.11.10\n")
-    assert isinstance(found, Slurm)
+    found = instance(Slurm, _slurm(tmp_path, b"slurm 23.11.10\n"))
     assert (found.version, found.cluster, found.mpi) == ("23.11.10", "perlmutter", "cray_shasta")
     assert found.accounting
     assert found.programs["sacct"] == str(tmp_path / "sacct")
@@ -164,8 +165,7 @@ def test_a_slurm_that_can_be_used(tmp_path: Path) -> None:
 def test_a_slurm_that_cannot(
     tmp_path: Path, version: bytes, problem: str | None, words: str
 ) -> None:
-    found = _slurm(tmp_path, version, problem=problem)
-    assert isinstance(found, NotAvailable)
+    found = instance(NotAvailable, _slurm(tmp_path, version, problem=problem))
     assert words in found.reason
 
 
@@ -272,9 +272,8 @@ def test_the_job_is_asked_for_as_a_whole() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a;b", "$x", "ä", "a\n", "x" * 181])
 def test_a_name_that_is_more_than_a_name_is_refused(name: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "job-name-invalid"):
         job_name(name)
-    assert caught.value.code == "job-name-invalid"
 
 
 @pytest.mark.parametrize(
@@ -293,8 +292,7 @@ RUNNING = "7|RUNNING|None|1795220235|1795220237|1795223837|2|n[1-2]"
 
 
 def test_a_line_of_squeue() -> None:
-    view = of_squeue(f"6|PENDING|Priority|1|N/A|N/A|1|\n{RUNNING}\n", "7")
-    assert view is not None
+    view = present(of_squeue(f"6|PENDING|Priority|1|N/A|N/A|1|\n{RUNNING}\n", "7"))
     assert (view.state, view.reason, view.node_list, view.node_count) == (
         "RUNNING",
         "None",
@@ -312,8 +310,7 @@ def test_a_guessed_start_is_none() -> None:
         "7|PENDING|Resources|1795220235|1795229999|1795239999|2|",
         "7|CANCELLED|None|1795220235|1795220300|1795220300|2|",
     ):
-        view = of_squeue(line, "7")
-        assert view is not None
+        view = present(of_squeue(line, "7"))
         assert (view.started_at, view.ended_at) == (None, None)
 
 
@@ -328,8 +325,7 @@ def test_a_guessed_start_is_none() -> None:
     ],
 )
 def test_a_line_of_sacct(line: str, state: str, ended: bool) -> None:
-    view = of_sacct(line, "7")
-    assert view is not None
+    view = present(of_sacct(line, "7"))
     assert (view.state, view.reason, view.ended_at is not None) == (state, None, ended)
 
 
@@ -344,18 +340,16 @@ def test_rubbish_is_no_job(read, text: str) -> None:
 def test_a_line_that_was_cut_is_no_job_with_too_few_nodes(cut: int) -> None:
     view = of_squeue(RUNNING[:cut], "7")
     if view is not None and view.node_list:
-        with pytest.raises(ToolError) as caught:
+        with raises(ToolError, "node-list-invalid"):
             unfold(view.node_list, view.node_count)
-        assert caught.value.code == "node-list-invalid"
 
 
 @pytest.mark.parametrize(
     ("folded", "count"), [("n[1-2", 2), ("n[1-3]", 2), ("", 0), ("n[2-1]", 1), ("@all", 1)]
 )
 def test_a_node_list_that_does_not_fit(folded: str, count: int) -> None:
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "node-list-invalid"):
         unfold(folded, count)
-    assert caught.value.code == "node-list-invalid"
 
 
 def test_node_lists_are_unfolded_in_their_order() -> None:

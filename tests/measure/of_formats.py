@@ -12,7 +12,7 @@ from trimtab.errors import DataError
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Format, Source
 from trimtab.measure.table import formats
-from trimtab.model.run import RunStatus
+from trimtab.model.run import RunStatus, Sample
 
 Key = tuple[str | None, str, int | None, str | None, str]
 
@@ -20,12 +20,56 @@ Key = tuple[str | None, str, int | None, str | None, str]
 def values(measurements: tuple[Measurement, ...]) -> dict[Key, float]:
     """Return every believed number of a file by what it is of."""
     return {
-        (one.name, sample.metric, sample.repetition, sample.target, sample.statistic): sample.value
-        for one in measurements
-        if one.status is not RunStatus.FAILED
-        for sample in one.samples
+        (run.name, sample.metric, sample.repetition, sample.target, sample.statistic): sample.value
+        for run in measurements
+        if run.status is not RunStatus.FAILED
+        for sample in run.samples
         if sample.believed and sample.value is not None
     }
+
+
+def by_name(measurements: tuple[Measurement, ...]) -> dict[str | None, Measurement]:
+    """Return the results of a file by their names."""
+    return {measured.name: measured for measured in measurements}
+
+
+def samples(
+    measured: Measurement,
+    metric: str | None,
+    statistic: str = "total",
+    target: str | None = None,
+) -> list[Sample]:
+    """Return the samples of one metric, or of any, of the whole unless said otherwise."""
+    key = (statistic, target)
+    of_key = [sample for sample in measured.samples if (sample.statistic, sample.target) == key]
+    return [sample for sample in of_key if metric in (None, sample.metric)]
+
+
+def figure(
+    measured: Measurement, metric: str, statistic: str = "total", target: str | None = None
+) -> Sample:
+    """Return the only sample of a metric."""
+    (sample,) = samples(measured, metric, statistic, target)
+    return sample
+
+
+def believed(
+    measured: Measurement,
+    metric: str | None,
+    statistic: str = "total",
+    target: str | None = None,
+) -> list[float]:
+    """Return the values of those samples that are believed."""
+    of_metric = samples(measured, metric, statistic, target)
+    return [s.value for s in of_metric if s.believed and s.value is not None]
+
+
+def source(path: Path, change: Callable[[bytes], bytes] = lambda content: content) -> Source:
+    """Return a file with those beside it, as an import finds them."""
+    names = dict.fromkeys(name for form in formats() for name in form.companions(path.name))
+    paths = {name: path.parent / name for name in names}
+    beside = {name: other.read_bytes() for name, other in paths.items() if other.is_file()}
+    return Source(path.name, change(path.read_bytes()), beside)
 
 
 def read_or_none(form: Format, source: Source) -> tuple[Measurement, ...] | None:
@@ -99,6 +143,13 @@ def check_changed(form: Format, source: Source, *, seed: int = 0) -> None:
         form.recognises(changed)
         found = read_or_none(form, changed)
         assert all(value >= 0 for value in values(found or ()).values())
+
+
+def check_damaged(form: Format, source: Source) -> None:
+    """Cut it, change it, and give it other line ends."""
+    check_cut(form, source)
+    check_line_ends(form, source)
+    check_changed(form, source)
 
 
 def sources(paths: Iterable[Path]) -> list[Source]:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
+from tests.measure.of_formats import by_name, figure
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
 from trimtab.errors import DataError
@@ -22,7 +23,7 @@ from trimtab.measure.darshan import FORMAT
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.message import code_of
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import RunStatus
 
 REAL = REAL_DATA / "darshan"
 KEPT = FIXTURES / "darshan"
@@ -51,21 +52,6 @@ def real(name: str) -> Source:
     code, out = dumped(path)
     assert code == 0
     return Source(str(path), out)
-
-
-def by_name(measurements: tuple[Measurement, ...]) -> dict[str | None, Measurement]:
-    return {one.name: one for one in measurements}
-
-
-def figure(
-    measured: Measurement, metric: str, statistic: str = "total", target: str | None = None
-) -> Sample:
-    (found,) = (
-        sample
-        for sample in measured.samples
-        if (sample.metric, sample.statistic, sample.target) == (metric, statistic, target)
-    )
-    return found
 
 
 def group(rank: int, target: int | None, **changes: Any) -> dict[str, Any]:
@@ -336,18 +322,13 @@ def test_damage(path: Path) -> None:
     source = Source(str(path), path.read_bytes())
     assert of_formats.recognised(source) == ["darshan"]
     assert FORMAT.read(source)[0].status is RunStatus.OK
-    of_formats.check_line_ends(FORMAT, source)
-    of_formats.check_cut(FORMAT, source)
-    of_formats.check_changed(FORMAT, source)
+    of_formats.check_damaged(FORMAT, source)
 
 
 def test_damage_of_a_dump_with_osts() -> None:
     groups = [group(rank, rank) for rank in range(6)] + [shared(3)]
     source = Source("x", dump(*groups))
-    of_formats.check_line_ends(FORMAT, source)
-    of_formats.check_cut(FORMAT, source)
-    of_formats.check_changed(FORMAT, source)
-    of_formats.check_rubbish(FORMAT)
+    of_formats.check_damaged(FORMAT, source)
 
 
 @pytest.mark.system

@@ -10,13 +10,12 @@ from tests.measure import damage
 from tests.measure.recorded import Recording, fixture, kept, real, require
 from tests.support.each import for_each
 
-from trimtab.errors import ToolError, UsageError
+from trimtab.errors import UsageError
 from trimtab.measure import fio
 from trimtab.measure.fio.latency import upper_edges
 from trimtab.measure.fio.options import size_bytes
 from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.run import ProbeSpec, RunStatus
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "fio", 4, MIB, 1024 * MIB, 5, 5.0)
@@ -148,22 +147,6 @@ def test_bytes_are_transfers(recorded: Recording) -> None:
         assert phase.moved_bytes % phase.transfer_size_bytes == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "words"),
-    [
-        ("no-space", RunStatus.PARTIAL, "No space left on device (error 28)"),
-        ("kill", RunStatus.PARTIAL, "terminating on signal 2"),
-        ("interrupted-int", RunStatus.PARTIAL, "terminating on signal 2"),
-        ("no-directory", RunStatus.FAILED, "is not a directory; fio ended with exit code 1"),
-        ("no-files", RunStatus.FAILED, "No such file or directory (error 2)"),
-    ],
-)
-def test_failure_is_explained(name: str, status: RunStatus, words: str) -> None:
-    measured = fio.parse(fixture("fio", name).output)
-    assert measured.status is status
-    assert words in (measured.problem or "")
-
-
 def test_last_of_several_documents_counts() -> None:
     recorded = fixture("fio", "json-status")
     documents = recorded.text.split("\n}\n")
@@ -251,36 +234,6 @@ def test_cut_in_the_last_of_several_documents_is_noticed() -> None:
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     for changed in damage.flips(recorded.output.stdout, seed=2, count=5):
         damage.check_changed(fio.parse, recorded.output, changed)
-
-
-@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
-def test_rubbish_is_named(rubbish: bytes) -> None:
-    measured = fio.parse(RawOutput("x", ("fio",), rubbish, exit_code=0))
-    damage.check_sane(measured)
-    assert measured.status is RunStatus.FAILED
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (b"fio-3.33\n", "3.33"),
-        (b"fio-3.36-12-gabc\n", "3.36-12-gabc"),
-        (b"fio-2.21\n", "tool-too-old"),
-        (b"", "tool-not-recognised"),
-        (b"something else\n", "tool-not-recognised"),
-    ],
-)
-def test_version(said: bytes, expected: str) -> None:
-    found = fio.version(lambda argv: RawOutput("version", argv, said), "/usr/bin/fio")
-    assert expected == (code_of(found.reason) if isinstance(found, NotAvailable) else found)
-    assert isinstance(found, NotAvailable) == (not expected[0].isdigit())
-
-
-def test_version_of_what_cannot_be_started() -> None:
-    def run(_argv: tuple[str, ...]) -> RawOutput:
-        raise ToolError("it may not be executed")
-
-    assert fio.version(run, "/usr/bin/fio") == NotAvailable("it may not be executed")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure.of_formats import (
+    by_name,
     check_changed,
     check_cut,
     check_line_ends,
-    check_rubbish,
     read_or_none,
     recognised,
+    source,
     values,
 )
 from tests.measure.recorded import FIXTURES
@@ -25,7 +26,6 @@ from tests.support.each import for_each
 from trimtab.errors import DataError
 from trimtab.measure import mdtest
 from trimtab.measure.io500 import FORMAT
-from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.message import code_of
 from trimtab.model.run import RunStatus
@@ -41,11 +41,6 @@ each = for_each("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
 each_run = for_each("folder", STANDARD, ids=lambda path: path.parent.name)
 
 
-def source(path: Path) -> Source:
-    beside = {name: path.parent / name for name in FORMAT.companions(path.name)}
-    return Source(path.name, path.read_bytes(), {k: v.read_bytes() for k, v in beside.items()})
-
-
 def made_valid(content: bytes) -> bytes:
     """Return a file as of a run that kept to the rules."""
     text = re.sub(r"(?m)^(?:; )?ERROR INVALID.*\n", "", content.decode())
@@ -56,10 +51,6 @@ def valid(path: Path) -> Source:
     found = source(path)
     beside = {name: made_valid(content) for name, content in found.beside.items()}
     return Source(found.name, made_valid(found.content), beside)
-
-
-def by_name(measurements: tuple[Measurement, ...]) -> dict[str | None, Measurement]:
-    return {one.name: one for one in measurements}
 
 
 def summary(folder: str = "io500-isc26") -> Path:
@@ -94,18 +85,6 @@ def test_line_ends(path: Path) -> None:
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, valid(path), seed=3)
-
-
-def test_outputs_of_others_are_not_claimed() -> None:
-    """``hosts`` holds trees with links in a circle, and no outputs of benchmarks."""
-    tools = [tool for tool in FIXTURES.iterdir() if tool.name not in ("io500", "hosts")]
-    others = [path for tool in tools for path in tool.glob("*/*") if path.is_file()]
-    assert len(others) > 100
-    assert not [path for path in others if FORMAT.recognises(source(path))]
-
-
-def test_rubbish() -> None:
-    check_rubbish(FORMAT)
 
 
 @pytest.mark.parametrize("content", [b"", b"IO500 version x\n", b"config-hash = 1\n", b"\0" * 99])

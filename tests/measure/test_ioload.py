@@ -6,16 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from tests.measure import damage
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
-from trimtab.errors import ToolError
 from trimtab.measure import ioload
 from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.run import ProbeSpec, RunStatus
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "builtin", 4, MIB, 1024 * MIB, 5, 5.0)
@@ -116,21 +113,6 @@ def test_data_that_came_back_wrong_is_a_failure() -> None:
     assert not measured.samples[0].believed
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "words"),
-    [
-        ("no-space", RunStatus.PARTIAL, "No space left on device"),
-        ("interrupted-int", RunStatus.PARTIAL, "interrupted by SIGINT"),
-        ("no-directory", RunStatus.FAILED, "is not a directory"),
-        ("no-files", RunStatus.FAILED, "No such file or directory"),
-    ],
-)
-def test_failure_is_explained(name: str, status: RunStatus, words: str) -> None:
-    measured = ioload.parse(fixture("ioload", name).output)
-    assert measured.status is status
-    assert words in (measured.problem or "")
-
-
 @for_each("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
 @for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
 def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
@@ -165,30 +147,3 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     if recorded.output.stdout:
         for changed in damage.flips(recorded.output.stdout, seed=3, count=40):
             damage.check_changed(ioload.parse, recorded.output, changed)
-
-
-@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
-def test_rubbish_is_named(rubbish: bytes) -> None:
-    measured = ioload.parse(RawOutput("x", ("ioload",), rubbish, exit_code=0))
-    damage.check_sane(measured)
-    assert measured.status is RunStatus.FAILED
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (b"ioload 0.1.0\n", "0.1.0"),
-        (b"", "tool-not-recognised"),
-        (b"rubbish", "tool-not-recognised"),
-    ],
-)
-def test_version(said: bytes, expected: str) -> None:
-    found = ioload.version(lambda argv: RawOutput("version", argv, said), "/x/trimtab-ioload")
-    assert expected == (code_of(found.reason) if isinstance(found, NotAvailable) else found)
-
-
-def test_version_of_what_cannot_be_started() -> None:
-    def run(_argv: tuple[str, ...]) -> RawOutput:
-        raise ToolError("it was not found")
-
-    assert ioload.version(run, "/x") == NotAvailable("it was not found")

@@ -13,11 +13,10 @@ from tests.measure.ior_captures import EVERY_VERSION
 from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
 from tests.support.each import for_each
 
-from trimtab.errors import ToolError, UsageError
+from trimtab.errors import UsageError
 from trimtab.measure import ior
 from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.run import ProbeSpec, RunStatus
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "ior", 4, MIB, 1024 * MIB, 5, 5.0)
@@ -164,24 +163,6 @@ def test_status_follows_from_what_was_printed(recorded: Recording) -> None:
     assert (measured.status is RunStatus.OK) == fine
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("no-space", "No space left on device"),
-        ("enospc-fpp-json", "No space left on device"),
-        ("interrupted-int", "output-unfinished, tool-exit"),
-        ("no-directory", "No such file or directory"),
-        ("no-files", "No such file or directory"),
-        ("verify-corrupt", "data-corrupt"),
-    ],
-)
-def test_failure_is_explained(name: str, words: str) -> None:
-    measured = ior.parse(fixture("ior", name).output)
-    assert measured.status is RunStatus.FAILED
-    assert words in f"{', '.join(measured.codes)}: {measured.problem}"
-    assert not any(sample.believed for sample in measured.samples)
-
-
 def test_several_tests_are_not_mixed() -> None:
     (recorded,) = [r for r in require(REAL) if r.name == "script_file"]
     measured = ior.parse(recorded.output)
@@ -268,50 +249,9 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
         damage.check_changed(ior.parse, recorded.output, changed)
 
 
-@for_each("rubbish", damage.RUBBISH, ids=range(len(damage.RUBBISH)))
-def test_rubbish_is_named(rubbish: bytes) -> None:
-    measured = ior.parse(RawOutput("x", ("ior",), rubbish, exit_code=0))
-    damage.check_sane(measured)
-    assert not any(sample.believed for sample in measured.samples)
-
-
 def test_truncated_and_killed_output_is_said() -> None:
     output = fixture("ior", "json").output
     measured = ior.parse(replace(output, truncated=True, exit_code=None))
     assert measured.status is RunStatus.PARTIAL
     assert measured.codes == ("output-cut", "tool-exit")
     assert "a signal" in measured.problems[1]
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (b'{\n  "Version": "4.1.0+dev", \n', "4.1.0+dev"),
-        (b"IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n", "4.0.0"),
-        (b"IOR-3.3.0: MPI Coordinated Test of Parallel I/O\n", "tool-too-old"),
-        (b"IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n", "tool-too-old"),
-        (b"", "tool-not-recognised"),
-        (b"ior: not the benchmark", "not the benchmark"),
-    ],
-)
-def test_version(said: bytes, expected: str) -> None:
-    requested: list[tuple[str, ...]] = []
-
-    def run(argv: tuple[str, ...]) -> RawOutput:
-        requested.append(argv)
-        return RawOutput("version", argv, said)
-
-    found = ior.version(run, "/opt/ior")
-    if isinstance(found, NotAvailable):
-        assert expected in f"{code_of(found.reason)}: {found.reason}"
-    else:
-        assert found == expected
-    assert isinstance(found, NotAvailable) == (expected[0] not in "4")
-    assert requested[0][:3] == ("/opt/ior", "-a", "DUMMY")  # nothing is written to find out
-
-
-def test_version_of_what_cannot_be_started() -> None:
-    def run(_argv: tuple[str, ...]) -> RawOutput:
-        raise ToolError("it may not be executed")
-
-    assert ior.version(run, "/opt/ior") == NotAvailable("it may not be executed")

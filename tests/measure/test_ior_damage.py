@@ -17,7 +17,6 @@ from tests.measure.of_formats import (
     check_changed,
     check_cut,
     check_line_ends,
-    check_rubbish,
     read_or_none,
     sources,
     values,
@@ -177,10 +176,6 @@ def test_row_that_was_printed_twice_is_not_believed() -> None:
     reasons = [one.reason for one in measured.samples if one.metric == "write_bandwidth"]
     assert reasons[:2] == ["repetition 0 was printed 2 times"] * 2
     assert reasons[2:] == [None, None]
-
-
-def test_rubbish() -> None:
-    check_rubbish(ior.FORMAT)
 
 
 def test_what_is_not_iors_is_a_data_error() -> None:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure.of_formats import (
-    check_changed,
+    believed,
     check_cut,
-    check_line_ends,
-    check_rubbish,
+    check_damaged,
     read_or_none,
     recognised,
     sources,
@@ -75,17 +74,6 @@ def source(text: str) -> Source:
 def named(text: str, name: str) -> Measurement:
     (found,) = (one for one in read(source(text)) if one.name == name)
     return found
-
-
-def believed(found: Measurement, metric: str, statistic: str = "total") -> list[float]:
-    return [
-        sample.value
-        for sample in found.samples
-        if sample.metric == metric
-        and sample.statistic == statistic
-        and sample.believed
-        and sample.value is not None
-    ]
 
 
 def test_each_interval_is_a_repetition() -> None:
@@ -237,24 +225,12 @@ def test_recorded(path: object) -> None:
     ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]
     one = Source(name, content)
     assert recognised(one) == [FORMAT.kind]
-    check_cut(FORMAT, one)
-    check_line_ends(FORMAT, one)
-    check_changed(FORMAT, one)
+    check_damaged(FORMAT, one)
 
 
 def test_two_nodes_cut() -> None:
     check_cut(FORMAT, source(TWO_NODES))
     check_cut(FORMAT, source(COMMANDS + TWO_NODES))
-
-
-def test_rubbish() -> None:
-    check_rubbish(FORMAT)
-
-
-def test_other_formats_are_not_claimed() -> None:
-    folders = (folder for folder in FIXTURES.iterdir() if folder.name != "lnet_selftest")
-    others = [path for folder in folders for path in folder.glob("*/*.out")]
-    assert [one.name for one in sources(others) if FORMAT.recognises(one)] == []
 
 
 def test_a_group_whose_name_lost_a_character_is_not_believed() -> None:

@@ -15,22 +15,22 @@ from tests.measure.of_formats import (
     check_changed,
     check_cut,
     check_line_ends,
-    check_rubbish,
     read_or_none,
     recognised,
+    samples,
+    source,
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError, ToolError, UsageError
-from trimtab.measure.mdtest import FORMAT, MdtestSpec, command, version
+from trimtab.errors import DataError, UsageError
+from trimtab.measure.mdtest import FORMAT, MdtestSpec, command
 from trimtab.measure.mdtest.arguments import options_of, parameters
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.source import Source
 from trimtab.message import code_of
-from trimtab.model.run import RawOutput, RunStatus, Sample
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.run import RunStatus
 
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))
@@ -39,19 +39,9 @@ each = for_each("path", KEPT + REAL, ids=lambda path: f"{path.parent.name}-{path
 each_version = for_each("folder", VERSIONS)
 
 
-def source(path: Path) -> Source:
-    return Source(path.name, path.read_bytes())
-
-
 def read(folder: str, name: str) -> Measurement:
     (one,) = FORMAT.read(source(FIXTURES / "mdtest" / folder / f"{name}.out"))
     return one
-
-
-def of(measurement: Measurement, metric: str, statistic: str = "total") -> list[Sample]:
-    return [
-        one for one in measurement.samples if (one.metric, one.statistic) == (metric, statistic)
-    ]
 
 
 def from_task_0(path: Path) -> Callable[[Key], bool]:
@@ -96,18 +86,6 @@ def test_line_ends(path: Path) -> None:
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path), seed=5)
-
-
-def test_outputs_of_others_are_not_claimed() -> None:
-    """``hosts`` holds trees with links in a circle, and no outputs of benchmarks."""
-    tools = [tool for tool in FIXTURES.iterdir() if tool.name not in ("mdtest", "hosts")]
-    others = [path for tool in tools for path in tool.glob("*/*") if path.is_file()]
-    assert len(others) > 100
-    assert not [path for path in others if FORMAT.recognises(source(path))]
-
-
-def test_rubbish() -> None:
-    check_rubbish(FORMAT)
 
 
 @pytest.mark.parametrize(
@@ -165,30 +143,30 @@ def test_a_phase_that_was_not_asked_for_is_no_rate_of_0() -> None:
     assert one.requested["stonewall_s"] == 1
     assert one.requested["phases"] == ["create", "stat", "remove"]
     assert one.reported["items_done_per_task"] == [22667]
-    assert of(one, "file_creation_rate")[0].value == 61535.462
+    assert samples(one, "file_creation_rate")[0].value == 61535.462
 
 
 @pytest.mark.parametrize("folder", ["1.9.3", "1.9.3-ior-3.2.0"])
 def test_the_fastest_task_is_not_believed(folder: str) -> None:
     one = read(folder, "files")
-    (created,) = of(one, "file_creation_rate")
+    (created,) = samples(one, "file_creation_rate")
     assert created.value is not None
     assert code_of(created.reason) == "fastest-task-view"
     assert one.status is RunStatus.PARTIAL  # the trees are task 0's and stand
 
 
 def test_a_repetition_of_3_3_is_the_slowest_task() -> None:
-    (created,) = of(read("3.3.0", "files"), "file_creation_rate")
+    (created,) = samples(read("3.3.0", "files"), "file_creation_rate")
     assert (created.value, created.believed) == (172456.610, True)  # Min; Max says 422525.094
 
 
 def test_3_3_takes_its_mean_over_tasks() -> None:
     one = read("3.3.0", "directories")
     metric = "directory_creation_rate"
-    assert of(one, metric, "min")[0].believed
-    assert not of(one, metric, "max")[0].believed
-    assert not of(one, metric, "mean")[0].believed
-    assert of(one, "tree_creation_rate", "mean")[0].believed  # of task 0 alone
+    assert samples(one, metric, "min")[0].believed
+    assert not samples(one, metric, "max")[0].believed
+    assert not samples(one, metric, "mean")[0].believed
+    assert samples(one, "tree_creation_rate", "mean")[0].believed  # of task 0 alone
 
 
 @each_version
@@ -197,7 +175,7 @@ def test_repetitions_of_verbose(folder: str) -> None:
     one = read(folder, "verbose")
     text = (FIXTURES / "mdtest" / folder / "verbose.out").read_text()
     durations = [float(x) for x in re.findall(r"File creation +: +([0-9.]+) sec", text)]
-    created = of(one, "file_creation_rate")
+    created = samples(one, "file_creation_rate")
     assert [sample.repetition for sample in created] == [0, 1, 2]
     assert all(sample.believed for sample in created)
     for sample, duration in zip(created, durations, strict=True):
@@ -210,7 +188,7 @@ def test_task_0_is_not_believed_where_the_summary_says_otherwise() -> None:
     doubted = [s for s in one.samples if s.statistic == "total" and not s.believed]
     assert doubted
     assert {code_of(sample.reason) for sample in doubted} == {"clocks-disagree"}
-    assert all(sample.believed for sample in of(one, "file_stat_rate", "mean"))
+    assert all(sample.believed for sample in samples(one, "file_stat_rate", "mean"))
 
 
 @each_version
@@ -220,9 +198,9 @@ def test_one_task_is_believed_in_every_version(folder: str) -> None:
     metrics = {sample.metric for sample in one.samples}
     assert len(metrics) == (10 if folder.startswith("4") else 9)
     for metric in metrics:
-        assert len(of(one, metric)) == 3
-        (mean,) = of(one, metric, "mean")
-        seen = [sample.value for sample in of(one, metric)]
+        assert len(samples(one, metric)) == 3
+        (mean,) = samples(one, metric, "mean")
+        seen = [sample.value for sample in samples(one, metric)]
         assert sum(filter(None, seen)) / 3 == pytest.approx(mean.value, abs=0.002)
 
 
@@ -233,7 +211,7 @@ def test_several_numbers_of_tasks_are_several_results() -> None:
         ("run 2", 2, RunStatus.OK),
         ("run 3", 3, RunStatus.OK),
     ]
-    assert [of(one, "file_creation_rate")[0].value for one in found] == [
+    assert [samples(one, "file_creation_rate")[0].value for one in found] == [
         4546.277,
         4589.255,
         3980.876,
@@ -242,8 +220,8 @@ def test_several_numbers_of_tasks_are_several_results() -> None:
 
 def test_columns_of_ranks_are_passed_over() -> None:
     one = read("4.1.0+dev", "rank-statistics")
-    assert of(one, "file_creation_rate", "max")[0].value == 4797.923
-    assert of(one, "file_creation_rate", "stddev")[0].value == 354.915
+    assert samples(one, "file_creation_rate", "max")[0].value == 4797.923
+    assert samples(one, "file_creation_rate", "stddev")[0].value == 354.915
 
 
 @pytest.mark.parametrize("name", ["no-directory", "not-created"])
@@ -271,8 +249,8 @@ def test_times_are_not_taken_for_rates() -> None:
 
 def test_a_table_of_times_after_the_rates_is_passed_over() -> None:
     one = read("4.1.0+dev", "rate-and-time")
-    assert of(one, "file_creation_rate", "max")[0].value == 4486.686
-    assert of(one, "file_creation_rate", "min")[0].value == 4369.127
+    assert samples(one, "file_creation_rate", "max")[0].value == 4486.686
+    assert samples(one, "file_creation_rate", "min")[0].value == 4369.127
 
 
 @pytest.mark.parametrize("folder", ["3.3.0", "4.0.0", "4.1.0+dev"])
@@ -315,19 +293,19 @@ def test_a_second_row_that_differs_makes_both_disbelieved() -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
     row = next(line for line in text.splitlines(keepends=True) if "File stat" in line)
     (same,) = FORMAT.read(Source("x", text.replace(row, row + row).encode()))
-    assert of(same, "file_stat_rate")[0].believed
+    assert samples(same, "file_stat_rate")[0].believed
     other = row.replace("696342", "696343")
     for both in (row + other, other + row):
         (one,) = FORMAT.read(Source("x", text.replace(row, both).encode()))
-        (sample,) = of(one, "file_stat_rate")
+        (sample,) = samples(one, "file_stat_rate")
         assert code_of(sample.reason) == "row-twice"
         assert "15 and 16" in (sample.reason or "")
-        assert of(one, "file_read_rate")[0].believed
+        assert samples(one, "file_read_rate")[0].believed
         assert one.status is RunStatus.PARTIAL
 
 
 def test_trees_of_several_tasks_are_counted_as_one() -> None:
-    (made,) = of(read("4.1.0+dev", "tree"), "tree_creation_rate")
+    (made,) = samples(read("4.1.0+dev", "tree"), "tree_creation_rate")
     assert code_of(made.reason) == "one-tree-counted"
 
 
@@ -355,7 +333,7 @@ def test_columns_that_do_not_fit_together(old: str, new: str) -> None:
     text = (REAL_DATA / "lustre-2.17/ior/mdtest_v.out").read_text()
     assert old in text
     (one,) = FORMAT.read(Source("x", text.replace(old, new).encode()))
-    (mean,) = of(one, "file_creation_rate", "mean")
+    (mean,) = samples(one, "file_creation_rate", "mean")
     assert code_of(mean.reason) == "figures-disagree"
 
 
@@ -363,7 +341,7 @@ def test_a_rate_that_does_not_fit_its_duration() -> None:
     text = (FIXTURES / "mdtest/3.3.0/verbose.out").read_text()
     rate = re.findall(r"File creation +: +[0-9.]+ sec, +([0-9.]+) ops", text)[1]
     (one,) = FORMAT.read(Source("x", text.replace(rate, "9" + rate).encode()))
-    rates = of(one, "file_creation_rate")
+    rates = samples(one, "file_creation_rate")
     assert code_of(rates[1].reason) == "figures-disagree"
     assert "4000 items" in (rates[1].reason or "")
 
@@ -372,7 +350,7 @@ def test_a_rate_that_does_not_fit_its_duration() -> None:
 def test_decimal_commas_are_no_numbers(old: str) -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
     (one,) = FORMAT.read(Source("x", text.replace(old, old.replace(".", ",")).encode()))
-    assert not of(one, "file_creation_rate")
+    assert not samples(one, "file_creation_rate")
     assert one.status is RunStatus.PARTIAL
     assert "phases-missing" in one.codes
     assert "File creation" in (one.problem or "")
@@ -429,24 +407,6 @@ def test_command() -> None:
 def test_what_mdtest_cannot_express(spec: MdtestSpec, directory: str) -> None:
     with pytest.raises(UsageError):
         command(spec, program="m", directory=directory)
-
-
-@each_version
-def test_version_is_what_it_prints(folder: str) -> None:
-    said = (FIXTURES / "mdtest" / folder / "files.out").read_bytes()
-    found = version(lambda argv: RawOutput("version", argv, said), "mdtest")
-    assert found == folder.partition("-")[0]
-
-
-def test_version_of_something_else() -> None:
-    found = version(lambda argv: RawOutput("version", argv, b"", b"no such option"), "mdtest")
-    assert isinstance(found, NotAvailable)
-    assert "no such option" in found.reason
-
-    def missing(argv: tuple[str, ...]) -> RawOutput:
-        raise ToolError("it is not there")
-
-    assert version(missing, "mdtest") == NotAvailable("it is not there")
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from tests.measure.of_formats import (
     check_changed,
     check_cut,
     check_line_ends,
-    check_rubbish,
     read_or_none,
     recognised,
-    sources,
+    source,
     values,
 )
 from tests.measure.recorded import FIXTURES, REAL_DATA
@@ -35,16 +34,6 @@ from trimtab.model.run import RunStatus, Sample
 MIB = 2**20
 HERE = FIXTURES / "obdfilter_survey" / "2.17"
 EMPTY = ("bad-", "netdisk", "bad_")
-
-
-def source(path: Path) -> Source:
-    """Return a file with those beside it, as an import finds them."""
-    beside = {
-        name: (path.parent / name).read_bytes()
-        for name in FORMAT.companions(path.name)
-        if (path.parent / name).exists()
-    }
-    return Source(path.name, path.read_bytes(), beside)
 
 
 def results_in(folder: Path) -> list[Path]:
@@ -365,16 +354,6 @@ def test_line_ends(path: Path) -> None:
 @each
 def test_changed(path: Path) -> None:
     check_changed(FORMAT, source(path))
-
-
-def test_rubbish() -> None:
-    check_rubbish(FORMAT)
-
-
-def test_other_formats_are_not_claimed() -> None:
-    folders = (folder for folder in FIXTURES.iterdir() if folder.name != "obdfilter_survey")
-    others = [path for folder in folders for path in folder.glob("*/*.out")]
-    assert [one.name for one in sources(others) if FORMAT.recognises(one)] == []
 
 
 @given(st.data())

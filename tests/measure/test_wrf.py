@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
 from tests.measure.damage import RUBBISH
+from tests.measure.of_formats import believed, by_name
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
@@ -27,17 +28,11 @@ def source(name: str) -> Source:
 
 
 def streams(content: Source) -> dict[str | None, Measurement]:
-    return {one.name: one for one in FORMAT.read(content)}
+    return by_name(FORMAT.read(content))
 
 
 def times(measured: Measurement, target: str | None, statistic: str = "total") -> list[float]:
-    return [
-        sample.value
-        for sample in measured.samples
-        if (sample.target, sample.statistic) == (target, statistic)
-        and sample.believed
-        and sample.value is not None
-    ]
+    return believed(measured, None, statistic, target)
 
 
 def of_sums(key: of_formats.Key) -> bool:
@@ -224,10 +219,6 @@ def test_damage(recorded: Recording) -> None:
     of_formats.check_line_ends(FORMAT, content)
     of_formats.check_cut(FORMAT, content, as_whole=of_sums)
     of_formats.check_changed(FORMAT, content)
-
-
-def test_rubbish() -> None:
-    of_formats.check_rubbish(FORMAT)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))

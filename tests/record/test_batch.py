@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from tests.record import values
 from tests.record.values import NOON, a_snapshot
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.model.telemetry import (
@@ -88,13 +89,13 @@ def test_a_site_of_a_thousand_targets_is_small() -> None:
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
 def test_a_batch_that_was_cut_off_is_said(part: float) -> None:
     data = batch.encode(a_snapshot())
-    with pytest.raises(UnreadableError, match="cannot be read") as caught:
+    with raises(UnreadableError, "snapshot-unreadable") as caught:
         _decoded(data[: int(len(data) * part)])
     assert "2026-11-20" in caught.value.message
 
 
 def test_rubbish_is_said() -> None:
-    with pytest.raises(UnreadableError, match="cannot be read"):
+    with raises(UnreadableError, "snapshot-unreadable"):
         _decoded(random.Random(1).randbytes(3000))
 
 
@@ -120,11 +121,11 @@ def test_a_name_of_a_newer_program_is_said() -> None:
     frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch.encode(a_snapshot()))))
     stream = io.BytesIO()
     frame.with_columns(name=pl.lit("drive_temperature")).write_ipc(stream)
-    with pytest.raises(UnreadableError, match="drive_temperature"):
+    with raises(UnreadableError, "snapshot-unreadable", "drive_temperature"):
         _decoded(zlib.compress(stream.getvalue()))
     stream = io.BytesIO()
     frame.with_columns(type=pl.lit("complex")).write_ipc(stream)
-    with pytest.raises(UnreadableError, match="complex"):
+    with raises(UnreadableError, "snapshot-unreadable", "complex"):
         _decoded(zlib.compress(stream.getvalue()))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
@@ -74,9 +75,9 @@ def test_what_is_kept_is_the_same(store):
 
 
 def test_a_taken_id_is_told_and_nothing_is_added(store):
-    with pytest.raises(UsageError, match="already kept"):
+    with raises(UsageError, "run-already-kept"):
         store.add_runs([run(7), run(0)])
-    with pytest.raises(UsageError, match="already kept"):
+    with raises(UsageError, "event-already-kept"):
         store.add_events([event(7), event(0)])
     assert len(store.runs()) == 5
     assert len(store.events()) == 3

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.model.telemetry import Snapshot
@@ -22,7 +23,7 @@ def test_a_store_that_was_removed_or_replaced_takes_nothing(tmp_path: Path, repl
         path.rename(tmp_path / "away.db")
         if replaced:
             path.write_bytes(b"another file")
-        with pytest.raises(UnreadableError, match="removed or replaced"):
+        with raises(UnreadableError, "store-replaced"):
             store.add_snapshot("here", Snapshot(AT, "memory", True, ()))
         path.unlink(missing_ok=True)
         (tmp_path / "away.db").rename(path)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 from tests.record.values import a_run
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.model.run import Sample
@@ -116,7 +117,7 @@ def test_no_snapshot_gives_empty_frames_of_the_same_columns() -> None:
 def test_a_damaged_batch_is_told(at: int) -> None:
     damaged = bytearray(batch.encode(snapshot(AT, 1.0)))
     damaged[at] ^= 0xFF
-    with pytest.raises(UnreadableError, match="2026-03-01"):
+    with raises(UnreadableError, "snapshot-unreadable", "2026-03-01"):
         frames.telemetry_frames([(AT, bytes(damaged))])
 
 

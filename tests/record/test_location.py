@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.record.location import (
@@ -51,7 +52,7 @@ def test_what_a_path_or_url_means(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if path is None:
-        with pytest.raises(UsageError, match="unknown kind 'odd'"):
+        with raises(UsageError, "store-url-invalid", "'odd'"):
             locate(text)
         return
     location = locate(text)
@@ -63,9 +64,8 @@ def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "current-directory-gone"):
         locate("t.db")
-    assert caught.value.code == "current-directory-gone"
     assert locate("/x/t.db").path == Path("/x/t.db")
 
 
@@ -141,7 +141,7 @@ def test_the_mount_of_a_path_decides(path: str, mount_point: str | None) -> None
     if mount_point is None:
         refuse_shared_file_system(Path(path), MOUNTINFO)
         return
-    with pytest.raises(RefusedError, match=f"would lie on {mount_point}"):
+    with raises(RefusedError, "store-on-shared-file-system", f"would lie on {mount_point}"):
         refuse_shared_file_system(Path(path), MOUNTINFO)
 
 
@@ -177,7 +177,7 @@ def test_a_shared_file_system_is_refused_without_touching_it(path: str) -> None:
 
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/scratch")
-    with pytest.raises(RefusedError, match="lustre"):
+    with raises(RefusedError, "store-on-shared-file-system", "lustre"):
         refuse_shared_file_system(tmp_path / "link" / "t.db", MOUNTINFO)
     refuse_shared_file_system(tmp_path / "t.db", MOUNTINFO)
 

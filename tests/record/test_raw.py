@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
 from trimtab.record.raw import EMPTY_SHA256, RawDirectory, make_directories
@@ -76,9 +77,8 @@ def test_a_damaged_file_is_named(raw: RawDirectory, damage) -> None:
     content = b"x" * 1000
     file = raw.file(raw.put(content))
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "raw-output-damaged") as caught:
         raw.get(file.stem, len(content))
-    assert caught.value.code == "raw-output-damaged"
     assert str(file) in caught.value.message
     assert caught.value.hint
     # Whoever keeps the same content again mends it.
@@ -89,9 +89,8 @@ def test_a_damaged_file_is_named(raw: RawDirectory, damage) -> None:
 def test_a_missing_file_is_named(raw: RawDirectory) -> None:
     file = raw.file(raw.put(b"x"))
     file.unlink()
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "raw-output-missing") as caught:
         raw.get(file.stem, 1)
-    assert caught.value.code == "raw-output-missing"
     assert str(file) in caught.value.message
 
 
@@ -99,9 +98,8 @@ def test_a_directory_in_place_of_the_file_is_named(raw: RawDirectory) -> None:
     file = raw.file(raw.put(b"x"))
     file.unlink()
     file.mkdir()
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "raw-output-inaccessible") as caught:
         raw.get(file.stem, 1)
-    assert caught.value.code == "raw-output-inaccessible"
     assert str(file) in caught.value.message
 
 
@@ -114,7 +112,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(
     monkeypatch.setattr(os, "fsync", fail)
     make = raw.path / hashlib.sha256(b"x").hexdigest()[:2]
     make.mkdir(parents=True)
-    with pytest.raises(UnreadableError, match="No space left") as caught:
+    with raises(UnreadableError, "raw-output-inaccessible", "No space left") as caught:
         raw.put(b"x")
     assert "free space" in (caught.value.hint or "")
     assert list(make.iterdir()) == []
@@ -122,9 +120,8 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "raw").write_text("")
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "raw-output-inaccessible"):
         RawDirectory(tmp_path / "raw").put(b"x")
-    assert caught.value.code == "raw-output-inaccessible"
 
 
 def test_directories_are_for_their_owner(tmp_path: Path) -> None:
@@ -169,7 +166,6 @@ def test_of_many_that_do_not_fit_nothing_half_is_left(raw: RawDirectory) -> None
     sha256 = hashlib.sha256(b"x").hexdigest()
     make_directories(raw.path)
     (raw.path / sha256[:2]).write_bytes(b"a file in the way")
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "raw-output-inaccessible"):
         raw.put_many({sha256: b"x"})
-    assert caught.value.code == "raw-output-inaccessible"
     assert list(raw.path.rglob("*.part")) == []

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.record.values import a_run, a_snapshot, an_output
+from tests.support.codes import raises
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError
@@ -140,7 +141,7 @@ def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UnreadableError, match="Not a directory"):
+    with raises(UnreadableError, "store-not-opened", "Not a directory"):
         Store.open(tmp_path / "file" / "t.db")
 
 
@@ -171,9 +172,8 @@ def test_a_store_that_lost_its_file_but_not_its_log(path: Path) -> None:
     kept.close()
     copy = path.parent.with_name("copy") / path.name
     copy.unlink()
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "store-missing-log-present"):
         Store.open(copy)
-    assert caught.value.code == "store-missing-log-present"
     assert not copy.exists()
 
 
@@ -191,9 +191,8 @@ def test_a_store_with_overwritten_pages_says_so_and_goes_on_elsewhere(path: Path
         for page in range(1, path.stat().st_size // 4096):
             stream.seek(page * 4096)
             stream.write(b"\xff" * 4096)
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "store-damaged") as caught:
         _use(path)
-    assert caught.value.code == "store-damaged"
     assert str(path) in caught.value.message
 
 
@@ -316,9 +315,8 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_kept(tmp_path: Path) -> Non
             assert [run.id for run in store.runs()] == [run.id for run in reversed(kept)]
             assert not list(disk.rglob("*.part"))
         filler = _fill(disk)
-        with pytest.raises(UnreadableError) as caught:
+        with raises(UnreadableError, "store-disk-full"):
             Store.open(path)  # SQLite needs a little room for the index of its log
-        assert caught.value.code == "store-disk-full"
         filler.unlink()
         with Store.open(path) as store:
             assert store.integrity(contents=True) == ()
@@ -446,7 +444,7 @@ def test_a_link_to_a_file_on_a_network_file_system_is_refused(
     (tmp_path / "link.db").symlink_to(path)
     table = f"1 0 0:1 / / rw - ext4 x rw\n2 1 0:2 / {path.parent} rw - nfs4 x rw\n"
     monkeypatch.setattr(Path, "read_text", lambda *_: table)
-    with pytest.raises(RefusedError, match="nfs4"):
+    with raises(RefusedError, "store-on-shared-file-system", "nfs4"):
         Store.open(tmp_path / "link.db")
 
 
@@ -486,9 +484,8 @@ def test_a_store_on_a_file_system_that_does_not_answer(tmp_path: Path, mute: boo
 
 
 def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "store-missing") as caught:
         Store.open(tmp_path / "new" / "t.db", create=False)
-    assert caught.value.code == "store-missing"
     assert "trimtab check" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []
 
@@ -496,9 +493,8 @@ def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
 def test_who_only_reads_makes_no_store_of_an_empty_database(tmp_path: Path) -> None:
     _execute(tmp_path / "t.db", "CREATE TABLE x (y)", "DROP TABLE x")
     before = _content(tmp_path)
-    with pytest.raises(UnreadableError) as caught:
+    with raises(UnreadableError, "store-missing"):
         Store.open(tmp_path / "t.db", create=False)
-    assert caught.value.code == "store-missing"
     assert _content(tmp_path) == before
     Store.open(tmp_path / "t.db").close()  # who keeps something may
 
@@ -519,9 +515,8 @@ def test_a_store_that_another_process_holds(path: Path, monkeypatch: pytest.Monk
     ):
         other.execute("BEGIN IMMEDIATE")
         assert len(store.runs()) == 2  # who reads does not wait for who writes
-        with pytest.raises(UnreadableError) as caught:
+        with raises(UnreadableError, "store-busy"):
             store.add_run(a_run(2))
-        assert caught.value.code == "store-busy"
         other.execute("ROLLBACK")
         assert store.add_run(a_run(2))
 
@@ -533,9 +528,8 @@ def test_a_creation_that_another_process_never_ends(
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(UnreadableError) as caught:
+        with raises(UnreadableError, "store-busy"):
             Store.open(tmp_path / "t.db")
-        assert caught.value.code == "store-busy"
     finally:
         os.close(descriptor)
     Store.open(tmp_path / "t.db").close()

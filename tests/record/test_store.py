@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.record import values
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
+from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.event import EventKind
@@ -110,9 +111,8 @@ def test_a_figure_that_is_not_finite_is_kept_as_missing_with_its_reason(
 def test_an_id_is_kept_once(store: Store) -> None:
     run = a_run()
     store.add_run(run)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "run-already-kept"):
         store.add_run(run)
-    assert caught.value.code == "run-already-kept"
     assert len(store.runs()) == 1
 
 
@@ -179,9 +179,8 @@ def test_an_ambiguous_prefix_lists_the_candidates(store: Store) -> None:
 def test_an_unknown_prefix_names_the_newest(store: Store, prefix: str) -> None:
     run = a_run()
     store.add_run(run)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "run-unknown") as caught:
         store.run(prefix)
-    assert caught.value.code == "run-unknown"
     assert run.id in (caught.value.hint or "")
     with pytest.raises(UsageError):
         store.outputs(prefix)
@@ -232,7 +231,7 @@ def test_a_site_is_filled_in_as_it_becomes_known(store: Store) -> None:
 
 def test_a_name_does_not_stand_for_two_file_systems(store: Store) -> None:
     store.ensure_site("scratch", identity="one:/scratch")
-    with pytest.raises(UsageError, match="kept as one:/scratch"):
+    with raises(UsageError, "site-identity-differs", "one:/scratch"):
         store.ensure_site("scratch", identity="other:/scratch")
     assert store.sites()[0].identity == "one:/scratch"
 
@@ -426,9 +425,8 @@ def test_events_come_back_oldest_first(store: Store) -> None:
     assert store.events(site="scratch") == (earlier, later)
     assert store.events() == (earlier, later, elsewhere)
     assert store.events(since=later.at, until=later.at) == (later,)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "event-already-kept"):
         store.add_event(later)
-    assert caught.value.code == "event-already-kept"
 
 
 @one_store_for_all_examples
@@ -456,7 +454,7 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
         connection.execute(
             schema.metadata.tables[table].update().where(first).values({column: word})
         )
-    with pytest.raises(UnreadableError, match=word):
+    with raises(UnreadableError, "record-unreadable", word):
         store.run(newer.id)
     assert store.run(plain.id) == plain
     assert store.series()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.site.test_load import LUSTRE, SITE, examples, refused, warned
+from tests.site.test_load import LUSTRE, SITE, at_end, check_mistake, examples, warned
 
 from trimtab.model.site import SiteProbe
 from trimtab.site.command import filled, places
@@ -18,34 +18,14 @@ PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
 @pytest.mark.parametrize(
     ("text", "line", "place", "code", "hint"),
     [
-        (SITE + '[probe.a]\ncommand = "run me"', ":6", "[probe.a] command", "wrong-type", '["pro'),
-        (SITE + "[probe.a]\ncommand = []", ":6", "[probe.a] command", "text-empty", None),
-        (SITE + '[probe.a]\ncommand = ["a", 1]', ":6", "[probe.a] command", "wrong-type", None),
-        (
-            SITE + '[probe.a]\ncommand = ["a\\n"]',
-            ":6",
-            "[probe.a] command",
-            "control-character",
-            None,
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["./run"]',
-            ":6",
-            "[probe.a] command",
-            "program-invalid",
-            "full path",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["-x"]',
-            ":6",
-            "[probe.a] command",
-            "program-invalid",
-            "PATH",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run", "--to=${HOME}"]',
-            ":6",
-            "[probe.a] command",
+        at_end('[probe.a]\ncommand = "run me"', "wrong-type", '["pro'),
+        at_end("[probe.a]\ncommand = []", "text-empty"),
+        at_end('[probe.a]\ncommand = ["a", 1]', "wrong-type"),
+        at_end('[probe.a]\ncommand = ["a\\n"]', "control-character"),
+        at_end('[probe.a]\ncommand = ["./run"]', "program-invalid", "full path"),
+        at_end('[probe.a]\ncommand = ["-x"]', "program-invalid", "PATH"),
+        at_end(
+            '[probe.a]\ncommand = ["run", "--to=${HOME}"]',
             "placeholder-unknown",
             "{directory}, {tasks}, {nodes}; no shell",
         ),
@@ -63,56 +43,16 @@ PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
             "tasks-missing",
             "write tasks_per_node",
         ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\ntransfer_size = "4MiB"',
-            ":7",
-            "[probe.a] transfer_size",
-            "key-unused",
-            "leave it out",
+        at_end(
+            '[probe.a]\ncommand = ["run"]\ntransfer_size = "4MiB"', "key-unused", "leave it out"
         ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\nrepetitions = 3',
-            ":7",
-            "[probe.a] repetitions",
-            "key-unused",
-            "leave",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\noptions = {z = ""}',
-            ":7",
-            "[probe.a] options",
-            "key-unused",
-            "leave",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\nitems = 3',
-            ":7",
-            "[probe.a] items",
-            "key-unused",
-            "leave",
-        ),
-        (
-            SITE + '[probe.a]\nbenchmark = "mdtest"\nduration = "9s"',
-            ":7",
-            "[probe.a] duration",
-            "key-unused",
-            None,
-        ),
-        (SITE + "[probe.a]\nitems = 3", ":6", "[probe.a] items", "key-unused", None),
-        (
-            SITE + '[probe.a]\noutput = "x"',
-            ":6",
-            "[probe.a] output",
-            "command-missing",
-            "add command",
-        ),
-        (
-            SITE + '[probe.a]\nbenchmark = "io500"',
-            ":6",
-            "[probe.a] benchmark",
-            "command-missing",
-            "command = [",
-        ),
+        at_end('[probe.a]\ncommand = ["run"]\nrepetitions = 3', "key-unused", "leave"),
+        at_end('[probe.a]\ncommand = ["run"]\noptions = {z = ""}', "key-unused", "leave"),
+        at_end('[probe.a]\ncommand = ["run"]\nitems = 3', "key-unused", "leave"),
+        at_end('[probe.a]\nbenchmark = "mdtest"\nduration = "9s"', "key-unused"),
+        at_end("[probe.a]\nitems = 3", "key-unused"),
+        at_end('[probe.a]\noutput = "x"', "command-missing", "add command"),
+        at_end('[probe.a]\nbenchmark = "io500"', "command-missing", "command = ["),
         (
             SITE + '[probe.a]\nbenchmark = "obdfilter-survey"\ncommand = ["run"]',
             ":6",
@@ -120,51 +60,21 @@ PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
             "benchmark-on-servers",
             "trimtab survey",
         ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\noutput = "../x"',
-            ":7",
-            "[probe.a] output",
-            "path-outside-site",
-            "relative",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\noutput = "/x"',
-            ":7",
-            "[probe.a] output",
-            "path-outside-site",
-            "relative",
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\noutput = "a//x"',
-            ":7",
-            "[probe.a] output",
-            "path-outside-site",
-            None,
-        ),
-        (
-            SITE + '[probe.a]\ncommand = ["run"]\noutput = "a**/x"',
-            ":7",
-            "[probe.a] output",
-            "pattern-invalid",
-            None,
-        ),
-        (
-            LUSTRE + '[probe.a]\nbenchmark = "ior"\ncommand = ["run"]\ntarget_pinning = true',
-            ":8",
-            "[probe.a] target_pinning",
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "../x"', "path-outside-site", "relative"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "/x"', "path-outside-site", "relative"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "a//x"', "path-outside-site"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "a**/x"', "pattern-invalid"),
+        at_end(
+            '[probe.a]\nbenchmark = "ior"\ncommand = ["run"]\ntarget_pinning = true',
             "pinning-unsupported",
-            None,
+            head=LUSTRE,
         ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(
     text: str, line: str, place: str, code: str, hint: str | None
 ) -> None:
-    error = refused(text)
-    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
-    assert f": {place}: " in error.message
-    assert error.code == code
-    assert (hint or "") in (error.hint or "")
+    check_mistake(text, line, place, code, hint)
 
 
 def test_a_command_is_read_word_by_word() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.site.test_load import SITE
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.model.site import Site
@@ -35,7 +36,7 @@ def test_a_name_is_looked_for_in_order(places: dict[str, str], tmp_path: Path) -
     del places["TRIMTAB_SITES"]
     assert find_site("scratch", places).parent.name == "sites"
     places["XDG_CONFIG_HOME"] = str(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="elsewhere"):
+    with raises(UsageError, "site-unknown", "elsewhere"):
         find_site("scratch", places)
 
 
@@ -58,7 +59,7 @@ def test_a_name_that_is_not_there_is_told_with_what_is(places: dict[str, str]) -
 
 @pytest.mark.parametrize("name", ["", "..", "A", "a b", "-x", "a\0", "\x1b[2J", "x" * 500, "@"])
 def test_a_name_that_is_none_is_refused(name: str, places: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="not the name of a site"):
+    with raises(UsageError, "name-invalid"):
         find_site(name, places)
 
 
@@ -99,9 +100,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             load_site(tmp_path / f"{name}.toml")
         assert caught.value.code == code
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "file-not-regular"):
         load_site("/dev/zero")
-    assert caught.value.code == "file-not-regular"
 
 
 def test_root_reads_no_file_that_others_can_change(
@@ -115,7 +115,7 @@ def test_root_reads_no_file_that_others_can_change(
         with pytest.raises(UsageError, match="belongs to user"):
             load_site(path)
     path.chmod(0o646)
-    with pytest.raises(UsageError, match="runs as root"):
+    with raises(UsageError, "file-writable-by-others", "root"):
         load_site(path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert load_site(path).site.name == "scratch"
@@ -128,7 +128,7 @@ def test_root_reads_no_file_that_a_group_can_change_unless_it_is_roots(tmp_path:
     os.chown(path, 0, 0)
     assert load_site(path).site.name == "scratch"
     os.chown(path, 0, 1000)
-    with pytest.raises(UsageError, match="can be written by group 1000"):
+    with raises(UsageError, "file-writable-by-others", "group 1000"):
         load_site(path)
 
 
@@ -136,5 +136,5 @@ def test_root_reads_no_file_that_a_group_can_change_unless_it_is_roots(tmp_path:
 def test_root_reads_no_file_of_another(tmp_path: Path) -> None:
     path = write(tmp_path / "scratch.toml")
     os.chown(path, 1000, 1000)
-    with pytest.raises(UsageError, match="belongs to user 1000"):
+    with raises(UsageError, "file-writable-by-others", "user 1000"):
         load_site(path)

@@ -40,6 +40,25 @@ def refused(text: str) -> UsageError:
     return caught.value
 
 
+Case = tuple[str, str, str, str, str | None]
+"""Text, end of the place in the file, table and key, code, part of the hint."""
+
+
+def at_end(text: str, code: str, hint: str | None = None, *, head: str = SITE) -> Case:
+    """Return the case of a mistake in the last line of a text: its table is the last one before."""
+    lines = (head + text).split("\n")
+    table = [line for line in lines if line.startswith("[")][-1]
+    return head + text, f":{len(lines)}", f"{table} {lines[-1].partition(' =')[0]}", code, hint
+
+
+def check_mistake(text: str, line: str, place: str, code: str, hint: str | None) -> None:
+    error = refused(text)
+    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
+    assert f": {place}: " in error.message
+    assert error.code == code
+    assert (hint or "") in (error.hint or "")
+
+
 def warned(text: str) -> str:
     return "; ".join(parse_site(text, "scratch.toml").warnings)
 
@@ -170,66 +189,30 @@ armed = false
         ('[site]\nname = "a"\npath = "/"', ":1", "[site] driver", "missing-key", "lustre"),
         (SITE + "[sever]\n", ":5", "[sever]", "unknown-table", "'servers'"),
         ("fullness = 1\n" + SITE, ":1", "[fullness]", "unknown-table", None),
-        (SITE + '[probe.a]\nshedule = ""', ":6", "[probe.a] shedule", "unknown-key", "'schedule'"),
-        (
-            SITE + "[probe.a]\nfullness = 1",
-            ":6",
-            "[probe.a] fullness",
-            "unknown-key",
-            "a key of [limits]",
-        ),
-        (SITE + "[probe.options]\nx = 1", ":6", "[probe.options] x", "unknown-key", "benchmark"),
+        at_end('[probe.a]\nshedule = ""', "unknown-key", "'schedule'"),
+        at_end("[probe.a]\nfullness = 1", "unknown-key", "a key of [limits]"),
+        at_end("[probe.options]\nx = 1", "unknown-key", "benchmark"),
         (SITE + "[servers]\nssh = {usr = 1}", ":6", "[servers] ssh usr", "unknown-key", "'user'"),
-        (
-            SITE + "[limits]\n\n# x\nfullness = 75",
-            ":8",
-            "[limits] fullness",
-            "out-of-range",
-            '"75%"',
-        ),
-        (
-            SITE + '[servers]\noss = "a,b"\nreach = "local"',
-            ":7",
-            "[servers] reach",
-            "servers-too-many",
-            "ssh",
-        ),
-        (SITE + "[limits]\nfullness = 0", ":6", "[limits] fullness", "out-of-range", None),
-        (SITE + "[limits]\nfullness = true", ":6", "[limits] fullness", "wrong-type", None),
-        (SITE + "[limits]\nfullness = nan", ":6", "[limits] fullness", "out-of-range", None),
-        (SITE + "[limits]\nreopen = 0.8", ":6", "[limits] reopen", "limits-reversed", None),
+        at_end("[limits]\n\n# x\nfullness = 75", "out-of-range", '"75%"'),
+        at_end('[servers]\noss = "a,b"\nreach = "local"', "servers-too-many", "ssh"),
+        at_end("[limits]\nfullness = 0", "out-of-range"),
+        at_end("[limits]\nfullness = true", "wrong-type"),
+        at_end("[limits]\nfullness = nan", "out-of-range"),
+        at_end("[limits]\nreopen = 0.8", "limits-reversed"),
         (SITE + "[limits]\nfullness = 0.6", ":5", "[limits] reopen", "limits-reversed", None),
-        (SITE + "[limits]\nwindow = 48", ":6", "[limits] window", "wrong-type", '"48h"'),
+        at_end("[limits]\nwindow = 48", "wrong-type", '"48h"'),
         (SITE + '[limits]\nwindow = "48"\n[limits.x]\n', ":7", "[limits.x]", "unknown-key", None),
-        (SITE + '[limits]\nwindow = "2 days"', ":6", "[limits] window", "malformed-value", "48h"),
-        (SITE + '[limits]\nwindow = "0s"', ":6", "[limits] window", "out-of-range", None),
-        (SITE + '[limits]\nwindow = "99999999d"', ":6", "[limits] window", "out-of-range", None),
-        (
-            SITE + '[probe.a]\ntransfer_size = "1XB"',
-            ":6",
-            "[probe.a] transfer_size",
-            "malformed-value",
-            "1MiB",
-        ),
-        (
-            SITE + '[probe.a]\ntransfer_size = "1KiB"',
-            ":6",
-            "[probe.a] transfer_size",
-            "size-unaligned",
-            "4096",
-        ),
-        (
-            SITE + '[probe.a]\nblock_size = "1536KiB"',
-            ":6",
-            "[probe.a] block_size",
-            "size-unaligned",
-            None,
-        ),
-        (SITE + '[probe.a]\nblock_size = "0"', ":6", "[probe.a] block_size", "out-of-range", None),
-        (SITE + '[probe.a]\nnodes = "3"', ":6", "[probe.a] nodes", "wrong-type", None),
-        (SITE + "[probe.a]\nnodes = true", ":6", "[probe.a] nodes", "wrong-type", None),
-        (SITE + "[probe.a]\nnodes = 0", ":6", "[probe.a] nodes", "out-of-range", None),
-        (SITE + "[probe.a]\nnodes = 4", ":6", "[probe.a] nodes", "nodes-too-many", "nodes = 1"),
+        at_end('[limits]\nwindow = "2 days"', "malformed-value", "48h"),
+        at_end('[limits]\nwindow = "0s"', "out-of-range"),
+        at_end('[limits]\nwindow = "99999999d"', "out-of-range"),
+        at_end('[probe.a]\ntransfer_size = "1XB"', "malformed-value", "1MiB"),
+        at_end('[probe.a]\ntransfer_size = "1KiB"', "size-unaligned", "4096"),
+        at_end('[probe.a]\nblock_size = "1536KiB"', "size-unaligned"),
+        at_end('[probe.a]\nblock_size = "0"', "out-of-range"),
+        at_end('[probe.a]\nnodes = "3"', "wrong-type"),
+        at_end("[probe.a]\nnodes = true", "wrong-type"),
+        at_end("[probe.a]\nnodes = 0", "out-of-range"),
+        at_end("[probe.a]\nnodes = 4", "nodes-too-many", "nodes = 1"),
         (
             LUSTRE + "[probe.a]\ntarget_pinning = true",
             "",
@@ -237,28 +220,12 @@ armed = false
             "pinning-unsupported",
             "ior or builtin",
         ),
-        (
-            SITE + '[probe.a]\noptions = {fsync = 1, "-F" = ""}',
-            ":6",
-            "[probe.a] options",
-            "benchmark-missing",
-            "name the benchmark",
+        at_end(
+            '[probe.a]\noptions = {fsync = 1, "-F" = ""}', "benchmark-missing", "name the benchmark"
         ),
-        (SITE + "[probe.a]\ndirect = 1", ":6", "[probe.a] direct", "wrong-type", None),
-        (
-            SITE + '[probe.a]\nbenchmark = "iro"',
-            ":6",
-            "[probe.a] benchmark",
-            "unknown-value",
-            "'ior'",
-        ),
-        (
-            SITE + '[probe.a]\nlauncher = "srun"',
-            ":6",
-            "[probe.a] launcher",
-            "launcher-unknown",
-            "local, mpi",
-        ),
+        at_end("[probe.a]\ndirect = 1", "wrong-type"),
+        at_end('[probe.a]\nbenchmark = "iro"', "unknown-value", "'ior'"),
+        at_end('[probe.a]\nlauncher = "srun"', "launcher-unknown", "local, mpi"),
         (
             SITE + '[probe.a]\nlauncher = "s"\n[launcher.s]\nkind = "ssh"',
             ":6",
@@ -273,155 +240,59 @@ armed = false
             "tasks-missing",
             "tasks_per_node",
         ),
-        (
-            SITE + '[probe.a]\nbenchmark = "ior"\ntarget_pinning = true',
-            ":7",
-            "[probe.a] target_pinning",
-            "lustre-only",
-            "leave it out",
+        at_end(
+            '[probe.a]\nbenchmark = "ior"\ntarget_pinning = true', "lustre-only", "leave it out"
         ),
-        (
-            SITE + '[launcher.mpi]\nkind = "ssh"',
-            ":6",
-            "[launcher.mpi] kind",
-            "launcher-kind",
-            "another name",
-        ),
+        at_end('[launcher.mpi]\nkind = "ssh"', "launcher-kind", "another name"),
         (SITE + "[launcher.x]\n", ":5", "[launcher.x] kind", "missing-key", 'kind = "mpi"'),
-        (
-            SITE + '[probe.a]\nschedule = "hourly"',
-            ":6",
-            "[probe.a] schedule",
-            "malformed-value",
-            "every 1h",
-        ),
-        (
-            SITE + '[probe.a]\nschedule = "0 0 30 2 *"',
-            ":6",
-            "[probe.a] schedule",
-            "malformed-value",
-            None,
-        ),
-        (
-            SITE + '[probe.a]\ndirectory = "/x"',
-            ":6",
-            "[probe.a] directory",
-            "path-outside-site",
-            "relative",
-        ),
-        (
-            SITE + '[probe.a]\ndirectory = "a/../../x"',
-            ":6",
-            "[probe.a] directory",
-            "path-outside-site",
-            None,
-        ),
-        (SITE + '[probe.a]\ndirectory = ""', ":6", "[probe.a] directory", "text-empty", None),
-        (
-            SITE + "[probe.a]\noptions = {x = 1.5}",
-            ":6",
-            "[probe.a] options",
-            "wrong-type",
-            "quotes",
-        ),
-        (SITE + "[probe.a]\noptions = 3", ":6", "[probe.a] options", "wrong-type", None),
-        (SITE + "[probe]\na = 3", ":6", "[probe] a", "wrong-type", None),
+        at_end('[probe.a]\nschedule = "hourly"', "malformed-value", "every 1h"),
+        at_end('[probe.a]\nschedule = "0 0 30 2 *"', "malformed-value"),
+        at_end('[probe.a]\ndirectory = "/x"', "path-outside-site", "relative"),
+        at_end('[probe.a]\ndirectory = "a/../../x"', "path-outside-site"),
+        at_end('[probe.a]\ndirectory = ""', "text-empty"),
+        at_end("[probe.a]\noptions = {x = 1.5}", "wrong-type", "quotes"),
+        at_end("[probe.a]\noptions = 3", "wrong-type"),
+        at_end("[probe]\na = 3", "wrong-type"),
         (SITE + "[[probe]]\n", "", "[probe]", "wrong-type", None),
         (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "small letters"),
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
-        (
-            SITE + "[policy.trim]\narmed = true",
-            ":6",
-            "[policy.trim] armed",
-            "policy-armed",
-            "armed = false",
-        ),
+        at_end("[policy.trim]\narmed = true", "policy-armed", "armed = false"),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
         (SITE.replace('"/scratch"', '"/a/../b"'), ":4", "[site] path", "path-with-dots", None),
         (SITE.replace('"/scratch"', '"/a\\u0000"'), ":4", "[site] path", "path-relative", None),
         (SITE.replace('"/scratch"', "3"), ":4", "[site] path", "wrong-type", "quotes"),
         (SITE.replace('"scratch"', '"../x"'), ":2", "[site] name", "name-invalid", None),
-        (SITE + 'timezone = "Berlin"', ":5", "[site] timezone", "malformed-value", "Europe/Berlin"),
-        (
-            LUSTRE + '[servers]\noss = "oss[1-"',
-            ":6",
-            "[servers] oss",
-            "malformed-value",
-            "oss[01-08]",
-        ),
-        (LUSTRE + '[servers]\noss = ["a"]', ":6", "[servers] oss", "wrong-type", "oss[01-08]"),
-        (
-            LUSTRE + '[servers]\noss = "-oProxyCommand=x"',
-            ":6",
-            "[servers] oss",
-            "malformed-value",
-            None,
-        ),
-        (
-            LUSTRE + '[servers]\npython = "python3 -c x"',
-            ":6",
-            "[servers] python",
-            "malformed-value",
-            None,
-        ),
-        (LUSTRE + '[servers]\nreach = "rsh"', ":6", "[servers] reach", "unknown-value", "'ssh'"),
-        (
-            LUSTRE + '[servers.ssh]\nuser = "-oX"',
-            ":6",
-            "[servers.ssh] user",
-            "malformed-value",
-            None,
-        ),
-        (
-            LUSTRE + '[servers.ssh]\noptions = ["evil"]',
-            ":6",
-            "[servers.ssh] options",
-            "malformed-value",
-            "-oPort",
-        ),
-        (LUSTRE + "[servers.ssh]\nfanout = 0", ":6", "[servers.ssh] fanout", "out-of-range", None),
-        (
-            LUSTRE + '[servers.ssh]\ncommand = "ssh \'"',
-            ":6",
-            "[servers.ssh] command",
-            "malformed-value",
-            None,
-        ),
-        (LUSTRE + "[servers.ssh]\ncommand = []", ":6", "[servers.ssh] command", "text-empty", None),
-        (
-            LUSTRE + '[servers.home]\na = "OST1"',
-            ":6",
-            "[servers.home] a",
-            "malformed-value",
-            "OST[0000",
-        ),
-        (
-            LUSTRE + '[servers]\noss = "a"\n[servers.home]\n"b.x" = "OST0000"',
-            ":8",
-            '[servers.home] "b.x"',
+        at_end('timezone = "Berlin"', "malformed-value", "Europe/Berlin"),
+        at_end('[servers]\noss = "oss[1-"', "malformed-value", "oss[01-08]", head=LUSTRE),
+        at_end('[servers]\noss = ["a"]', "wrong-type", "oss[01-08]", head=LUSTRE),
+        at_end('[servers]\noss = "-oProxyCommand=x"', "malformed-value", head=LUSTRE),
+        at_end('[servers]\npython = "python3 -c x"', "malformed-value", head=LUSTRE),
+        at_end('[servers]\nreach = "rsh"', "unknown-value", "'ssh'", head=LUSTRE),
+        at_end('[servers.ssh]\nuser = "-oX"', "malformed-value", head=LUSTRE),
+        at_end('[servers.ssh]\noptions = ["evil"]', "malformed-value", "-oPort", head=LUSTRE),
+        at_end("[servers.ssh]\nfanout = 0", "out-of-range", head=LUSTRE),
+        at_end('[servers.ssh]\ncommand = "ssh \'"', "malformed-value", head=LUSTRE),
+        at_end("[servers.ssh]\ncommand = []", "text-empty", head=LUSTRE),
+        at_end('[servers.home]\na = "OST1"', "malformed-value", "OST[0000", head=LUSTRE),
+        at_end(
+            '[servers]\noss = "a"\n[servers.home]\n"b.x" = "OST0000"',
             "server-unknown",
             "servers: a",
+            head=LUSTRE,
         ),
-        (
-            LUSTRE + '[servers]\noss = "a,b"\nhome = {a = "OST0000", b = "OST0000"}',
-            ":7",
-            "[servers] home",
+        at_end(
+            '[servers]\noss = "a,b"\nhome = {a = "OST0000", b = "OST0000"}',
             "home-ambiguous",
-            None,
+            head=LUSTRE,
         ),
-        (SITE + '[store]\nurl = "a\\nb"', ":6", "[store] url", "control-character", None),
+        at_end('[store]\nurl = "a\\nb"', "control-character"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(
     text: str, line: str, place: str, code: str, hint: str | None
 ) -> None:
-    error = refused(text)
-    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
-    assert f": {place}: " in error.message
-    assert error.code == code
-    if hint is not None:
-        assert hint in (error.hint or "")
+    check_mistake(text, line, place, code, hint)
 
 
 def test_many_mistakes_are_told_together() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.site.sites import sites, texts
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
@@ -195,8 +196,8 @@ def test_a_file_system_without_hard_links_will_do(
 
 
 def test_a_directory_that_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with raises(UsageError, "directory-missing"):
         write_site(tmp_path / "nowhere" / "scratch.toml", "text")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnreadableError, match="Not a directory"):
+    with raises(UnreadableError, "file-not-written", "Not a directory"):
         write_site(tmp_path / "file" / "scratch.toml", "text")

@@ -88,11 +88,7 @@ from trimtab.measure.table import names
     type=options.FRACTION,
     help="Highest fullness. Default: the site file's, else 75%.",
 )
-@click.option(
-    "--cov-goal",
-    type=options.FRACTION,
-    help="Highest COV over 48 h. Default: the site file's, else 8%.",
-)
+@options.cov_goal
 @click.option(
     "--allocator-statistics/--no-allocator-statistics",
     "allocator_statistics",
@@ -100,11 +96,7 @@ from trimtab.measure.table import names
     show_default=True,
     help="Turn ext4's mb_stats on while probing where it is off, and restore it.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["missed"]),
-    help="Exit with 10 when a verdict over history is missed.",
-)
+@options.fail_on
 def command(fail_on: str | None, **settings: object) -> None:
     """Measure PATH, keep the result, judge it, and list misconfigurations.
 
@@ -125,9 +117,9 @@ def command(fail_on: str | None, **settings: object) -> None:
         reach = reach_of(loaded.site)
         refuse_wrong_mount(loaded.site, None, reach)
         settings = of_site(loaded.site, settings)
-    wanted = CheckOptions(**settings)  # type: ignore[arg-type]
+    requested = CheckOptions(**settings)  # type: ignore[arg-type]
     with progress_bar() as progress:
-        outcome = check(wanted, progress=progress, reach=reach)
+        outcome = check(requested, progress=progress, reach=reach)
     show(
         lambda: documents.measured.CheckDocument(outcome.result, outcome.error),
         lambda: print_check(outcome.result),

@@ -10,7 +10,15 @@ from trimtab import units
 from trimtab.cli import options
 from trimtab.cli.options import Quantity
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, percent_text, table
+from trimtab.cli.render.text import (
+    change_interval_text,
+    change_text,
+    console,
+    moment,
+    percent_text,
+    print_indented,
+    table,
+)
 from trimtab.model.compare import Basis, Change
 from trimtab.units import format_value
 from trimtab.visible import visible
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from trimtab.model.compare import CompareResult, Effect, SeriesComparison, Side
-    from trimtab.model.verdict import Interval
 
 
 def _rate(text: str) -> float:
@@ -55,14 +62,14 @@ def _rate(text: str) -> float:
 @click.option(
     "--targets",
     nargs=2,
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="A B",
     help="How many targets either side had, and what that alone may make of a rate. Taken out "
     "where --target-rate shows that the targets limit.",
 )
 @click.option(
     "--files",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     help="Files of the whole job, with --targets. Default: one per task, or one shared file.",
 )
 @click.option(
@@ -78,12 +85,7 @@ def _rate(text: str) -> float:
     show_default=True,
     help="Autocorrelation of neighbouring runs, for published results.",
 )
-def command(
-    before: str,
-    after: str,
-    store_url: str | None,
-    **sides: Any,
-) -> None:
+def command(before: str, after: str, store_url: str | None, **sides: Any) -> None:
     """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
@@ -98,9 +100,8 @@ def command(
 
     margin, wash_out_s = sides.pop("margin"), sides.pop("wash_out_s")
     if not 0 < margin < 1:
-        raise UsageError(
-            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
-        )
+        problem = "--margin must be greater than 0 and less than 100%"
+        raise UsageError(problem, code="margin-out-of-range")
     terms = CompareTerms(margin=margin, wash_out_s=wash_out_s)
     request = Request(before, after, store_url=store_url, terms=terms, **sides)
     result = compare_sides(request)
@@ -132,22 +133,17 @@ def print_compare(result: CompareResult) -> None:
 
 
 def _print_series(out: Console, series: SeriesComparison) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     out.print(_title(series), style="bold")
     for difference in series.differences:
         before, after = (_plain(value) for value in (difference.before, difference.after))
-        out.print(
-            Padding(Text(f"{visible(difference.name)}: {before} against {after}"), (0, 0, 0, 2))
-        )
+        print_indented(out, f"{visible(difference.name)}: {before} against {after}")
     numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
     made = table("metric", *numbers, "answer")
     for effect in series.effects:
         made.add_row(*_row(effect))
     out.print(made)
     for line in _lines(series.effects):
-        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        print_indented(out, line, "dim")
 
 
 def _title(series: SeriesComparison) -> str:
@@ -162,15 +158,12 @@ def _row(effect: Effect) -> tuple[str | Text, ...]:
     from rich.text import Text
 
     word, style = _WORDS[effect.change]
-    ratio, interval = effect.ratio, effect.ratio_interval
     return (
         effect.metric or "-",
         format_value(effect.before.middle, effect.unit),
         format_value(effect.after.middle, effect.unit),
-        "-" if ratio is None else f"{(ratio - 1) * 100:+.1f} %",
-        "-"
-        if interval is None
-        else f"{(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %",
+        change_text(effect.ratio) or "-",
+        change_interval_text(effect.ratio_interval) or "-",
         percent_text(effect.detectable),
         f"{percent_text(effect.before.cov)} | {percent_text(effect.after.cov)}",
         f"{effect.before.n} | {effect.after.n}",
@@ -203,22 +196,17 @@ def _texts(effect: Effect) -> Iterator[str]:
     if effect.taken_out is not None:
         yield effect.taken_out.reason
         if (remaining := effect.taken_out.remaining) is not None:
-            yield f"were it so, {_remaining(remaining, effect.taken_out.remaining_interval)}"
+            interval = change_interval_text(effect.taken_out.remaining_interval)
+            text = f"were it so, {change_text(remaining)} would be left beside it"
+            yield f"{text} ({interval})" if interval else text
     if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
-        yield f"as measured {(effect.ratio_measured - 1) * 100:+.1f} %"
+        yield f"as measured {change_text(effect.ratio_measured)}"
     yield effect.method
     for label, side in (("A", effect.before), ("B", effect.after)):
         if (about := _of_side(side)) is not None:
             yield f"{label}: {about}"
     if effect.weighted is not None:
         yield effect.weighted
-
-
-def _remaining(ratio: float, interval: Interval | None) -> str:
-    text = f"{(ratio - 1) * 100:+.1f} % would be left beside it"
-    if interval is None:
-        return text
-    return f"{text} ({(interval.low - 1) * 100:+.1f} to {(interval.high - 1) * 100:+.1f} %)"
 
 
 def _of_side(side: Side) -> str | None:

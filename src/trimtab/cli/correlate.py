@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli import options
+from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 from trimtab.cli.render.text import console, moment
 from trimtab.visible import visible
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 
 @click.command("correlate")
 @click.argument("where", metavar="SITE")
-@click.option("--since", metavar="TIME", help="Default: 90 days before the last run.")
-@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
-@click.option("--probe", metavar="NAME", help="Only this probe.")
-@click.option("--metric", metavar="METRIC", help="Only this metric.")
+@options.since("Start of the analysis. Default: 90 days before the last run.")
+@options.until
+@options.series
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None, **limits: str | None) -> None:
@@ -30,17 +30,10 @@ def command(where: str, store_url: str | None, **limits: str | None) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.correlating import correlate_site
-    from trimtab.loop.event_log import place_of
-    from trimtab.loop.sites import site_file, with_store
-    from trimtab.loop.stores import open_store
     from trimtab.report import documents
 
-    loaded = site_file(where)
-    with (
-        open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar() as progress,
-    ):
-        result = correlate_site(store, place_of(store, where), progress=progress, **limits)
+    with opened(where, store_url) as kept, progress_bar() as progress:
+        result = correlate_site(kept.store, kept.place, progress=progress, **limits)
     show(
         lambda: documents.judged.CorrelateDocument(result),
         lambda: print_correlated(result),
@@ -63,8 +56,8 @@ def print_correlated(correlated: Correlated) -> None:
             style="bold",
         )
         moving = [correlation for correlation in series.correlations if correlation.moves_with]
-        for one in moving[:_SHOWN]:
-            out.print(f"  {_line(one)}", soft_wrap=True)
+        for correlation in moving[:_SHOWN]:
+            out.print(f"  {_line(correlation)}", soft_wrap=True)
         if not moving:
             out.print("  nothing moves with it beyond what chance makes of so many")
         rest = len(series.correlations) - min(len(moving), _SHOWN)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 from trimtab.cli.render.text import console, moment, table
 from trimtab.model.event import EventKind
@@ -40,54 +41,33 @@ def command() -> None:
 @click.option("--at", metavar="TIME", help="Time or start of the event. Default: now.")
 @click.option("--until", metavar="TIME", help="End of the event. Default: none, a single moment.")
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
-def add(where: str, detail: str, store_url: str | None, **fields: str | None) -> None:
+def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     """Record one event: trimtab event add SITE --kind note "words"."""
     from trimtab.loop.event_log import add_event
-    from trimtab.loop.sites import clock_of, site_file, with_store
-    from trimtab.loop.stores import open_store
     from trimtab.report import documents
 
-    loaded = site_file(where)
-    with open_store(with_store(loaded and loaded.site, store_url)) as store:
-        event = add_event(
-            store,
-            where,
-            kind=fields["kind"] or "note",
-            detail=detail,
-            now=clock_of(loaded and loaded.site)(),
-            at=fields["at"],
-            until=fields["until"],
-            targets=fields["targets"],
-        )
-        kept_in = str(store.location)
-    show(lambda: documents.kept.EventsDocument(kept_in, (event,)), lambda: print_event(event))
+    with opened(where, store_url) as kept:
+        event = add_event(kept.store, where, detail=detail, now=kept.now, **fields)
+    show(lambda: documents.kept.EventsDocument(kept.location, (event,)), lambda: print_event(event))
 
 
 @command.command("list")
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
-@click.option("--since", metavar="TIME", help="Only events that began at or after this time.")
+@options.since("Only events that began at or after this time.")
 @click.option("--until", metavar="TIME", help="Only events that began at or before this time.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, the oldest first."""
-    from trimtab.loop.event_log import place_of
-    from trimtab.loop.sites import site_file, with_store
-    from trimtab.loop.stores import open_store
     from trimtab.report import documents
-    from trimtab.units import parse_moment
 
-    loaded = site_file(where)
-    with open_store(with_store(loaded and loaded.site, store_url)) as store:
-        place = place_of(store, where)
-        events = store.events(
-            site=place.name,
-            since=None if since is None else parse_moment(since, place.timezone),
-            until=None if until is None else parse_moment(until, place.timezone),
-        )
-        kept_in = str(store.location)
+    with opened(where, store_url) as kept:
+        place = kept.place
+        begin, end = place.moment(since), place.moment(until)
+        events = kept.store.events(site=place.name, since=begin, until=end)
     show(
-        lambda: documents.kept.EventsDocument(kept_in, tuple(events)), lambda: print_events(events)
+        lambda: documents.kept.EventsDocument(kept.location, tuple(events)),
+        lambda: print_events(events),
     )
 
 

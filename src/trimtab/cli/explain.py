@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 
 
@@ -20,25 +21,14 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     """
     from trimtab.cli.render.incidents import print_explanation
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.event_log import place_of
     from trimtab.loop.explaining.incidents import explain_at
-    from trimtab.loop.sites import site_file, with_store
-    from trimtab.loop.stores import open_store
     from trimtab.report import documents
 
-    loaded = site_file(where)
-    with (
-        open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar() as progress,
-    ):
-        moment_explained = explain_at(store, place_of(store, where), moment, progress=progress)
+    with opened(where, store_url) as kept, progress_bar() as progress:
+        known = explain_at(kept.store, kept.place, moment, progress=progress)
     show(
         lambda: documents.judged.ExplainDocument(
-            moment_explained.store,
-            moment_explained.site,
-            moment_explained.at,
-            moment_explained.explanations,
-            moment_explained.moment,
+            known.store, known.site, known.at, known.explanations, known.moment
         ),
-        lambda: print_explanation(moment_explained.explanations, moment_explained.moment),
+        lambda: print_explanation(known.explanations, known.moment),
     )

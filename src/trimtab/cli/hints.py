@@ -8,7 +8,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, print_indented
 from trimtab.explain.hints import Basis, paste_text
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ def command(directory: str, **job: Any) -> None:
     try:
         request = JobRequest(**{**job, "mpi": Mpi(job["mpi"])})
     except ValueError as error:
-        raise UsageError(
-            str(error), code="job-invalid", hint="sizes and numbers are over 0"
-        ) from error
+        hint = "sizes and numbers are over 0"
+        raise UsageError(str(error), code="job-invalid", hint=hint) from error
     hints = advise(request)
     show(
         lambda: documents.judged.HintsDocument(
@@ -91,7 +90,6 @@ _STYLES = {Basis.MEASURED: "green", Basis.DOCUMENTED: "", Basis.RULE_OF_THUMB: "
 
 def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
     """Print lines for a job script, and beneath them the reason of each."""
-    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
@@ -106,7 +104,7 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
         head.append(hint.basis.value, style=_STYLES[hint.basis])
         head.append(f" [{sources.index(hint.source) + 1}]", style="dim")
         out.print(head, soft_wrap=True)
-        out.print(Padding(Text(f"{hint.reason}."), (0, 0, 0, 2)))
+        print_indented(out, f"{hint.reason}.")
     out.print()
     for number, source in enumerate(sources, start=1):
         out.print(Text(f"[{number}] {source}", style="dim"), soft_wrap=True)

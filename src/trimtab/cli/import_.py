@@ -107,9 +107,8 @@ class _Tally:
             code = "nothing-to-import"
         else:
             return
-        error = UnreadableError(
-            message, code=code, hint="docs/import.md lists the formats; --kind names one"
-        )
+        hint = "docs/import.md lists the formats; --kind names one"
+        error = UnreadableError(message, code=code, hint=hint)
         error.reported = reported
         raise error
 
@@ -166,9 +165,8 @@ def _print_file(out: Console, imported_file: ImportedFile) -> None:
     line.append(visible(imported_file.file), style="default")
     out.print(line, soft_wrap=True)
     if imported_file.part_of is not None:
-        out.print(
-            f"           read with {visible(imported_file.part_of)}", style="dim", soft_wrap=True
-        )
+        note = f"           read with {visible(imported_file.part_of)}"
+        out.print(note, style="dim", soft_wrap=True)
     for result in imported_file.results[:_RESULTS]:
         name = f"{visible(result.name)}: " if result.name else ""
         figures = _figures(result.samples)
@@ -176,11 +174,8 @@ def _print_file(out: Console, imported_file: ImportedFile) -> None:
             figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
         if figures:
             out.print(f"           {name}{figures}", soft_wrap=True)
-    if len(imported_file.results) > _RESULTS:
-        more = (
-            f"... and {len(imported_file.results) - _RESULTS:,} results more (--json has every one)"
-        )
-        out.print(f"           {more}", style="dim")
+    if (more := len(imported_file.results) - _RESULTS) > 0:
+        out.print(f"           ... and {more:,} results more (--json has every one)", style="dim")
     for result in imported_file.results[:_RESULTS]:
         for line in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
             out.print(f"           note: {visible(line)}", style="dim", soft_wrap=True)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import click
 
 from trimtab.cli import options
+from trimtab.cli.opened import opened
 from trimtab.cli.output import show
 
 
 @click.command("incidents")
 @click.argument("where", metavar="SITE")
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only incidents that lasted until this time or later. Default: all.",
-)
-@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
+@options.since("Only incidents that lasted until this time or later. Default: all.")
+@options.until
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
@@ -27,27 +24,14 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     """
     from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.event_log import place_of
     from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
-    from trimtab.loop.sites import clock_of, site_file, with_store
-    from trimtab.loop.stores import open_store
     from trimtab.report import documents
 
-    loaded = site_file(where)
-    with (
-        open_store(with_store(loaded and loaded.site, store_url)) as store,
-        progress_bar() as progress,
-    ):
-        explained = incidents_of(
-            store,
-            place_of(store, where),
-            now=clock_of(loaded and loaded.site)(),
-            since=since,
-            until=until,
-            progress=progress,
-        )
+    with opened(where, store_url) as kept, progress_bar() as progress:
+        span = {"since": since, "until": until}
+        explained = incidents_of(kept.store, kept.place, now=kept.now, progress=progress, **span)
         whole = since is None and until is None
-        unkept = keep_incidents(store, explained) if whole else None
+        unkept = keep_incidents(kept.store, explained) if whole else None
     if unkept is not None:
         click.echo(f"note: {unkept}", err=True)
     show(

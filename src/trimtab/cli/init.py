@@ -49,9 +49,8 @@ def command(out: str | None, replace: bool, ssh: str | None, **settings: str | b
     try:
         command_words = None if ssh is None else tuple(shlex.split(ssh))
     except ValueError as error:
-        raise UsageError(
-            f"--ssh: {visible(ssh or '')!r} is not a command: {error}", code="ssh-malformed"
-        ) from error
+        problem = f"--ssh: {visible(ssh or '')!r} is not a command: {error}"
+        raise UsageError(problem, code="ssh-malformed") from error
     if command_words == ():
         raise UsageError("--ssh: it names no program", code="ssh-malformed")
     discovery = discover(Wanted(ssh=command_words, **settings))  # type: ignore[arg-type]

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.opened import opened
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, percent_text, table, verdict_word
+from trimtab.cli.render.text import (
+    change_interval_text,
+    change_text,
+    console,
+    moment,
+    percent_text,
+    table,
+    verdict_word,
+)
 from trimtab.errors import UsageError
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
@@ -51,28 +60,16 @@ if TYPE_CHECKING:
 @click.option(
     "--timezone", metavar="ZONE", help="With --csv: zone of times without one. Default: UTC."
 )
-@click.option(
-    "--since", metavar="TIME", help="Report only from this time. Default: start of the record."
-)
-@click.option("--until", metavar="TIME", help="Ignore everything after this time.")
-@click.option("--probe", metavar="NAME", help="Only this probe.")
-@click.option("--metric", metavar="METRIC", help="Only this metric.")
-@click.option(
-    "--cov-goal",
-    type=options.FRACTION,
-    help="Highest COV over the window. Default: the site file's, else 8%.",
-)
-@click.option(
-    "--window",
-    "window_s",
-    type=options.POSITIVE_DURATION,
-    help="Window of a verdict: twice the longest job. Default: the site file's, else 48h.",
-)
-@click.option("--report", metavar="FILE", help="Also write a page with charts.")
-@click.option("--fail-on", type=click.Choice(["missed"]), help="Exit with 10 on a missed verdict.")
+@options.since("Report only from this time. Default: start of the record.")
+@options.until
+@options.series
+@options.cov_goal
+@options.window
+@options.report
+@options.fail_on
 @options.as_json
 @options.store
-def command(where: str | None, file: str | None, **options_given: Any) -> None:
+def command(where: str | None, file: str | None, **settings: Any) -> None:
     """Analyse months of runs: verdicts, change points, daily figures and slow targets.
 
     For a SITE, every kept series is judged. With --csv, judge any time series: one column of
@@ -84,70 +81,38 @@ def command(where: str | None, file: str | None, **options_given: Any) -> None:
             code="series-missing",
             hint="trimtab judge SITE, or trimtab judge --csv FILE",
         )
-    judged = (
-        _of_file(file, options_given) if file is not None else _of_site(str(where), options_given)
-    )
-    _answer(judged, options_given["report"])
+    report, fail_on = settings.pop("report"), settings.pop("fail_on")
+    judged = _of_file(file, settings) if file is not None else _of_site(str(where), settings)
+    _answer(judged, report)
     missed = any(series.verdict.status.value == "missed" for series in judged.judgement.series)
-    if missed and options_given["fail_on"] == "missed":
+    if missed and fail_on:
         raise click.exceptions.Exit(10)
 
 
-def _of_site(where: str, options_given: dict[str, Any]) -> Any:
+def _of_site(where: str, settings: dict[str, Any]) -> Any:
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.event_log import place_of
     from trimtab.loop.site_judgement import Terms, judge_site
-    from trimtab.loop.sites import site_file, with_store
-    from trimtab.loop.stores import open_store
 
-    for name in ("time", "value", "by", "timezone"):
-        if options_given[name] is not None:
-            raise UsageError(
-                f"--{name} is of --csv",
-                code="option-needs-csv",
-                hint="a site's store knows its columns",
-            )
-    if options_given["less_is_better"]:
-        raise UsageError(
-            "--less-is-better is of --csv",
-            code="option-needs-csv",
-            hint="a site's metrics are known by name",
-        )
-    terms = Terms(
-        since=options_given["since"],
-        until=options_given["until"],
-        probe=options_given["probe"],
-        metric=options_given["metric"],
-        goal=options_given["cov_goal"],
-        window_s=options_given["window_s"],
-    )
-    loaded = site_file(where)
-    with (
-        open_store(with_store(loaded and loaded.site, options_given["store_url"])) as store,
-        progress_bar() as progress,
-    ):
-        return judge_site(store, place_of(store, where), terms, progress=progress)
+    for name in ("time", "value", "by", "timezone", "less_is_better"):
+        if settings.pop(name):
+            problem, hint = f"--{name.replace('_', '-')} is of --csv", "a site's store knows it"
+            raise UsageError(problem, code="option-needs-csv", hint=hint)
+    store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
+    with opened(where, store_url) as kept, progress_bar() as progress:
+        terms = Terms(**settings, goal=goal)
+        return judge_site(kept.store, kept.place, terms, progress=progress)
 
 
-def _of_file(file: str, options_given: dict[str, Any]) -> Any:
+def _of_file(file: str, settings: dict[str, Any]) -> Any:
     from trimtab.loop.series_file import Columns, FileTerms, judge_file
 
-    for name in ("probe", "metric", "store_url"):
-        if options_given[name] is not None:
-            raise UsageError(
-                "--probe, --metric and --store are of a site, not of a file",
-                code="option-needs-site",
-            )
-    terms = FileTerms(
-        columns=Columns(options_given["time"], options_given["value"], options_given["by"]),
-        since=options_given["since"],
-        until=options_given["until"],
-        timezone=options_given["timezone"] or "UTC",
-        less_is_better=options_given["less_is_better"],
-    )
-    return judge_file(
-        file, terms, goal=options_given["cov_goal"], window_s=options_given["window_s"]
-    )
+    if any(settings.pop(name) is not None for name in ("probe", "metric", "store_url")):
+        problem = "--probe, --metric and --store are of a site, not of a file"
+        raise UsageError(problem, code="option-needs-site")
+    columns = Columns(*(settings.pop(name) for name in ("time", "value", "by")))
+    limits = {"goal": settings.pop("cov_goal"), "window_s": settings.pop("window_s")}
+    settings["timezone"] = settings["timezone"] or "UTC"
+    return judge_file(file, FileTerms(columns=columns, **settings), **limits)
 
 
 def _answer(judged: Any, report: str | None) -> None:
@@ -197,10 +162,8 @@ def _print_series(out: Console, series_judgement: SeriesJudgement) -> None:
         out.print(f"  {visible(line)}", soft_wrap=True)
     for change in series_judgement.changes[-_SHOWN:]:
         out.print(Text("  ").append_text(_change(change, series_judgement)), soft_wrap=True)
-    if len(series_judgement.changes) > _SHOWN:
-        out.print(
-            f"  {len(series_judgement.changes) - _SHOWN} earlier changes: --json", style="dim"
-        )
+    if (more := len(series_judgement.changes) - _SHOWN) > 0:
+        out.print(f"  {more} earlier changes: --json", style="dim")
 
 
 def series_name(series_judgement: SeriesJudgement) -> str:
@@ -238,27 +201,19 @@ def _runs(series_judgement: SeriesJudgement) -> str:
     if series_judgement.overall.unfinished:
         text += f", {series_judgement.overall.unfinished:,} unfinished"
     if series_judgement.missing:
-        text += (
-            f", {series_judgement.missing} of {series_judgement.expected} that were due are missing"
-        )
-    mean = series_judgement.verdict.mean
-    return (
-        text
-        if mean is None
-        else f"{text}, mean now {format_value(mean, series_judgement.key.unit)}"
-    )
+        due = series_judgement.expected
+        text += f", {series_judgement.missing} of {due} that were due are missing"
+    mean, unit = series_judgement.verdict.mean, series_judgement.key.unit
+    return text if mean is None else f"{text}, mean now {format_value(mean, unit)}"
 
 
 def _spread(dispersion: Dispersion) -> str:
-    parts = [f"COV {_percent(dispersion.cov)}{_interval(dispersion.cov_interval)}"]
+    parts = [f"COV {percent_text(dispersion.cov)}{_interval(dispersion.cov_interval)}"]
     if dispersion.unfinished:
-        parts.append(f"finished {_percent(dispersion.cov_finished)}")
-    for name, value in (
-        ("finished within levels", dispersion.cov_within_regimes),
-        ("MAD-CV", dispersion.mad_cv),
-        ("quartile dispersion", dispersion.quartile_dispersion),
-    ):
-        parts.append(f"{name} {_percent(value)}")
+        parts.append(f"finished {percent_text(dispersion.cov_finished)}")
+    parts.append(f"finished within levels {percent_text(dispersion.cov_within_regimes)}")
+    parts.append(f"MAD-CV {percent_text(dispersion.mad_cv)}")
+    parts.append(f"quartile dispersion {percent_text(dispersion.quartile_dispersion)}")
     return ", ".join(parts)
 
 
@@ -270,21 +225,14 @@ def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
     text = Text(f"{change.status.value:<9}", style=style)
     levels = ""
     if change.before is not None and change.after is not None:
-        before, after = (
-            format_value(v, series_judgement.key.unit) for v in (change.before, change.after)
-        )
-        levels = f" ({before} to {after})"
-    effect = "" if change.effect is None else f" {100 * (change.effect - 1):+.1f} %"
+        unit = series_judgement.key.unit
+        levels = f" ({format_value(change.before, unit)} to {format_value(change.after, unit)})"
+    effect = "" if change.effect is None else f" {change_text(change.effect)}"
+    interval = change_interval_text(change.effect_interval)
     return text.append(
-        f"  since {moment(change.at)}{effect}{_ratio(change.effect_interval)}{levels}; "
-        f"told {moment(change.detected_at)}"
+        f"  since {moment(change.at)}{effect}{f' ({interval})' if interval else ''}{levels}; "
+        f"detected {moment(change.detected_at)}"
     )
-
-
-def _ratio(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    return f" ({100 * (interval.low - 1):+.1f} to {100 * (interval.high - 1):+.1f} %)"
 
 
 def _print_tails(out: Console, tails: TargetTails) -> None:
@@ -317,10 +265,6 @@ def _end_row(end: SlowEnd, unit: str, *, whole: bool) -> Sequence[str]:
     name = "all" if whole else f"{end.from_:%Y-%m}"
     values = [format_value(value, unit) for value in figures]
     return (name, str(end.surveys), *values, format_percent(end.stripe_loss))
-
-
-def _percent(value: float | None) -> str:
-    return percent_text(value)
 
 
 def _interval(interval: Interval | None) -> str:

@@ -9,7 +9,14 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, fixed_table
+from trimtab.cli.render.text import (
+    GAP,
+    console,
+    fixed_table,
+    natural_width,
+    print_indented,
+    taken_width,
+)
 from trimtab.model.ladder import LEVEL_NAMES
 from trimtab.report.ladder_text import (
     MATCH_WORDS,
@@ -62,12 +69,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the ladder as an HTML page with charts.",
-)
+@options.report
 def command(
     where: str,
     *,
@@ -75,7 +77,7 @@ def command(
     margin: float,
     per: Scale | None,
     runs: tuple[str, ...],
-    report_path: Path | None,
+    report: str | None,
 ) -> None:
     """Show the efficiency of each layer against the layer below.
 
@@ -89,25 +91,19 @@ def command(
     from trimtab.report import documents
 
     if not 0 < margin < 1:
-        raise UsageError(
-            "--margin must be greater than 0 and less than 100%", code="margin-out-of-range"
-        )
+        problem = "--margin must be greater than 0 and less than 100%"
+        raise UsageError(problem, code="margin-out-of-range")
     ladder = ladder_of(where, store_url=store_url, margin=margin, scale=per, runs=runs)
-    if report_path is not None:
+    if report is not None:
         from trimtab.report.ladder import render_ladder
         from trimtab.report.write import write_report
 
-        write_report(report_path, render_ladder(ladder))
+        write_report(Path(report), render_ladder(ladder))
     show(lambda: documents.judged.LadderDocument(ladder), lambda: print_ladder(ladder))
 
 
 _COLUMNS: Final = (
-    "layer",
-    "rate",
-    "interval",
-    "of what carries it",
-    "of data sheet",
-    "measured by",
+    *("layer", "rate", "interval", "of what carries it", "of data sheet", "measured by"),
 )
 _CLAIM_COLUMNS: Final = ("printed", "inputs give", "within rounding", "", "what")
 _NUMBERS: Final = frozenset(
@@ -117,8 +113,6 @@ _DROPPED: Final = ("interval", "of data sheet", "within rounding")
 """What gives way on a terminal that is narrower than its table; `--json` and the page have all."""
 _WORDS_MINIMUM: Final = 24
 """Characters: in fewer no sentence can be read."""
-_GAP: Final = 2
-_INDENT: Final = 2
 
 
 def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
@@ -126,7 +120,7 @@ def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
     out = console() if out is None else out
     out.print(f"{visible(ladder.name)}", style="bold")
     if ladder.source:
-        _wrapped(out, visible(ladder.source))
+        print_indented(out, visible(ladder.source))
     out.print(f"rates are of {ladder.scale}; MB are 1,000,000 bytes")
     for track in ladder.tracks:
         out.print()
@@ -135,11 +129,11 @@ def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
         out.print("Nothing is kept that a ladder is made of.")
     out.print()
     for line in explanations(ladder):
-        _wrapped(out, visible(line))
+        print_indented(out, visible(line))
     for note in ladder.notes:
-        _wrapped(out, f"note: {visible(note)}")
+        print_indented(out, f"note: {visible(note)}")
     for absent in ladder.absent:
-        _wrapped(out, absent_text(absent))
+        print_indented(out, absent_text(absent))
     if ladder.claims:
         out.print()
         out.print("printed values, and what the values printed beside them give", style="bold")
@@ -150,8 +144,8 @@ def _print_track(out: Console, track: Track) -> None:
     out.print(TRACK_NAMES[track.metric], style="bold")
     rows = [_cells(step, track.unit) for step in reversed(track.steps)]
     _print_table(out, _COLUMNS, rows)
-    _wrapped(out, f"limit: {visible(limit_text(track.limit))}")
-    _wrapped(out, f"largest loss: {visible(loss_text(track.loss))}")
+    print_indented(out, f"limit: {visible(limit_text(track.limit))}")
+    print_indented(out, f"largest loss: {visible(loss_text(track.loss))}")
 
 
 def _cells(step: Step, unit: str) -> tuple[str, ...]:
@@ -174,17 +168,17 @@ def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
 
 def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows whose last cell is words: beside the others, or below where there is no room."""
-    words = max(_natural(rows, len(names) - 1, names[-1]), len(names[-1]))
-    room = min(words, _WORDS_MINIMUM)
-    widths = {index: _natural(rows, index, name) for index, name in enumerate(names[:-1])}
-    if _taken(widths) + room <= out.width:
-        table = _table(names, widths, out.width - _taken(widths))
+    natural = [natural_width((name, *cells)) for name, *cells in zip(names, *rows, strict=True)]
+    widths = dict(enumerate(natural[:-1]))
+    taken = taken_width(widths.values())
+    if taken + min(natural[-1], _WORDS_MINIMUM) <= out.width:
+        table = _table(names, widths, out.width - taken)
         for row in rows:
             table.add_row(*row)
         out.print(table)
         return
     for name in _DROPPED:
-        if name in names and _taken(widths) - _GAP > out.width:
+        if name in names and taken_width(widths.values()) - GAP > out.width:
             del widths[names.index(name)]
     for number, row in enumerate(rows):
         # Tables of one row each, of the same widths: a table has no lines across its columns.
@@ -192,7 +186,7 @@ def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str
         table.add_row(*(row[index] for index in widths))
         out.print(table)
         if row[-1]:
-            _wrapped(out, row[-1], indent=2 * _INDENT)
+            print_indented(out, row[-1], indent=4)
 
 
 def _table(
@@ -203,22 +197,3 @@ def _table(
         for index, width in widths.items()
     ]
     return fixed_table(columns, names[-1], beside, show_header=header)
-
-
-def _natural(rows: Sequence[Sequence[str]], index: int, name: str) -> int:
-    """Return the cells of the longest line of a column: letters of Asia are two wide."""
-    from rich.cells import cell_len
-
-    lines = [line for row in rows for line in row[index].split("\n")]
-    return max(map(cell_len, (name, *lines)))
-
-
-def _taken(widths: Mapping[int, int]) -> int:
-    return sum(widths.values()) + _GAP * len(widths)
-
-
-def _wrapped(out: Console, text: str, indent: int = _INDENT) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    out.print(Padding(Text(text), (0, 0, 0, indent), expand=False))

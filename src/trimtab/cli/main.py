@@ -125,11 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        code = _report(
-            UnreadableError(
-                f"the output cannot be written: {error.strerror}", code="output-unwritable"
-            )
-        )
+        problem = f"the output cannot be written: {error.strerror}"
+        code = _report(UnreadableError(problem, code="output-unwritable"))
     sys.exit(code)
 
 

@@ -98,3 +98,36 @@ def store(function: Decorated) -> Decorated:
         "else /var/lib/trimtab (root) or the user's data directory."
     )
     return click.option("--store", "store_url", metavar="URL", help=text)(function)
+
+
+COUNT = click.IntRange(min=1)
+
+cov_goal = click.option(
+    "--cov-goal",
+    type=FRACTION,
+    help="Highest COV over the window. Default: the site file's, else 8%.",
+)
+window = click.option(
+    "--window",
+    "window_s",
+    type=POSITIVE_DURATION,
+    help="Window of a verdict: twice the longest job. Default: the site file's, else 48h.",
+)
+fail_on = click.option(
+    "--fail-on",
+    type=click.Choice(["missed"]),
+    help="Exit with 10 when a verdict over history is missed.",
+)
+report = click.option("--report", metavar="FILE", help="Also write an HTML page with charts.")
+until = click.option("--until", metavar="TIME", help="Ignore everything after this time.")
+
+
+def since(text: str) -> Callable[[Decorated], Decorated]:
+    """Return what adds ``--since`` with this help."""
+    return click.option("--since", metavar="TIME", help=text)
+
+
+def series(function: Decorated) -> Decorated:
+    """Add ``--probe`` and ``--metric``."""
+    metric = click.option("--metric", metavar="METRIC", help="Only this metric.")
+    return click.option("--probe", metavar="NAME", help="Only this probe.")(metric(function))

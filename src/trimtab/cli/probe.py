@@ -34,18 +34,9 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     every case, and the nodes of a job are given back.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_now, probe_of
-    from trimtab.loop.probing.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import (
-        kept_identity,
-        know_site,
-        only_site,
-        open_driver,
-        open_site,
-        reach_of,
-        with_store,
-    )
+    from trimtab.loop.probing.site_probe import runner_of
+    from trimtab.loop.sites import only_site, open_driver, open_site, reach_of, with_store
     from trimtab.loop.stores import open_store
     from trimtab.report import documents
 
@@ -56,18 +47,9 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
         progress_bar() as progress,
     ):
         reach = reach_of(site)
-        refuse_wrong_mount(site, kept_identity(store, site), reach)
-        runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
-        made = probe_now(
-            site,
-            probe,
-            store,
-            open_driver(site, clock=reach.clock),
-            runner,
-            clock=reach.clock,
-            progress=progress,
-            trim=trim,
-        )
+        runner, driver = runner_of(site, store, reach), open_driver(site, clock=reach.clock)
+        how = {"clock": reach.clock, "progress": progress, "trim": trim}
+        made = probe_now(site, probe, store, driver, runner, **how)
         place = str(store.location)
     show(
         lambda: documents.measured.ProbeDocument(

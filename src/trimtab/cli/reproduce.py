@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--layers", "layers_only", is_flag=True, help="Only what needs no time: a second.")
 @click.option(
     "--until",
+    "until_s",
     type=options.SIMULATED_TIME,
     help="Simulated time of Perlmutter and ETH. Default: all.",
 )
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
     "--workers", type=click.IntRange(1, 1024), metavar="N",
     help="Processes; default one a processor. The figures are the same.",
 )  # fmt: skip
-@click.option("--report", metavar="FILE", help="Also write a page with charts.")
+@options.report
 @options.as_json
-def command(names: tuple[str, ...], report: str | None, **options_given: Any) -> None:
+def command(
+    names: tuple[str, ...], report: str | None, workers: int | None, **options_given: Any
+) -> None:
     """Compare every printed number within the model with the twin, and list the misses.
 
     nersc24 is NERSC's paper of nine months and its slides, sc21 Perlmutter's architecture, eth21
@@ -50,17 +53,9 @@ def command(names: tuple[str, ...], report: str | None, **options_given: Any) ->
     from trimtab.report import documents
     from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
-    terms = Terms(
-        documents=tuple(dict.fromkeys(names)) or tuple(DOCUMENTS),
-        seeds=options_given["seeds"],
-        until_s=options_given["until"],
-        classes=options_given["classes"],
-        layers_only=options_given["layers_only"],
-    )
+    terms = Terms(tuple(dict.fromkeys(names)) or tuple(DOCUMENTS), **options_given)
     with progress_bar() as progress:
-        reproduction = reproduced(
-            terms, workers=options_given["workers"], report=report, progress=progress
-        )
+        reproduction = reproduced(terms, workers=workers, report=report, progress=progress)
     show(
         lambda: documents.simulated.ReproduceDocument(reproduction, report),
         lambda: print_reproduction(reproduction, report),
@@ -98,12 +93,12 @@ def _table(rows: list[SeededRow]) -> Table:
     from trimtab.report.reproduce import error_text, kind_text, printed_text, twin_text
 
     names = ("row", "quantity", "printed>", "twin>", "error>!", "kind")
-    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
-    for column in made.columns[2:4]:
+    grid = table(*names, padding=(0, 2, 0, 0), header_style="bold")
+    for column in grid.columns[2:4]:
         column.max_width = 32
     for row in rows:
         style = "red" if row.row.missed else None
-        made.add_row(
+        grid.add_row(
             row.row.id,
             row.row.quantity,
             printed_text(row),
@@ -112,4 +107,4 @@ def _table(rows: list[SeededRow]) -> Table:
             kind_text(row),
             style=style,
         )
-    return made
+    return grid

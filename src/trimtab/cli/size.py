@@ -36,21 +36,39 @@ def _fullness() -> float:
 
 
 @click.command("size")
-@click.option("--capacity", type=options.SIZE, help="Usable, as df shows it: 33PiB.")
+@click.option(
+    "--capacity", "capacity_bytes", type=options.SIZE, help="Usable, as df shows it: 33PiB."
+)
 @click.option("--osts", type=int, metavar="N", help="So many OSTs, in place of a capacity.")
 @click.option(
-    "--daily-writes", type=options.SIZE, required=True, help="What users write a day: 2.5PB."
+    "--daily-writes",
+    "daily_writes_bytes",
+    type=options.SIZE,
+    required=True,
+    help="What users write a day: 2.5PB.",
 )
 @click.option(
-    "--daily-probe-writes", type=options.SIZE, default=0, help="What benchmarks write a day."
+    "--daily-probe-writes",
+    "daily_probe_writes_bytes",
+    type=options.SIZE,
+    default=0,
+    help="What benchmarks write a day.",
 )
 @click.option(
-    "--kept", type=options.FRACTION, default=1.0,
+    "--kept", "kept_share", type=options.FRACTION, default=1.0,
     help="Part of the daily writes that owners do not delete themselves; default all.",
 )  # fmt: skip
-@click.option("--retention", type=options.POSITIVE_DURATION, help="Retention time of data: 90d.")
 @click.option(
-    "--growth", type=options.SIZE, help="Growth of stored data per year; in place of --kept."
+    "--retention",
+    "retention_s",
+    type=options.POSITIVE_DURATION,
+    help="Retention time of data: 90d.",
+)
+@click.option(
+    "--growth",
+    "growth_bytes_per_year",
+    type=options.SIZE,
+    help="Growth of stored data per year; in place of --kept.",
 )
 @click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
 @click.option(
@@ -64,13 +82,19 @@ def _fullness() -> float:
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,
     help="Drives per OST.",
 )  # fmt: skip
-@click.option("--fullness", type=options.FRACTION, default=_fullness, help="Highest fullness.")
+@click.option(
+    "--fullness", "limit", type=options.FRACTION, default=_fullness, help="Highest fullness."
+)
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
     show_default=True, help="When free space is handed to the drives.",
 )  # fmt: skip
-@click.option("--write-bandwidth", type=_RATE, help='Wanted of the whole: "4 TB/s".')
-@click.option("--mean-file", type=options.SIZE, help="Mean size of a file, for inodes.")
+@click.option(
+    "--write-bandwidth", "write_bytes_per_s", type=_RATE, help='Wanted of the whole: "4 TB/s".'
+)
+@click.option(
+    "--mean-file", "mean_file_bytes", type=options.SIZE, help="Mean size of a file, for inodes."
+)
 @click.option("--files", type=float, help="Number of files, in place of --mean-file.")
 @click.option(
     "--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True,
@@ -94,25 +118,15 @@ def command(explained: bool, **options_given: Any) -> None:
     from trimtab.whatif.sizing.request import SizingRequest
     from trimtab.whatif.sizing.sizing import size
 
-    request = SizingRequest(
-        daily_writes_bytes=options_given["daily_writes"],
-        drive=_drive(options_given),
-        raid=_raid(options_given["raid"], options_given["drives_per_ost"]),
-        daily_probe_writes_bytes=options_given["daily_probe_writes"],
-        osts=options_given["osts"],
-        capacity_bytes=options_given["capacity"],
-        kept=options_given["kept"],
-        retention_s=options_given["retention"],
-        growth_bytes_per_year=options_given["growth"],
-        limit=options_given["fullness"],
-        trim=options_given["trim"],
-        write_bytes_per_s=options_given["write_bandwidth"],
-        mean_file_bytes=options_given["mean_file"],
-        files=options_given["files"],
-        stripe_count=options_given["stripe_count"],
-        years=options_given["years"],
-        seed=options_given["seed"],
+    drive = _drive(
+        options_given.pop("drive"),
+        capacity_bytes=options_given.pop("drive_capacity"),
+        write_bytes_per_s=options_given.pop("drive_write"),
+        spare=options_given.pop("spare"),
+        drive_writes_per_day=options_given.pop("dwpd"),
     )
+    raid = _raid(options_given.pop("raid"), options_given.pop("drives_per_ost"))
+    request = SizingRequest(drive=drive, raid=raid, **options_given)
     with progress_bar() as progress:
         sizing = size(request, progress)
     show(
@@ -121,22 +135,15 @@ def command(explained: bool, **options_given: Any) -> None:
     )
 
 
-def _drive(options_given: dict[str, Any]) -> DriveModel:
-    """Return the drive that is named, with what is said of it in place of its own figures."""
+def _drive(name: str | None, **figures: float | None) -> DriveModel:
+    """Return a known drive, with other figures where they are given."""
     from dataclasses import replace
 
     from trimtab.twin.scenario.drives import preset
 
-    own = {
-        "capacity_bytes": options_given["drive_capacity"],
-        "write_bytes_per_s": options_given["drive_write"],
-        "spare": options_given["spare"],
-        "drive_writes_per_day": options_given["dwpd"],
-    }
-    given = {name: value for name, value in own.items() if value is not None}
-    base = preset(options_given["drive"] or "pm1733").model
-    name = base.name if not given else f"{base.name}, changed"
-    return replace(base, name=name, **given)
+    base = preset(name or "pm1733").model
+    changed: Any = {key: value for key, value in figures.items() if value is not None}
+    return replace(base, name=f"{base.name}, changed", **changed) if changed else base
 
 
 def _raid(text: str, drives: int) -> Raid:
@@ -215,44 +222,45 @@ def _decimal(value: float) -> str:
 
 def _print_schedules(out: Console, sizing: Sizing) -> None:
     out.print("\nwrite amplification of each trim schedule, simulated", style="bold")
-    for word, one in sizing.amplified.items():
-        error = "" if one.error is None else f" (standard error {one.error:.3f})"
+    for word, amplified in sizing.amplified.items():
+        error = "" if amplified.error is None else f" (standard error {amplified.error:.3f})"
         mark = " <- asked" if word == sizing.request.trim else ""
-        out.print(f"  {word:<8} {one.simulated:.2f}{error}{mark}")
-    one = sizing.amplified[sizing.request.trim]
+        out.print(f"  {word:<8} {amplified.simulated:.2f}{error}{mark}")
+    requested = sizing.amplified[sizing.request.trim]
     out.print(
-        f"  formulas for writes at random: {one.trimmed:.2f} with all that is free trimmed, "
-        f"{one.untrimmed:.2f} with nothing",
+        f"  formulas for writes at random: {requested.trimmed:.2f} with all that is free trimmed, "
+        f"{requested.untrimmed:.2f} with nothing",
         style="dim",
     )
 
 
 def _print_curve(out: Console, sizing: Sizing) -> None:
     out.print(f"\nwith trim {sizing.request.trim}, by fullness", style="bold")
-    parts = [f"{format_percent(one.case.fullness, 0)} {one.simulated:.2f}" for one in sizing.curve]
+    parts = [
+        f"{format_percent(point.case.fullness, 0)} {point.simulated:.2f}" for point in sizing.curve
+    ]
     out.print(f"  {', '.join(parts)}", soft_wrap=True)
 
 
 def _print_comparison(out: Console, sizing: Sizing) -> None:
-    one, trim = sizing.comparison, sizing.request.trim
-    peer = one.peer
+    comparison, trim = sizing.comparison, sizing.request.trim
+    peer, drive = comparison.peer, sizing.request.drive
     out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
-    own = sizing.request.drive
     out.print(
-        f"  this drive, {format_percent(own.spare)} spare, {format_percent(sizing.fullness, 0)}"
-        f" full: {one.own_never.simulated:.2f} never trimmed,"
-        f" {one.own_trimmed.simulated:.2f} trim {trim}",
+        f"  this drive, {format_percent(drive.spare)} spare, {format_percent(sizing.fullness, 0)}"
+        f" full: {comparison.own_never.simulated:.2f} never trimmed,"
+        f" {comparison.own_trimmed.simulated:.2f} trim {trim}",
         soft_wrap=True,
     )
     other = (
         f"{peer.name}, {format_percent(peer.spare)} spare,"
         f" {_decimal(peer.capacity_bytes)}, {format_percent(peer.fullness, 0)} full"
     )
-    if one.peer_never is None or one.peer_trimmed is None:
+    if comparison.peer_never is None or comparison.peer_trimmed is None:
         out.print(f"  {other}: it does not hold these bytes", soft_wrap=True)
         return
     out.print(
-        f"  {other}: {one.peer_never.simulated:.2f} never trimmed,"
-        f" {one.peer_trimmed.simulated:.2f} trim {trim}",
+        f"  {other}: {comparison.peer_never.simulated:.2f} never trimmed,"
+        f" {comparison.peer_trimmed.simulated:.2f} trim {trim}",
         soft_wrap=True,
     )

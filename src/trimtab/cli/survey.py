@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trimtab.model.survey import Standing, Survey, SurveyPlan
 
 
-_COUNT = click.IntRange(min=1)
+_COUNT = options.COUNT
 
 
 @click.command("survey")
@@ -36,16 +36,10 @@ _COUNT = click.IntRange(min=1)
     "--target", "targets", metavar="OST", multiple=True, help="Only this OST. Repeatable."
 )
 @click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Survey every eligible OST. Default with --client.",
+    "--all", "everything", is_flag=True, help="Survey every eligible OST. Default with --client."
 )
 @click.option(
-    "--apply",
-    "apply",
-    is_flag=True,
-    help="Carry out the survey. Default: print the plan, do nothing.",
+    "--apply", is_flag=True, help="Carry out the survey. Default: print the plan, do nothing."
 )
 @click.option(
     "--size",
@@ -54,10 +48,18 @@ _COUNT = click.IntRange(min=1)
     help="Written to each OST. Default: 4 GiB with --client, 16 GiB with --server.",
 )
 @click.option(
-    "--threads", type=_COUNT, default=16, show_default=True, help="Threads on each OST (--server)."
+    "--threads",
+    type=options.COUNT,
+    default=16,
+    show_default=True,
+    help="Threads on each OST (--server).",
 )
 @click.option(
-    "--objects", type=_COUNT, default=1, show_default=True, help="Objects on each OST (--server)."
+    "--objects",
+    type=options.COUNT,
+    default=1,
+    show_default=True,
+    help="Objects on each OST (--server).",
 )
 @click.option(
     "--load-limit",
@@ -83,7 +85,11 @@ _COUNT = click.IntRange(min=1)
     "--benchmark", default="builtin", show_default=True, help="builtin or ior (--client)."
 )
 @click.option(
-    "--tasks", type=_COUNT, default=4, show_default=True, help="Files on each OST (--client)."
+    "--tasks",
+    type=options.COUNT,
+    default=4,
+    show_default=True,
+    help="Files on each OST (--client).",
 )
 @click.option(
     "--duration",
@@ -95,10 +101,10 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option(
     "--repetitions",
-    type=_COUNT,
+    type=options.COUNT,
     default=1,
     show_default=True,
-    help="Repetitions on each OST (--client).",
+    help="On each OST (--client).",
 )
 @click.option(
     "--direct/--buffered", default=True, help="With O_DIRECT (default) or not (--client)."
@@ -231,8 +237,8 @@ def _row(standing: Standing, metrics: list[str]) -> list[str]:
         cells.append("?" if rate is None else format_bytes_per_s(rate))
         cells.append("?" if ratio is None else format_percent(ratio))
     reason = standing.result.reason
-    said = standing.result.outcome.value + ("" if reason is None else f": {reason}")
-    return [*cells, visible(said)]
+    outcome = standing.result.outcome.value + ("" if reason is None else f": {reason}")
+    return [*cells, visible(outcome)]
 
 
 def _title(metric: str) -> str:

@@ -54,12 +54,7 @@ if TYPE_CHECKING:
     help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the result as an HTML page with heat maps.",
-)
+@options.report
 def command(
     spec: str,
     *,
@@ -67,7 +62,7 @@ def command(
     now: tuple[str, ...],
     workload: tuple[str, ...],
     no_run: bool,
-    report_path: Path | None,
+    report: str | None,
 ) -> None:
     """Measure every combination of settings in SPEC.toml and find the best.
 
@@ -92,11 +87,11 @@ def command(
     else:
         state, place = _measured(sweep, site, url, levels)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
-    if report_path is not None:
+    if report is not None:
         from trimtab.report.sweep import render_sweep
         from trimtab.report.write import write_report
 
-        write_report(report_path, render_sweep(sweep.name, site.name, analysis))
+        write_report(Path(report), render_sweep(sweep.name, site.name, analysis))
     show(
         lambda: _document(state, analysis, place, site.name, sweep.name),
         lambda: print_sweep(state, analysis, place),
@@ -139,18 +134,16 @@ def _measured(
 ) -> tuple[SweepState, str]:
     """Measure what can be measured now; return how far the sweep is, and where that is kept."""
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.probe_now import probe_of
-    from trimtab.loop.probing.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import kept_identity, know_site, reach_of
+    from trimtab.loop.probing.site_probe import runner_of
+    from trimtab.loop.sites import reach_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.sweep import SweepWork
 
     probe = probe_of(site, sweep.probe)
     with open_store(url, create=True) as store, progress_bar() as progress:
         reach = reach_of(site)
-        refuse_wrong_mount(site, kept_identity(store, site), reach)
-        runner = SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
+        runner = runner_of(site, store, reach)
         work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
         return work.run(levels, progress), str(store.location)
 
@@ -184,8 +177,8 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
         _print_best(out, best)
     for metric, effects in (analysis.effects or {}).items():
         _print_effects(out, metric, effects)
-    for one in analysis.maps:
-        _print_map(out, one)
+    for heat_map in analysis.maps:
+        _print_map(out, heat_map)
     for curve in analysis.scaling:
         _print_scaling(out, curve)
     for note in analysis.notes:
@@ -246,18 +239,14 @@ def _print_map(out: Console, heat_map: HeatMap) -> None:
     levels = [f"{visible(str(level))}>!" for level in heat_map.columns]
     made = table(visible(f"{heat_map.row_factor} / {heat_map.column_factor}"), *levels)
     for level, cells in zip(heat_map.rows, heat_map.cells, strict=True):
-        shown = [
+        texts = [
             Text("-")
             if cell is None
-            else Text(_cell(cell, heat_map.unit), style=_shade(cell, known))
+            else Text(f" {format_value(cell, heat_map.unit)} ", style=_shade(cell, known))
             for cell in cells
         ]
-        made.add_row(visible(str(level)), *shown)
+        made.add_row(visible(str(level)), *texts)
     out.print(made)
-
-
-def _cell(value: float, unit: str) -> str:
-    return f" {format_value(value, unit)} "
 
 
 def _shade(value: float, known: Sequence[float]) -> str:

@@ -15,7 +15,6 @@ from trimtab.cli.output import show
 @options.store
 @click.option(
     "--at",
-    "at",
     metavar="TIME",
     help="Show the last snapshot kept at this time. Default: look now, keep nothing.",
 )
@@ -44,18 +43,12 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
-            raise UsageError(
-                f"there is no target {name!r}",
-                code="target-unknown",
-                hint=f"known: {', '.join(list(known)[:12])}",
-            )
+            hint = f"known: {', '.join(list(known)[:12])}"
+            raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
+    of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
     show(
-        lambda: documents.measured.TargetsDocument(
-            replace(state, targets=tuple(target for target in state.targets if target in chosen))
-            if chosen
-            else state
-        ),
+        lambda: documents.measured.TargetsDocument(replace(state, targets=of_chosen)),
         lambda: (
             [print_target(state, target) for target in chosen] if chosen else print_targets(state)
         ),

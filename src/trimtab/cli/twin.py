@@ -207,18 +207,18 @@ def run(
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
     with progress_bar() as progress:
-        kept = run_twin(wanted, progress=progress)
-    show(lambda: documents.simulated.TwinRunDocument(kept), lambda: print_run(kept))
+        twin_run = run_twin(wanted, progress=progress)
+    show(lambda: documents.simulated.TwinRunDocument(twin_run), lambda: print_run(twin_run))
 
 
 def print_amplification(amplification: Amplification, preset: Preset | None) -> None:
     """Print the write amplification of a drive, the formula beside it."""
     out, terms = console(), amplification.terms
-    what = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
-    what += f"{terms.units:,} units, {terms.policy}"
+    drive = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
+    drive += f"{terms.units:,} units, {terms.policy}"
     if terms.separate:
-        what += ", copies kept apart"
-    out.print(f"write amplification of a simulated drive: {what}")
+        drive += ", copies kept apart"
+    out.print(f"write amplification of a simulated drive: {drive}")
     if preset is not None:
         out.print(f"  {preset.name}: {preset.reason}", style="dim")
     out.print(f"  writes to {_workload(amplification)}")
@@ -282,12 +282,12 @@ def print_scenario(scenario: Scenario) -> None:
     for title, rows in (
         ("built of", facts.built_of(scenario)),
         ("at the start", facts.used_by(scenario)),
-        ("probes", [(probe.name, facts.told_probe(probe, scenario)) for probe in scenario.probes]),
+        ("probes", [(probe.name, facts.probe_text(probe, scenario)) for probe in scenario.probes]),
     ):
         _print_rows(title, rows)
     moments = facts.timeline(scenario)
     if moments:
-        _print_rows("what happens", [(_when(scenario, moment), moment.what) for moment in moments])
+        _print_rows("what happens", [(_when(scenario, moment), moment.text) for moment in moments])
     _print_rows("assumed, as no source says it", scenario.assumptions.items())
     out.print()
     out.print("a simulation is worth what these are worth", style="dim")
@@ -301,16 +301,16 @@ def _when(scenario: Scenario, moment: facts.Moment) -> str:
 
 
 def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    told = list(rows)
-    if not told:
+    pairs = list(rows)
+    if not pairs:
         return
     out = console()
     out.print()
     out.print(title, style="bold")
-    made = table("!", "", show_header=False, padding=(0, 2, 0, 0))
-    for name, value in told:
-        made.add_row(f"  {visible(name)}", visible(value))
-    out.print(made)
+    grid = table("!", "", show_header=False, padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        grid.add_row(f"  {visible(name)}", visible(value))
+    out.print(grid)
 
 
 def print_run(twin_run: TwinRun) -> None:

@@ -35,17 +35,8 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     """
     from trimtab.errors import ToolError, UsageError
     from trimtab.launch.notify import from_environment
-    from trimtab.loop.probing.mount_check import refuse_wrong_mount
-    from trimtab.loop.probing.site_probe import SiteProbeRunner
-    from trimtab.loop.sites import (
-        kept_identity,
-        know_site,
-        open_driver,
-        open_site,
-        reach_of,
-        site_file,
-        with_store,
-    )
+    from trimtab.loop.probing.site_probe import runner_of
+    from trimtab.loop.sites import open_driver, open_site, reach_of, site_file, with_store
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.watch import Watch, items
@@ -66,13 +57,12 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
-        refuse_wrong_mount(site, kept_identity(store, site), reach)
-        identity = know_site(store, site)
+        runner = runner_of(site, store, reach)
         watch = Watch(
             site,
             store,
             open_driver(site, clock=reach.clock),
-            SiteProbeRunner(site, reach.clock, identity, reach),
+            runner,
             clock=reach.clock,
             sleep=reach.sleep,
             elapsed_s=reach.elapsed_s,
@@ -83,12 +73,11 @@ def command(where: str, store_url: str | None, once: bool) -> None:
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
     failed = _failed(slots, runs)
+    error = ToolError(f"{site.name}: not as it should be: {failed}", code="slots-failed")
     show(
         lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
         lambda: print_slots(site.name, place, slots, runs) if once else None,
-        error=ToolError(f"{site.name}: not as it should be: {failed}", code="slots-failed")
-        if failed
-        else None,
+        error=error if failed else None,
     )
 
 

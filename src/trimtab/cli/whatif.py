@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("whatif")
 @click.argument("where", metavar="SCENARIO|SITE")
 @click.option(
-    "--vary", "vary", metavar="NAME=VALUES", multiple=True,
+    "--vary", metavar="NAME=VALUES", multiple=True,
     help="trim=never,weekly,nightly or fullness=0.6:0.9:0.1; several make every combination.",
 )  # fmt: skip
 @click.option(
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     help="Runs of each combination; intervals are over them.",
 )  # fmt: skip
 @click.option(
-    "--until", type=options.SIMULATED_TIME, help="Simulated time: 9mo, 60d. Default: all of it."
+    "--until",
+    "until_s",
+    type=options.SIMULATED_TIME,
+    help="Simulated time: 9mo, 60d. Default: all of it.",
 )
 @click.option(
     "--classes", type=click.IntRange(1, 100_000), metavar="N",
@@ -65,16 +68,7 @@ def command(where: str, results: str | None, again: bool, **options_given: Any) 
     if again and results is not None:
         raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
     file = None if again else Path(results) if results is not None else default_results()
-    terms = WhatIf(
-        where=where,
-        vary=options_given["vary"],
-        seeds=options_given["seeds"],
-        until_s=options_given["until"],
-        classes=options_given["classes"],
-        workers=options_given["workers"],
-        most=options_given["most"],
-        results=file,
-    )
+    terms = WhatIf(where=where, results=file, **options_given)
     with progress_bar() as progress:
         scenario, swept = what_if(terms, progress)
     show(

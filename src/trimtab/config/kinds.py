@@ -189,7 +189,7 @@ def _effort(text: str) -> tuple[bool, int]:
     return text.startswith("0.") or digits > 4, len(text)
 
 
-def _in_units(
+def in_units(
     units: Sequence[tuple[str, int | Decimal]], parse: Callable[[str], float], gap: str = ""
 ) -> Callable[[float], str]:
     """Return what writes a value in the unit that says it exactly with few digits."""
@@ -261,7 +261,7 @@ def size(
         _bounded(size_bytes, value, least, most, most_text)
         return size_bytes if whole else float(size_bytes)
 
-    write = _in_units((*_BYTE_UNITS, ("B", 1)), parse_bytes)
+    write = in_units((*_BYTE_UNITS, ("B", 1)), parse_bytes)
     schema = {"type": "string", "examples": list(dict.fromkeys((example, "4k", "64GiB")))}
     return Kind("size", f'"{example}"', read, write, "B", schema=schema)
 
@@ -269,7 +269,7 @@ def size(
 def _figure_kind(
     noun: str, example: str, unit: str, units: Sequence[tuple[str, int]], more: Sequence[str]
 ) -> Kind:
-    what, hint = _FIGURES[unit]
+    quantity, hint = _FIGURES[unit]
 
     def parse(text: str) -> float:
         match = _FIGURE.fullmatch(text) if len(text) <= _TEXT_MAX else None
@@ -278,14 +278,14 @@ def _figure_kind(
         except UsageError:
             factor, base = Decimal(1), ""
         if match is None or base != unit:
-            raise BadValue(f"{shown(text)} is not {what}", hint=hint)
+            raise BadValue(f"{shown(text)} is not {quantity}", hint=hint)
         return _bounded(float(Decimal(match[1]) * factor), text, _SMALLEST, 1e18, "1e18")
 
     return Kind(
         noun,
         f'"{example}"',
         lambda value: parse(_quantity(value, example)),
-        _in_units(units, parse, gap=" "),
+        in_units(units, parse, gap=" "),
         unit,
         schema={"type": "string", "examples": [example, *more]},
     )

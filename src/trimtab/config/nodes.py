@@ -52,11 +52,13 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     except failures as error:
         hint = _GROUP_HINT if "@" in text else _HINT
         raise UsageError(
-            f"{visible(text[:80])!r} is not a node set: {visible(str(error)[:120])}", hint=hint
+            f"{visible(text[:80])!r} is not a node set: {visible(str(error)[:120])}",
+            code="node-set-invalid",
+            hint=hint,
         ) from error
     if not names:
         hint = _GROUP_HINT if "@" in text else _HINT
-        raise UsageError(f"{visible(text[:80])!r} names no node", hint=hint)
+        raise UsageError(f"{visible(text[:80])!r} names no node", code="node-set-empty", hint=hint)
     for name in names:
         check_node(name)
     return tuple(dict.fromkeys(names))
@@ -90,6 +92,7 @@ def check_node(name: str) -> None:
     if not NODE_NAME.fullmatch(name):
         raise UsageError(
             f"{visible(name[:80])!r} is not the name of a host",
+            code="node-name-invalid",
             hint="names and addresses are letters, digits, '.', '_', ':' and '-'; no dash first",
         )
 
@@ -104,14 +107,22 @@ def _parts(text: str) -> list[str]:
             start = position + 1
     parts.append(text[start:])
     if not all(part.strip() for part in parts):
-        raise UsageError(f"{visible(text[:80])!r} has nothing between two commas", hint=_HINT)
+        raise UsageError(
+            f"{visible(text[:80])!r} has nothing between two commas",
+            code="node-set-invalid",
+            hint=_HINT,
+        )
     return parts
 
 
 def _refuse_huge(text: str) -> None:
     """Raise before anything is unfolded; ClusterShell makes every name of a range."""
     if len(text) > _TEXT_MAX:
-        raise UsageError(f"a node set of {len(text)} characters is too long", hint=_HINT)
+        raise UsageError(
+            f"a node set of {len(text)} characters is too long",
+            code="node-set-too-large",
+            hint=_HINT,
+        )
     total = 0
     for part in re.split(r",(?![^\[]*\])", text):
         count = 1
@@ -120,15 +131,17 @@ def _refuse_huge(text: str) -> None:
         total += count
     if total > NODES_MAXIMUM:
         raise UsageError(
-            f"{visible(text[:80])!r} names more than {NODES_MAXIMUM:,} nodes", hint=_HINT
+            f"{visible(text[:80])!r} names more than {NODES_MAXIMUM:,} nodes",
+            code="node-set-too-large",
+            hint=_HINT,
         )
 
 
 def _length(piece: str) -> int:
     if len(piece) > 60:
         return NODES_MAXIMUM + 1
-    found = _RANGE.fullmatch(piece)
-    if found is None:
+    piece_range = _RANGE.fullmatch(piece)
+    if piece_range is None:
         return 1
-    low, high, step = (int(digits or 1) for digits in found.groups())
+    low, high, step = (int(digits or 1) for digits in piece_range.groups())
     return max(0, high - low) // max(1, step) + 1

@@ -130,7 +130,11 @@ def parse_schedule(text: str) -> Schedule:
     """
     words = text.strip()
     if len(text) > _TEXT_MAX:
-        raise UsageError(f"{visible(text[:40])}... is too long for a schedule", hint=_HINT)
+        raise UsageError(
+            f"{visible(text[:40])}... is too long for a schedule",
+            code="schedule-invalid",
+            hint=_HINT,
+        )
     rule = _parse(words, text)
     return Schedule(words, rule.period_s(), rule)
 
@@ -150,6 +154,7 @@ def find_zone(timezone: str | tzinfo) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: "Europe", a directory
         raise UsageError(
             f"the time zone {visible(timezone)!r} is not known here",
+            code="timezone-unknown",
             hint="write an IANA name, such as UTC, Europe/Berlin or America/Los_Angeles",
         ) from error
 
@@ -271,9 +276,9 @@ class _Calendar:
         return weekday or day.day in self.days
 
     def _day(self, day: date, step: timedelta) -> date:
-        found = self._find_day(day, step)
-        assert found is not None  # parse_schedule let no schedule through that never comes
-        return found
+        day_found = self._find_day(day, step)
+        assert day_found is not None  # parse_schedule let no schedule through that never comes
+        return day_found
 
     def _find_day(self, day: date, step: timedelta) -> date | None:
         for _ in range(_SEARCH_DAYS):
@@ -328,13 +333,13 @@ def _aware(at: datetime) -> datetime:
 
 
 def _parse(words: str, text: str) -> _Rule:
-    if found := _EVERY.fullmatch(words):
-        return _every(found, text)
-    if found := _DAILY.fullmatch(words):
-        return _Calendar((_minutes(*found.groups()),), None, frozenset(range(1, 13)), None)
-    if found := _WEEKLY.fullmatch(words):
-        weekday = frozenset((_weekday(found.group(1), text),))
-        minutes = _minutes(*found.groups()[1:])
+    if match := _EVERY.fullmatch(words):
+        return _every(match, text)
+    if match := _DAILY.fullmatch(words):
+        return _Calendar((_minutes(*match.groups()),), None, frozenset(range(1, 13)), None)
+    if match := _WEEKLY.fullmatch(words):
+        weekday = frozenset((_weekday(match.group(1), text),))
+        minutes = _minutes(*match.groups()[1:])
         return _Calendar((minutes,), None, frozenset(range(1, 13)), weekday)
     fields = words.split()
     if len(fields) == 5 and all(_CRON_FIELD.fullmatch(field) for field in fields):
@@ -342,21 +347,24 @@ def _parse(words: str, text: str) -> _Rule:
     if len(fields) in {6, 7} and all(_CRON_FIELD.fullmatch(field) for field in fields):
         raise UsageError(
             f"{text!r} has {len(fields)} fields",
+            code="schedule-invalid",
             hint="write five: minute, hour, day of month, month, day of week; no seconds, no years",
         )
-    raise UsageError(f"{visible(text)!r} is not a schedule", hint=_HINT)
+    raise UsageError(f"{visible(text)!r} is not a schedule", code="schedule-invalid", hint=_HINT)
 
 
-def _every(found: re.Match[str], text: str) -> _Every:
-    every_s = parse_duration(found.group(1))
+def _every(match: re.Match[str], text: str) -> _Every:
+    every_s = parse_duration(match.group(1))
     if not every_s.is_integer() or not 1 <= every_s <= _PERIOD_MAX_S:
         raise UsageError(
-            f"{text!r} is not a schedule: the distance is to be whole seconds, 1 s to 366 d"
+            f"{text!r} is not a schedule: the distance is to be whole seconds, 1 s to 366 d",
+            code="schedule-interval-invalid",
         )
-    offset_s = int(found.group(2) or 0) * 60
+    offset_s = int(match.group(2) or 0) * 60
     if offset_s >= every_s:
         raise UsageError(
-            f"{text!r} is not a schedule: :{found.group(2)} is not within {found.group(1)}",
+            f"{text!r} is not a schedule: :{match.group(2)} is not within {match.group(1)}",
+            code="schedule-offset-invalid",
             hint='"every 15m at :05" is 00:05, 00:20, 00:35 and so on',
         )
     return _Every(int(every_s), offset_s)
@@ -370,7 +378,11 @@ def _weekday(name: str, text: str) -> int:
     for number, weekday in enumerate(_WEEKDAYS):
         if name.lower() in {weekday, weekday[:3]}:
             return number
-    raise UsageError(f"{text!r}: {name!r} is no day of the week", hint=", ".join(_WEEKDAYS))
+    raise UsageError(
+        f"{text!r}: {name!r} is no day of the week",
+        code="schedule-day-invalid",
+        hint=", ".join(_WEEKDAYS),
+    )
 
 
 def _cron(fields: list[str], text: str) -> _Calendar:
@@ -380,7 +392,9 @@ def _cron(fields: list[str], text: str) -> _Calendar:
     try:
         expanded, _ = croniter.expand(" ".join(fields).lower())
     except (CroniterError, ValueError, TypeError, IndexError) as error:
-        raise UsageError(f"{text!r} is no cron expression: {error}", hint=_HINT) from error
+        raise UsageError(
+            f"{text!r} is no cron expression: {error}", code="schedule-invalid", hint=_HINT
+        ) from error
     minutes, hours, days, months, weekdays = (
         None if "*" in values else frozenset(int(value) for value in values) for values in expanded
     )
@@ -388,6 +402,7 @@ def _cron(fields: list[str], text: str) -> _Calendar:
     if fields[2] != "*" and fields[4] != "*" and unclear:
         raise UsageError(
             f"{text!r}: programs differ on what this day of month with that day of week means",
+            code="schedule-ambiguous",
             hint='write "*" for one of them, or lists without "*" for both',
         )
     calendar = _Calendar(
@@ -397,5 +412,5 @@ def _cron(fields: list[str], text: str) -> _Calendar:
         weekdays,
     )
     if not calendar.comes():
-        raise UsageError(f"{text!r} never comes: there is no such day")
+        raise UsageError(f"{text!r} never comes: there is no such day", code="schedule-never-due")
     return calendar

@@ -146,12 +146,23 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table; ``path`` leads to the dataclass that it is, ``None`` where it is none."""
+    """One table; ``path`` leads to the dataclass that it is, ``None`` where it is none.
+
+    Attributes
+    ----------
+    like
+        Its key ``like``: a known value, from which the other keys differ. As ``NAME = "..."`` the
+        same text may take the place of the table.
+    must
+        Whether a file must have it, even without a key.
+    """
 
     location: Location
     path: tuple[str, ...] | None
     comment: str
     entries: dict[str, Entry | Table | Group] = field(default_factory=dict)
+    like: Entry | None = None
+    must: bool = False
 
     @property
     def keys(self) -> list[Entry]:
@@ -184,10 +195,10 @@ class Said(dict[str, Any]):
 
     def within(self, path: Sequence[str]) -> Said:
         """Return what is said of the dataclass at a path."""
-        said = self
+        stated = self
         for part in path:
-            said = said.setdefault(part, Said())
-        return said
+            stated = stated.setdefault(part, Said())
+        return stated
 
 
 Items = list[tuple[str, Said]]
@@ -208,7 +219,7 @@ class Schema:
         keeps a place in that order.
     kinds
         Kinds of keys (``probe.benchmark``) that only a layer above the model knows; they take the
-        place of the declared ones.
+        place of the declared ones. That of a table (``osts.drive``) is of its key ``like``.
     """
 
     def __init__(
@@ -254,7 +265,10 @@ class Schema:
                     item = Schema(mark.model, kinds=kinds)
                     self._put(root, at, Group(at, inside, mark.comment, item, mark.named))
                 else:
-                    self._put(root, at, Table(at, inside, mark.comment))
+                    kind = self._kinds.get(".".join(at))
+                    like = kind and Entry((*at, "like"), (*inside, "like"), _like(kind), None)
+                    must = _default(each) is MISSING
+                    self._put(root, at, Table(at, inside, mark.comment, like=like, must=must))
                     self._add(mark.model, root, inside, at)
 
     @staticmethod
@@ -299,9 +313,9 @@ class Schema:
             Whether what is missing comes from elsewhere; entries of lists are still whole.
         """
         reader = _Reader(self, partial)
-        said = Said()
-        reader.table(self.root, values, said, ())
-        return said, reader.problems
+        stated = Said()
+        reader.table(self.root, values, stated, ())
+        return stated, reader.problems
 
     def missing(
         self, table: Table, values: Mapping[str, Any], at: Location = ()
@@ -312,7 +326,7 @@ class Schema:
                 hint = f"{entry.name} = {entry.example}"
                 yield Problem((*at, entry.name), "is missing", hint, "missing-key")
 
-    def build(self, said: Said, base: Any = None, **more: Any) -> Any:
+    def build(self, stated: Said, base: Any = None, **more: Any) -> Any:
         """Return the dataclass that a file describes; what it leaves out is as in ``base``.
 
         Parameters
@@ -322,15 +336,15 @@ class Schema:
         more
             Fields that no file says.
         """
-        return _built(self.model, said, base, more)
+        return _built(self.model, stated, base, more)
 
 
-def _built(model: type, said: Said, base: Any, more: Mapping[str, Any]) -> Any:
-    values = dict(more)
+def _built(model: type, stated: Said, base: Any, more: Mapping[str, Any]) -> Any:
+    values, base = dict(more), stated.get("like", base)
     for each in fields(model):
-        if each.name not in said:
+        if each.name not in stated:
             continue
-        value, mark = said[each.name], each.metadata[_MARK]
+        value, mark = stated[each.name], each.metadata[_MARK]
         if isinstance(value, Said):
             below = None if base is None else getattr(base, each.name)
             values[each.name] = _built(mark.model, value, below, {})
@@ -353,38 +367,41 @@ class _Reader:
         self._partial = partial
         self.problems: list[Problem] = []
 
-    def table(self, table: Table, values: Mapping[str, Any], said: Said, above: Location) -> None:
+    def table(self, table: Table, values: Mapping[str, Any], stated: Said, above: Location) -> None:
         at = (*above, *table.location)
         if table.path:
-            said.within(table.path)
+            stated.within(table.path)
         for name, value in values.items():
-            entry = table.entries.get(name)
+            entry = table.entries.get(name, table.like if name == "like" else None)
+            if isinstance(entry, Table) and entry.like and not isinstance(value, Mapping):
+                entry = entry.like
             if entry is None:
                 self._unknown(table, (*at, name))
             elif isinstance(entry, Entry):
                 try:
-                    said.put(entry.path, entry.kind.read(value))
+                    stated.put(entry.path, entry.kind.read(value))
                 except UsageError as error:
                     self.problems.append(problem_of(error, (*at, name)))
             elif isinstance(entry, Group):
-                said.put(entry.path, self._items(entry, value, (*above, *entry.location)))
+                stated.put(entry.path, self._items(entry, value, (*above, *entry.location)))
             elif isinstance(value, Mapping):
-                self.table(entry, value, said, above)
+                self.table(entry, value, stated, above)
             else:
                 self._wrong((*at, name), "must be a table")
         if not self._partial:
             self._missing(table, values, above)
 
     def _missing(self, table: Table, values: Mapping[str, Any], above: Location) -> None:
-        self.problems += self._schema.missing(table, values, (*above, *table.location))
+        if table.like is None or "like" not in values:
+            self.problems += self._schema.missing(table, values, (*above, *table.location))
         for name, below in table.entries.items():
             if isinstance(below, Table) and name not in values:
                 self._missing_table(below, above)
 
     def _missing_table(self, table: Table, above: Location) -> None:
-        if table.required:
+        if table.required or table.must:
             keys = ", ".join(f"{entry.name} = {entry.example}" for entry in table.required)
-            hint = f"write [{'.'.join(table.location)}] with {keys}"
+            hint = f"write [{'.'.join(table.location)}]" + (f" with {keys}" if keys else "")
             self.problems.append(
                 Problem((*above, *table.location), "is missing", hint, "missing-table")
             )
@@ -405,10 +422,10 @@ class _Reader:
                 self._wrong(place, "must be a table")
                 continue
             reader = _Reader(group.item, self._partial and group.named, self._whole)
-            said = Said()
-            reader.table(group.item.root, values, said, place)
+            stated = Said()
+            reader.table(group.item.root, values, stated, place)
             self.problems += reader.problems
-            items.append((str(name), said))
+            items.append((str(name), stated))
         return items
 
     def _wrong(self, at: Location, message: str, hint: str | None = None) -> None:
@@ -421,7 +438,8 @@ class _Reader:
             for name, other in self._whole.root.entries.items()
             if above and name != above[0] and key in _names(other)
         ]
-        self.problems.append(unknown_key(at, table.entries, elsewhere))
+        known = [*table.entries, *(["like"] if table.like else [])]
+        self.problems.append(unknown_key(at, known, elsewhere))
 
 
 def _names(entry: Entry | Table | Group) -> Iterator[str]:
@@ -430,6 +448,10 @@ def _names(entry: Entry | Table | Group) -> Iterator[str]:
         yield from entry.entries
     elif isinstance(entry, Group):
         yield from entry.item.root.entries
+
+
+def _like(kind: Kind) -> _Mark:
+    return _Mark(kind, "A known one; the other keys are where this one differs.", "")
 
 
 def _without_unit(name: str) -> str:

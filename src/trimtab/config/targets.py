@@ -42,7 +42,9 @@ def unfold_targets(text: str) -> tuple[str, ...]:
         for number in _numbers(index or ranges, text):
             name = f"{kind}{number:04x}"
             if name in names:
-                raise UsageError(f"{visible(text[:80])!r} names {name} twice")
+                raise UsageError(
+                    f"{visible(text[:80])!r} names {name} twice", code="target-repeated"
+                )
             names[name] = None
         if piece.end() == len(text):
             break
@@ -64,20 +66,26 @@ def fold_targets(names: Iterable[str]) -> str:
     numbers: dict[str, list[int]] = {"MDT": [], "OST": []}
     for name in sorted(set(names)):
         if not re.fullmatch(r"(OST|MDT)[0-9a-f]{4}", name):
-            raise UsageError(f"{visible(name[:80])!r} is not the name of a target", hint=_HINT)
+            raise UsageError(
+                f"{visible(name[:80])!r} is not the name of a target",
+                code="target-name-invalid",
+                hint=_HINT,
+            )
         numbers[name[:3]].append(int(name[3:], 16))
     return ",".join(_folded(kind, indices) for kind, indices in numbers.items() if indices)
 
 
 def _numbers(ranges: str, text: str) -> Iterator[int]:
     for part in ranges.split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None:
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
             raise _no_targets(text)
-        low = int(found.group(1), 16)
-        high = int(found.group(2) or found.group(1), 16)
+        low = int(match.group(1), 16)
+        high = int(match.group(2) or match.group(1), 16)
         if high < low:
-            raise UsageError(f"{part.strip()!r} ends before it begins", hint=_HINT)
+            raise UsageError(
+                f"{part.strip()!r} ends before it begins", code="target-range-reversed", hint=_HINT
+            )
         yield from range(low, high + 1)
 
 
@@ -94,4 +102,6 @@ def _folded(kind: str, indices: list[int]) -> str:
 
 
 def _no_targets(text: str) -> UsageError:
-    return UsageError(f"{visible(text[:80])!r} is not a set of targets", hint=_HINT)
+    return UsageError(
+        f"{visible(text[:80])!r} is not a set of targets", code="target-set-invalid", hint=_HINT
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from trimtab.config.kinds import key_text
+from trimtab.config.kinds import inline_table, key_text
 from trimtab.config.schema import Entry, Group, Schema, Table, value_at
 from trimtab.visible import visible
 
@@ -52,11 +53,10 @@ class Writer:
         for table in self._schema.every_table():
             if self._skip(table, whole):
                 continue
-            if table.keys:
+            if table.keys and not (table.like and self._word(table, whole)):
                 yield self.table(table, table.location, whole)
             for entry in table.keys:
-                value = value_at(whole, entry.path)
-                if entry.kind.rows is not None and value:
+                if entry.kind.rows is not None and (value := value_at(whole, entry.path)):
                     yield self._rows(entry, entry.kind.rows(value))
 
     def items(self, group: Group, items: Sequence[Any], *, hidden: bool = False) -> Iterator[str]:
@@ -82,9 +82,12 @@ class Writer:
         lines = [f"# {comment}"] if comment else []
         lines += self._above(name)
         lines.append(("# " if hidden else "") + (f"[{head}]" if listed else head))
+        words = [
+            self._word(below, whole) for below in table.entries.values() if isinstance(below, Table)
+        ]
         assignments = [
             (entry, text)
-            for entry in table.keys
+            for entry in (*table.keys, *filter(None, words))
             if entry.kind.rows is None
             and not self._skip(entry, whole)
             and (text := self._assignment(entry, whole, hidden=hidden))
@@ -94,7 +97,28 @@ class Writer:
         for entry, text in assignments:
             lines += self._above(f"{name}.{entry.name}")
             lines.append(f"{text.ljust(column)}  # {entry.comment}" if entry.comment else text)
+        for each in table.entries.values():
+            if isinstance(each, Group) and table.location:
+                lines += self._inline(each, value_at(whole, each.path))
         return "\n".join(lines) + "\n"
+
+    def _word(self, table: Table, whole: Any) -> Entry | None:
+        """Return the key whose text takes the place of a table, if it is a known value."""
+        if table.like is None or table.like.kind.write(value_at(whole, table.path or ())) is None:
+            return None
+        mark = replace(table.like.mark, comment=table.comment)
+        return replace(table.like, location=table.location, path=table.path or (), mark=mark)
+
+    def _inline(self, group: Group, items: Sequence[Any]) -> Iterator[str]:
+        """Yield the lines of a list of tables within a table."""
+        yield f"{key_text(group.location[-1])} = ["
+        for item in items:
+            texts = {
+                entry.name: self._write(entry, value_at(item, entry.path))
+                for entry in group.item.root.keys
+            }
+            yield f"  {inline_table({name: text for name, text in texts.items() if text})},"
+        yield "]"
 
     def _rows(self, entry: Entry, rows: Mapping[str, str]) -> str:
         name = ".".join(entry.location)

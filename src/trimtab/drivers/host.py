@@ -57,7 +57,10 @@ class Host:
             The file is one whose mere reading does harm.
         """
         if Path(path).name in _NEVER_OPENED:
-            raise RefusedError(f"{path} is never opened: reading it loads every block group")
+            raise RefusedError(
+                f"{path} is never opened: reading it loads every block group",
+                code="file-never-read",
+            )
         try:
             with self.path(path).open("rb") as file:
                 content = file.read(limit_bytes + 1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakKeyDictionary
+
+import polars as pl
 
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import marked
 from trimtab.message import Message
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SLOW_LEAST: Final = 0.1
 """Slow itself: a target that lost a tenth more than those that are well, at the least."""
@@ -74,10 +73,8 @@ def breadth(context: Context) -> Breadth:
 
 
 def _breadth(context: Context) -> Breadth:
-    import polars as pl
-
     surveys = surveys_within(context)
-    bad, good = (surveys.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (surveys.filter(pl.col("bad") == side) for side in (True, False))
     named = context.incident.targets
     if bad.is_empty():
         why = Message("no-bad-survey", "no survey of single targets in the bad hours")
@@ -100,8 +97,6 @@ def _breadth(context: Context) -> Breadth:
 
 def surveys_within(context: Context) -> pl.DataFrame:
     """Return the survey's rows within the stretches, with ``bad``."""
-    import polars as pl
-
     frame = context.surveys
     if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
         frame = pl.DataFrame(
@@ -117,8 +112,6 @@ def surveys_within(context: Context) -> pl.DataFrame:
 def _slow_and_fast(
     bad: pl.DataFrame, good: pl.DataFrame
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    import polars as pl
-
     key = ["metric", "target"]
     usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.col("value").median())
     now = bad.group_by(key).agg(pl.col("value").median(), n=pl.len())
@@ -134,16 +127,14 @@ def _slow_and_fast(
     judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (
-        tuple(by_target.filter(pl.col("slow") == which).get_column("target").to_list())
-        for which in (True, False)
+        tuple(by_target.filter(pl.col("slow") == side).get_column("target").to_list())
+        for side in (True, False)
     )
     return slow, fast
 
 
 def _scatter(good: pl.DataFrame) -> float:
     """Return the robust standard deviation of single targets' rates from survey to survey."""
-    import polars as pl
-
     middle = pl.col("value").median().over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
     usual = pl.col("share").median().over("metric", "target")
@@ -157,8 +148,6 @@ def _scatter(good: pl.DataFrame) -> float:
 
 def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:
     """Return the least ratio of the median targets, bad over good, of all metrics."""
-    import polars as pl
-
     medians = [
         dict(frame.group_by("metric").agg(pl.col("value").quantile(quantile)).iter_rows())
         for frame in (bad, good)

@@ -5,20 +5,17 @@ Frames are Polars frames. Everything here is plain values: the store, or a test,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+import polars as pl
+
+from trimtab.model.event import Event
 from trimtab.model.hardware import Hardware
 from trimtab.model.incident import Incident
 from trimtab.model.run import RunStatus
 from trimtab.model.site import SiteLimits
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from trimtab.model.event import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +151,10 @@ class Context:
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
+
+    def entries(self, fit: Callable[[Event], object]) -> list[Event]:
+        """Return the entries of the log book that fit, the earliest first."""
+        return sorted(filter(fit, self.events), key=lambda event: event.at)
 
     def is_bad(self, at: datetime) -> bool:
         """Return whether a time lies within the bad stretch."""

@@ -14,25 +14,26 @@ bounded twice: by what so few independent stretches or targets can show, and by 
 single piece convicts. What is in good hours as in bad ones weighs nothing in time, and is marked
 as being there throughout: it may be a standing condition.
 
-A cause makes one line of each: ``in_time(frame, ratio=1.5).evidence("useless loops", source=...)``.
+A cause states a `Sign` once and makes a line of each: ``_LOOPS.of(in_time(frame, ratio=1.5))``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal, TypedDict, Unpack
+
+import polars as pl
 
 from trimtab.explain.breadth import LEVEL_RATIO, Breadth
+from trimtab.explain.context import RunFact
 from trimtab.message import Message
+from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Found, Route
 from trimtab.units import format_value
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Worse = Literal["higher", "lower"]
 Over = Literal["max", "min", "mean", "median", "sum"]
@@ -97,44 +98,6 @@ class Contrast:
     throughout: bool = False
     reason: Message | None = None
 
-    def evidence(
-        self,
-        code: str,
-        subject: str,
-        *,
-        source: str | None = None,
-        unit: str | None = None,
-        targets: Sequence[str] = (),
-        why_not: Message | None = None,
-    ) -> Evidence:
-        """Return the contrast as a piece of evidence.
-
-        Parameters
-        ----------
-        code
-            Stable name of what was looked for: ``loops-in-time``.
-        subject
-            What was compared: "useless loops per request". The figures are added.
-        why_not
-            A better reason than the contrast's own where it could not be made, as of
-            `Observations.why_not`.
-        """
-        if self.reason is not None:
-            return not_available(code, subject, self.route, why_not or self.reason, source=source)
-        return weighed(
-            code,
-            f"{subject}: {self.in_words(unit)}",
-            self.route,
-            self.weight,
-            value=self.value,
-            reference=self.reference,
-            unit=unit,
-            targets=targets,
-            at=self.at,
-            source=source,
-            throughout=self.throughout,
-        )
-
     def in_words(self, unit: str | None = None) -> str:
         """Return both figures in words."""
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
@@ -147,54 +110,103 @@ class Contrast:
                 return f"{value}, against {reference}"
 
 
-def weighed(
-    code: str,
-    text: str,
-    route: Route,
-    weight: float,
-    *,
-    value: float | str | None = None,
-    reference: float | str | None = None,
-    unit: str | None = None,
-    targets: Sequence[str] = (),
-    at: datetime | None = None,
-    source: str | None = None,
-    throughout: bool = False,
-) -> Evidence:
-    """Return a piece of evidence; its capped weight decides: for, against or neutral.
+class _Named(TypedDict, total=False):
+    code: str
+    subject: str
+    source: str | None
 
-    Parameters
+
+class _Details(TypedDict, total=False):
+    value: float | str | None
+    reference: float | str | None
+    unit: str | None
+    at: datetime | None
+    source: str | None
+    throughout: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What a cause looks for, stated once; its methods return what came of it as evidence.
+
+    Attributes
     ----------
     code
-        Stable name of what was looked for, the same whatever the result where one name suffices.
-    text
-        The result, with its figures.
+        Stable name: ``loops-in-time``; a result of another name gives its own ``code``.
+    subject
+        What is compared or was not available, in words: "useless loops per request".
+    source, unit
+        Telemetry name that it rests on, and the unit of its figures.
     """
-    capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
-    capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
-    outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
-    return Evidence(
-        found=outcome,
-        what=Message(code, text),
-        route=route,
-        weight=capped,
-        value=value,
-        reference=reference,
-        unit=unit,
-        targets=tuple(targets),
-        at=at,
-        source=source,
-        throughout=throughout,
-    )
 
+    code: str
+    route: Route
+    subject: str = ""
+    source: str | None = None
+    unit: str | None = None
 
-def not_available(
-    code: str, subject: str, route: Route, reason: Message, *, source: str | None = None
-) -> Evidence:
-    """Return a piece of evidence that is not available, with the reason."""
-    return Evidence(
-        Found.NOT_AVAILABLE, Message(code, subject), route, reason=reason, source=source
-    )
+    def weighed(
+        self, text: str, weight: float, by: RunFact | Event | None = None, *,
+        code: str | None = None, targets: Sequence[str] = (), **details: Unpack[_Details],
+    ) -> Evidence:  # fmt: skip
+        """Return what was found; its capped weight decides: for, against or neutral.
+
+        Parameters
+        ----------
+        text
+            The result, with its figures.
+        by
+            The run or the entry of the log book that shows it: it gives time and source.
+        details
+            Fields of `Evidence`, in place of what the sign states.
+        """
+        capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
+        capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
+        outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
+        details = {"source": self.source, "unit": self.unit, **details}
+        if by is not None:
+            details["at"] = by.at
+            details["source"] = f"{'event' if isinstance(by, Event) else 'run'} {by.id}"
+        message = Message(code or self.code, text)
+        return Evidence(outcome, message, self.route, capped, targets=tuple(targets), **details)
+
+    def not_available(self, reason: Message, **named: Unpack[_Named]) -> Evidence:
+        """Return that it could not be looked for."""
+        message = Message(named.get("code", self.code), named.get("subject", self.subject))
+        source = named.get("source", self.source)
+        return Evidence(Found.NOT_AVAILABLE, message, self.route, reason=reason, source=source)
+
+    def missing(self, why: str, reason: str, **named: Unpack[_Named]) -> Evidence:
+        """Return that it could not be looked for, with the reason and its code."""
+        return self.not_available(Message(why, reason), **named)
+
+    def of(
+        self, contrast: Contrast, subject: str | None = None, *, code: str | None = None,
+        why_not: Message | None = None, targets: Sequence[str] = (), **details: Unpack[_Details],
+    ) -> Evidence:  # fmt: skip
+        """Return a contrast as evidence: the subject with both figures, or why there are none.
+
+        Parameters
+        ----------
+        why_not
+            A better reason than the contrast's own, as of `Observations.why_not`.
+        """
+        subject = self.subject if subject is None else subject
+        sign = replace(self, route=contrast.route, code=code or self.code, subject=subject)
+        if contrast.reason is not None:
+            source = details.get("source", self.source)
+            return sign.not_available(why_not or contrast.reason, source=source)
+        text = f"{subject}: {contrast.in_words(details.get('unit', self.unit))}"
+        details = {"at": contrast.at, "throughout": contrast.throughout, **details}
+        return sign.counted(text, contrast.weight, contrast, targets=targets, **details)
+
+    def counted(
+        self, text: str, weight: float, contrast: Contrast, *,
+        targets: Sequence[str] = (), **details: Unpack[_Details],
+    ) -> Evidence:  # fmt: skip
+        """Return the figures of a contrast as evidence in other words and of another weight."""
+        details = {"value": contrast.value, "reference": contrast.reference, **details}
+        return self.weighed(text, weight, targets=targets, **details)
 
 
 def in_time(
@@ -251,8 +263,6 @@ def between_targets(
     Parameters are those of `in_time`; ``frame`` has ``target`` as well. How the allocator was
     found: statistics of fast and slow OSTs side by side (seed 000, IV B).
     """
-    import polars as pl
-
     if not breadth.slow or not breadth.fast:
         return Contrast(Route.TARGETS, 0.0, None, None, 0, 0, reason=breadth.reason)
     bad = frame.filter(pl.col("bad")).group_by("target").agg(pl.col("value").median())
@@ -336,8 +346,6 @@ def expected(
 
 def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float]]:
     """Return the medians of the bad stretches and of the good ones, all targets put together."""
-    import polars as pl
-
     value = pl.col("value").cast(pl.Float64)
     folds = {
         "max": value.max(), "min": value.min(), "mean": value.mean(),
@@ -349,16 +357,14 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
         if value is not None and not math.isnan(value):
             stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
     bad, good = (
-        [median(values) for (of_bad, _), values in stretches.items() if of_bad == which]
-        for which in (True, False)
+        [median(values) for (of_bad, _), values in stretches.items() if of_bad == side]
+        for side in (True, False)
     )
     return bad, good
 
 
 def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> datetime | None:
     """Return when the condition was first there in the bad hours."""
-    import polars as pl
-
     if present_from is None:
         return None
     value = pl.col("value")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.context import Context, RunFact
@@ -18,9 +20,6 @@ from trimtab.judge.spread import corrected_autocorrelation, cov
 from trimtab.message import Message
 from trimtab.model.incident import Instrument
 from trimtab.model.run import RunStatus
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _MOVED: Final = {"write_bandwidth": "bytes_written", "read_bandwidth": "bytes_read"}
 _RUNS_LEAST: Final = 8
@@ -59,8 +58,6 @@ def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
 
 def _open_targets(context: Context) -> int | None:
     """Return how many targets accept data, in the bad hours where known."""
-    import polars as pl
-
     seen = observe(context).values("create_enabled", kinds=OSTS)
     if seen.is_empty():
         return len(context.home) or None
@@ -114,10 +111,8 @@ def _surveys(context: Context) -> list[Instrument]:
 
 
 def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
-    import polars as pl
-
     of_metric = frame.filter(pl.col("metric") == metric)
-    bad, good = (of_metric.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (of_metric.filter(pl.col("bad") == side) for side in (True, False))
     spread = (
         good.filter(pl.col("value") > 0)
         .group_by("target")

@@ -89,8 +89,7 @@ class Observed:
     def of_each_drive(self, name: str) -> Iterator[tuple[str, float, str | None]]:
         """Yield drive, value and source of every reading of that name that has a value."""
         for drive, value in self.now.labelled(name).items():
-            reading = self.now.reading(name, drive)
-            yield drive, value, None if reading is None else reading.source
+            yield drive, value, self.now.source(name, drive)
 
     def growth(self, name: str, label: str | None = None) -> float | None:
         """Return how much a counter grew during the probe, ``None`` where that is not known.

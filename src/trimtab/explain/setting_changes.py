@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,6 @@ class SettingChange:
 
 def setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
     """Return the settings that changed among snapshots, the earliest first."""
-    import polars as pl
-
     key = ["kind", "name", "target"]
     rows = settings.filter(pl.col("value").is_not_null())
     value = pl.col("value")

@@ -10,7 +10,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
+
+import polars as pl
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
@@ -33,9 +35,6 @@ from trimtab.model.incident import (
 )
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import SiteLimits
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)

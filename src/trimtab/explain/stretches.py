@@ -6,14 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.context import Window
 from trimtab.model.incident import Incident, Shape
 from trimtab.model.series import SeriesKey
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20
@@ -179,6 +178,6 @@ def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
     if len(times) <= most:
         return list(times)
     near = 2 * most // 3
-    rest, wanted = times[near:], most - near
-    spread = [rest[(index * (len(rest) - 1)) // max(1, wanted - 1)] for index in range(wanted)]
+    rest, count = times[near:], most - near
+    spread = [rest[(index * (len(rest) - 1)) // max(1, count - 1)] for index in range(count)]
     return [*times[:near], *spread]

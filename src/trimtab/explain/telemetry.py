@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from weakref import WeakKeyDictionary
+
+import polars as pl
 
 from trimtab.explain.context import Context, Telemetry, Window
 from trimtab.explain.setting_changes import SettingChange, setting_changes
 from trimtab.message import Message
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Fold = Literal["sum", "max", "mean", "min"]
 OSTS: Final = ("ost", "file-system")
@@ -103,8 +102,6 @@ class Observations:
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
-        import polars as pl
-
         key = ("texts", name, *kinds)
         if key not in self._kept:
             of_kinds = self._of(name).filter(
@@ -136,8 +133,6 @@ class Observations:
 
     def fullness(self, *, kinds: Sequence[str] = OSTS) -> pl.DataFrame:
         """Return used / (used + available) of each target, as ``df`` counts."""
-        import polars as pl
-
         key = ("fullness", *kinds)
         if key not in self._kept:
             used = self.values("used_bytes", kinds=kinds)
@@ -146,21 +141,19 @@ class Observations:
                 available.select("at", "target", pl.col("value").alias("available")),
                 on=["at", "target"],
             )
-            whole = pl.col("value") + pl.col("available")
+            total = pl.col("value") + pl.col("available")
             self._kept[key] = (
-                both.filter(whole > 0).with_columns(value=pl.col("value") / whole).drop("available")
+                both.filter(total > 0).with_columns(value=pl.col("value") / total).drop("available")
             )
         return self._kept[key]
 
     def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
         """Return a setting, as text, of each target and time; ``server`` is null."""
-        import polars as pl
-
         key = ("setting", name, *kinds)
         if key not in self._kept:
             rows = self._marked(_shaped(self._settings, _setting_columns()))
-            wanted = (pl.col("name") == name) & _is_one_of("kind", kinds)
-            self._kept[key] = rows.filter(wanted, pl.col("bad").is_not_null()).select(
+            rows_of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
+            self._kept[key] = rows.filter(rows_of_name, pl.col("bad").is_not_null()).select(
                 "at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad"
             )
         return self._kept[key]
@@ -171,20 +164,26 @@ class Observations:
 
     def times(self, *, bad: bool) -> tuple[datetime, ...]:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
-        import polars as pl
-
         if not self._times:
             readings = _shaped(self._readings, _reading_columns())
             snapshots = self._marked(readings.select("at").unique()).sort("at")
-            for which in (True, False):
-                within = snapshots.filter(pl.col("bad") == which)
-                self._times[which] = tuple(within.get_column("at").to_list())
+            for side in (True, False):
+                within = snapshots.filter(pl.col("bad") == side)
+                self._times[side] = tuple(within.get_column("at").to_list())
         return self._times[bad]
 
-    def why_not(self, name: str, *, kinds: Sequence[str] = TARGETS) -> Message:
-        """Return why a telemetry name has no usable value here."""
-        import polars as pl
+    def why_not(self, name: str, *others: str, kinds: Sequence[str] = TARGETS) -> Message:
+        """Return why none of these telemetry names has a usable value here.
 
+        The reason is that of the first name that snapshots contain, else that of ``name``.
+        """
+        why = self._why_not(name, kinds)
+        if why.code != "name-missing":
+            return why
+        reasons = (self._why_not(other, kinds) for other in others)
+        return next((reason for reason in reasons if reason.code != why.code), why)
+
+    def _why_not(self, name: str, kinds: Sequence[str]) -> Message:
         if _shaped(self._readings, _reading_columns()).is_empty():
             return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
@@ -202,14 +201,12 @@ class Observations:
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True
     ) -> pl.DataFrame:
         """Return the numbers of one name, with their labels."""
-        import polars as pl
-
         number = pl.col("number").cast(pl.Float64)
-        wanted = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
+        rows_of_name = _is_one_of("kind", kinds) & number.is_not_null() & number.is_finite()
         if in_stretches:
-            wanted &= pl.col("bad").is_not_null()
+            rows_of_name &= pl.col("bad").is_not_null()
         columns = ("at", *_names(), number.alias("value"), "bad")
-        return self._of(name).filter(wanted).select(columns)
+        return self._of(name).filter(rows_of_name).select(columns)
 
     def _of(self, name: str) -> pl.DataFrame:
         """Return the readings of one name, with ``bad``: null outside of the stretches.
@@ -224,8 +221,6 @@ class Observations:
         return self._parts.get(name, self._parts[_NO_NAME])
 
     def _rates(self, name: str, kinds: Sequence[str], by_label: bool) -> pl.DataFrame:
-        import polars as pl
-
         numbers = self._numbers(name, kinds, in_stretches=False)
         apart = _counters_of_each_time(numbers)
         steps = self._mostly(_growth(numbers, apart)).with_columns(
@@ -249,8 +244,6 @@ class Observations:
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
         """Return the steps that lie mostly in one of the stretches, with ``bad``."""
-        import polars as pl
-
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
         overlaps = steps.with_columns(bad_s=bad, good_s=good)
@@ -262,8 +255,6 @@ _KEPT: WeakKeyDictionary[Context, Observations] = WeakKeyDictionary()
 
 
 def _reading_columns() -> dict[str, pl.DataType]:
-    import polars as pl
-
     text = pl.String()
     return {
         "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "server": text,
@@ -272,8 +263,6 @@ def _reading_columns() -> dict[str, pl.DataType]:
 
 
 def _setting_columns() -> dict[str, pl.DataType]:
-    import polars as pl
-
     text = pl.String()
     return {
         "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text, "value": text,
@@ -282,8 +271,6 @@ def _setting_columns() -> dict[str, pl.DataType]:
 
 def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
     """Return the frame with the columns that it lacks as nulls; rows without a time left out."""
-    import polars as pl
-
     lacking = [
         pl.lit(None, dtype).alias(name)
         for name, dtype in columns.items()
@@ -297,20 +284,14 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFram
 
 def _names() -> tuple[pl.Expr, ...]:
     """Return what a reading is of, as text, whether it came as such or as categories."""
-    import polars as pl
-
     return tuple(pl.col(name).cast(pl.String) for name in ("target", "server", "label"))
 
 
 def _is_one_of(column: str, names: Sequence[str]) -> pl.Expr:
-    import polars as pl
-
     return pl.any_horizontal(*(pl.col(column) == name for name in names))
 
 
 def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
-    import polars as pl
-
     if numbers.get_column("label").null_count() == numbers.height:
         plain = numbers.drop("label")
         return plain.unique(["at", "target"], keep="first", maintain_order=True)
@@ -323,8 +304,6 @@ def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
 
 def holds(windows: Sequence[Window]) -> pl.Expr:
     """Return an expression: whether ``at`` lies in one of the windows."""
-    import polars as pl
-
     inside = [pl.col("at").is_between(window.from_, window.to) for window in windows]
     return pl.any_horizontal(inside) if inside else pl.lit(False)
 
@@ -334,15 +313,11 @@ def marked(frame: pl.DataFrame, bad: Sequence[Window], good: Sequence[Window]) -
 
     It is null outside of both. What lies in both is bad.
     """
-    import polars as pl
-
     return frame.with_columns(bad=pl.when(holds(bad)).then(True).when(holds(good)).then(False))
 
 
 def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
     """Return how much of (``before``, ``at``] lies in the windows, seconds."""
-    import polars as pl
-
     parts = []
     for window in windows:
         end = pl.min_horizontal(pl.col("at"), pl.lit(window.to, pl.Datetime("us", "UTC")))
@@ -359,8 +334,6 @@ def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
     apart
         The same counter is so many rows above; ``None``: rows are sorted first.
     """
-    import polars as pl
-
     if apart is None:
         numbers = numbers.sort("target", "label", "at")
         above = pl.col("target").shift(), pl.col("label").shift()
@@ -377,8 +350,6 @@ def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
 
 def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
     """Return how many counters each time has, if it is the same ones in order of time and name."""
-    import polars as pl
-
     if numbers.is_empty():
         return None
     begin = numbers.item(0, "at")

@@ -118,8 +118,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
     elif unserved and not connected and server is not None and server.reason is not None:
         yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
     if seen.value("failover_active") is True:
-        reading = seen.reading("failover_active")
-        source = None if reading is None else reading.source
+        source = seen.source("failover_active")
         text = f"failed over: served by {seen.value('server')}"
         yield Trouble("failed-over", Severity.WARNING, text, source)
 
@@ -132,8 +131,7 @@ def _writes(seen: TargetSnapshot) -> Troubles:
     elif errors and read_only is not None and read_only.value is None:
         yield Trouble("may-be-read-only", Severity.CRITICAL, "may be read-only", read_only.reason)
     if errors:
-        reading = seen.reading("errors_total")
-        source = None if reading is None else reading.source
+        source = seen.source("errors_total")
         text = plural(errors, "file system error", ".0f")
         yield Trouble("file-system-errors", Severity.CRITICAL, text, source)
     for reading in seen.readings:
@@ -178,8 +176,7 @@ def _space(limits: SiteLimits) -> Callable[[TargetSnapshot], Troubles]:
         fullness = seen.fullness()
         if fullness is not None and fullness > limits.fullness:
             text = f"{format_percent(fullness)} full, limit {format_percent(limits.fullness)}"
-            reading = seen.reading("used_bytes")
-            source = None if reading is None else reading.source
+            source = seen.source("used_bytes")
             yield Trouble("over-limit", Severity.WARNING, text, source)
         total, free = seen.number("inodes_total"), seen.number("inodes_free")
         if total and free is not None and 1 - free / total >= INODE_LIMIT:

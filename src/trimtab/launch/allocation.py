@@ -14,10 +14,10 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from trimtab.errors import JobLost, NeverStarted, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, utc_now
@@ -86,11 +86,11 @@ class Demand:
         return self.nodes * self.tasks_per_node
 
 
-class Allocation(Protocol):
+class Allocation(AbstractContextManager["Allocation"], Protocol):
     """Nodes for the time of one probe; a context manager.
 
-    Entering gets them, waiting in the queue if there is one; leaving gives them back, also after
-    an error or an interruption.
+    Entering gets them, waiting in the queue if there is one, and raises `NeverStarted` where it
+    does not; leaving gives them back, also after an error or an interruption.
 
     Attributes
     ----------
@@ -133,24 +133,49 @@ class Allocation(Protocol):
         """
         ...
 
-    def __enter__(self) -> Self:
-        """Return itself, with its nodes.
 
-        Raises
-        ------
-        NeverStarted
-            It did not get them.
-        """
-        ...
+def job_facts(
+    launcher: str,
+    demand_name: str,
+    nodes: Sequence[str],
+    *,
+    version: str | None,
+    reason: str | None,
+    node_list: str | None,
+    job_id: str | None = None,
+    state: str | None = None,
+    submitted_at: datetime | None = None,
+    started_at: datetime | None = None,
+    ended_at: datetime | None = None,
+    held_s: float | None = None,
+) -> dict[str, object]:
+    """Return the facts of an allocation, see `Allocation`; without a job most are ``None``.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Give the nodes back."""
-        ...
+    Parameters
+    ----------
+    held_s
+        How long the nodes were held; ``None`` while that is not known.
+    """
+    return {
+        "launcher": launcher,
+        "version": version,
+        "job_id": job_id,
+        "name": demand_name,
+        "state": state,
+        "node_list": node_list,
+        "nodes": list(nodes),
+        "submitted_at": None if submitted_at is None else submitted_at.isoformat(),
+        "started_at": None if started_at is None else started_at.isoformat(),
+        "ended_at": None if ended_at is None else ended_at.isoformat(),
+        "queued_s": seconds_between(submitted_at, started_at),
+        "node_hours": None if held_s is None else held_s * len(nodes) / 3600.0,
+        "reason": reason,
+    }
+
+
+def seconds_between(begin: datetime | None, end: datetime | None) -> float | None:
+    """Return the seconds from one time to the other, ``None`` where one is missing."""
+    return None if begin is None or end is None else (end - begin).total_seconds()
 
 
 class HostAllocation:
@@ -206,50 +231,29 @@ class HostAllocation:
     @property
     def facts(self) -> dict[str, object]:
         """See `Allocation`; there is no job and no queue."""
-        started_at, ended_at = self._started_at, self._ended_at
-        return {
-            "launcher": self._kind,
-            "version": self._version,
-            "job_id": None,
-            "name": self._demand.name,
-            "state": None,
-            "node_list": self.nodes[0],
-            "nodes": list(self.nodes),
-            "submitted_at": None,
-            "started_at": None if started_at is None else started_at.isoformat(),
-            "ended_at": None if ended_at is None else ended_at.isoformat(),
-            "queued_s": None,
-            "node_hours": None if self._elapsed_s is None else self._elapsed_s / 3600.0,
-            "reason": "this host needs no job",
-        }
+        return job_facts(
+            self._kind,
+            self._demand.name,
+            self.nodes,
+            version=self._version,
+            reason="this host needs no job",
+            node_list=self.nodes[0],
+            started_at=self._started_at,
+            ended_at=self._ended_at,
+            held_s=self._elapsed_s,
+        )
 
     def execute(
-        self,
-        argv: Sequence[str],
-        *,
-        tasks: int,
-        timeout_s: float,
-        on_progress: Callable[[float], None] | None = None,
-        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        self, argv: Sequence[str], *, tasks: int, timeout_s: float, **options: Any
     ) -> ProcessResult:
         """Return how ``argv`` ran; see `Allocation`."""
-        return self._run(
-            self._wrap(argv, tasks),
-            timeout_s=timeout_s,
-            on_progress=on_progress,
-            output_limit_bytes=output_limit_bytes,
-        )
+        return self._run(self._wrap(argv, tasks), timeout_s=timeout_s, **options)
 
     def __enter__(self) -> Self:
         """Note the time."""
         self._started_at, self._began_s = self._clock(), time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Note the time: no process of the commands is left by then."""
         self._ended_at, self._elapsed_s = self._clock(), time.monotonic() - self._began_s

@@ -11,7 +11,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -228,9 +228,8 @@ class _Check:
         device = os.stat(store_path).st_dev  # noqa: PTH116 (beside the path's major:minor)
         if path.device_number != f"{os.major(device)}:{os.minor(device)}":
             return path
-        return replace(
-            path, notes=(*path.notes, f"the store {store_path} is on this file system too")
-        )
+        note = f"the store {store_path} is on this file system too"
+        return replace(path, notes=(*path.notes, note))
 
     def _probe(self) -> None:
         """Run the probe; where it cannot even be started say so and go on looking."""
@@ -285,15 +284,9 @@ class _Check:
         for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
             recorded = run.parameters.get("spec")
             spec_values: dict[str, Any] = recorded if isinstance(recorded, dict) else {}
-            try:
-                specs.append(
-                    ProbeSpec(
-                        repetitions=1,
-                        **{key: spec_values[key] for key in spec_values if key in names},
-                    )
-                )
-            except TypeError:
-                continue
+            known = {key: spec_values[key] for key in spec_values if key in names}
+            with suppress(TypeError):
+                specs.append(ProbeSpec(repetitions=1, **known))
         return specs
 
     def _surroundings(self, spec: ProbeSpec, instrument: Instrument) -> Surroundings:

@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
-from trimtab.judge.frame import frame_of
-from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import Progress
-from trimtab.loop.status import sweeps_of
+from trimtab.loop.site_judgement import Progress, frames_of, series_of
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.model.correlation import Correlated, CorrelatedSeries
-from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import SeriesKey
 from trimtab.model.telemetry import TELEMETRY_UNITS
-from trimtab.units import parse_moment
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
 STRETCH: Final = timedelta(days=90)
@@ -58,15 +52,15 @@ def correlate_site(
     UsageError
         No series has enough runs, or nothing is kept that it could be held against.
     """
-    end = _end(store, place, until)
-    begin = end - STRETCH if since is None else parse_moment(since, place.timezone)
-    wanted = [entry for entry in store.series(place.name) if probe in (None, entry.probe)]
-    of_sweeps = {entry.probe for entry in sweeps_of(store, wanted)}
+    end = place.moment(until) or _last_run(store, place)
+    begin = place.moment(since) or end - STRETCH
     series = [
         (key, frame, entry)
-        for entry in wanted
-        if entry.probe not in of_sweeps
-        for key, frame in _frames(store, entry, begin, end, metric)
+        for entry in series_of(store, place.name, probe)
+        for key, frame in frames_of(
+            entry, store.history(entry.site, entry.comparability, since=begin, until=end), metric
+        )
+        if frame.height >= _RUNS_MINIMUM
     ]
     if not series:
         raise UsageError(
@@ -83,21 +77,15 @@ def correlate_site(
         everything = {**telemetry, **_told_frames(told.get(entry.comparability, {}))}
         if not everything:
             continue
-        correlations.append(
-            CorrelatedSeries(
-                key,
-                frame.height,
-                frame["at"][0],
-                frame["at"][-1],
-                correlate(
-                    frame,
-                    everything,
-                    more_is_better=key.more_is_better,
-                    tolerance_s=TOLERANCE.total_seconds(),
-                    timezone=place.timezone,
-                ),
-            )
+        correlated = correlate(
+            frame,
+            everything,
+            more_is_better=key.more_is_better,
+            tolerance_s=TOLERANCE.total_seconds(),
+            timezone=place.timezone,
         )
+        first, last = frame["at"][0], frame["at"][-1]
+        correlations.append(CorrelatedSeries(key, frame.height, first, last, correlated))
     if not correlations:
         raise UsageError(
             f"no telemetry of {place.name} is stored for that time",
@@ -108,34 +96,11 @@ def correlate_site(
     return Correlated(str(store.location), place.name, len(times), tuple(correlations))
 
 
-def _end(store: Store, place: Place, until: str | None) -> datetime:
-    if until is not None:
-        return parse_moment(until, place.timezone)
+def _last_run(store: Store, place: Place) -> datetime:
     lasts = [series.last_at for series in store.series(place.name) if series.last_at is not None]
     if not lasts:
         raise UsageError(f"no run of {place.name} has a time", code="no-times")
     return max(lasts)
-
-
-def _frames(
-    store: Store, series: Series, begin: datetime, end: datetime, wanted: str | None
-) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
-    points = store.history(series.site, series.comparability, since=begin, until=end)
-    for metric in dict.fromkeys(point.metric for point in points):
-        of_metric = [point for point in points if point.metric == metric]
-        unit = METRIC_UNITS.get(metric, "")
-        if wanted not in (None, metric) or unit == "B" or len(of_metric) < _RUNS_MINIMUM:
-            continue
-        key = SeriesKey(
-            series.site,
-            series.probe,
-            series.kind,
-            metric,
-            unit,
-            series.comparability,
-            more_is_better=higher_is_better(metric),
-        )
-        yield key, frame_of(of_metric)
 
 
 def _of_site(

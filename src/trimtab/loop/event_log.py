@@ -43,6 +43,10 @@ class Place:
         """The zone in which its people's days run."""
         return "UTC" if self.site is None else self.site.timezone
 
+    def moment(self, text: str | None) -> datetime | None:
+        """Return a time that a person wrote, in the site's zone."""
+        return None if text is None else parse_moment(text, self.timezone)
+
 
 def place_of(store: Store, where: str) -> Place:
     """Return the site that a word names: of a site file, or one that something is kept of.
@@ -92,19 +96,13 @@ def add_event(
         raise UsageError(
             f"more than {_DETAIL_MAXIMUM} characters; describe one event", code="event-too-long"
         )
-    begin = now if at is None else parse_moment(at, place.timezone)
-    end = None if until is None else parse_moment(until, place.timezone)
+    begin, end = place.moment(at) or now, place.moment(until)
     if begin > now + _FUTURE:
-        raise UsageError(
-            f"{begin.isoformat()} is in the future",
-            code="time-in-future",
-            hint="record an event after it happened",
-        )
+        problem, hint = f"{begin.isoformat()} is in the future", "record an event after it happened"
+        raise UsageError(problem, code="time-in-future", hint=hint)
     if end is not None and end < begin:
-        raise UsageError(
-            f"it ends at {end.isoformat()}, before it begins at {begin.isoformat()}",
-            code="times-reversed",
-        )
+        problem = f"it ends at {end.isoformat()}, before it begins at {begin.isoformat()}"
+        raise UsageError(problem, code="times-reversed")
     event = Event(
         id=new_identifier(begin),
         site=place.name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from trimtab.judge.baseline import compare_with_earlier
 from trimtab.judge.variability import judge_history, judge_repetitions
@@ -35,6 +36,13 @@ def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
     return tuple(name for name, unit in METRIC_UNITS.items() if name in metrics and unit != "B")
 
 
+def by_metric(points: Sequence[HistoryPoint]) -> Iterator[tuple[str, list[HistoryPoint]]]:
+    """Yield each metric with its points; amounts of bytes are what was done, not how well."""
+    for metric in dict.fromkeys(point.metric for point in points):
+        if METRIC_UNITS.get(metric) != "B":
+            yield metric, [point for point in points if point.metric == metric]
+
+
 def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple[Verdict, ...]:
     """Return for each metric the verdict on the repetitions of a run and the one over time.
 
@@ -48,17 +56,9 @@ def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple
     name = probe_name(run)
     results = []
     for metric in metrics_of(run, history):
-        results.append(
-            judge_repetitions(
-                run.believed(metric),
-                metric=metric,
-                probe=name,
-                goal=goal,
-                disbelieved=run.disbelieved(metric),
-                from_=run.at,
-                to=run.until,
-            )
-        )
+        judge = partial(judge_repetitions, metric=metric, probe=name, goal=goal)
+        values, doubted = run.believed(metric), run.disbelieved(metric)
+        results.append(judge(values, disbelieved=doubted, from_=run.at, to=run.until))
         results.append(judge_history(history, metric=metric, probe=name, goal=goal))
     return tuple(results)
 

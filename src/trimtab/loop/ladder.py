@@ -56,7 +56,7 @@ def ladder_of(
         Besides what `trimtab.loop.sites.open_site` takes, the name of a site that only the store
         knows, as ``trimtab import --site NAME`` makes it.
     runs
-        Beginnings of ids of runs that are to stand for their layers.
+        Resumption of ids of runs that are to stand for their layers.
 
     Raises
     ------

@@ -46,7 +46,7 @@ _TOGETHER: Final = "OSTs measured"
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     """One series that may be the rung of a layer."""
 
     series: Series
@@ -82,34 +82,31 @@ class Chooser:
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
-        candidates_by_layer: dict[tuple[Layer, str], list[_Found]] = {}
-        wanted = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
+        candidates_by_layer: dict[tuple[Layer, str], list[_Candidate]] = {}
+        requested = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
-            for run, points in self._newest(series, wanted.get(series.comparability)):
+            for run, points in self._newest(series, requested.get(series.comparability)):
                 layer = layer_of(run)
                 if layer is None:
                     continue
                 for metric in LADDER_METRICS:
                     metric_points = [point for point in points if point.metric == metric]
-                    if _suits(run, metric) and (
-                        one := self._found(series, run, metric, metric_points)
-                    ):
-                        candidates_by_layer.setdefault((layer, metric), []).append(one)
+                    candidate = self._candidate(series, run, metric, metric_points)
+                    if candidate is not None and _suits(run, metric):
+                        candidates_by_layer.setdefault((layer, metric), []).append(candidate)
         for (layer, metric), candidates in candidates_by_layer.items():
-            requested = [
-                candidate for candidate in candidates if candidate.series.comparability in wanted
-            ]
-            yield self._rung(layer, metric, _best(requested or candidates), candidates)
+            asked = [each for each in candidates if each.series.comparability in requested]
+            yield self._rung(layer, metric, _best(asked or candidates), candidates)
 
     def _newest(
-        self, series: Series, wanted: Run | None
+        self, series: Series, requested: Run | None
     ) -> Iterator[tuple[Run, Sequence[HistoryPoint]]]:
         """Yield the newest run of a series that measured something, and the week up to it.
 
         Of runs without a time nobody knows which is the newest: each of them comes.
         """
-        if wanted is not None:
-            yield wanted, self._week(series, wanted.at)
+        if requested is not None:
+            yield requested, self._week(series, requested.at)
             return
         points = self._week(series, series.last_at)
         ended = [point for point in points if not point.unfinished]
@@ -139,16 +136,16 @@ class Chooser:
             self._asked[probe, since] = by_moment
         return self._asked[probe, since]
 
-    def _found(
+    def _candidate(
         self, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
-    ) -> _Found | None:
+    ) -> _Candidate | None:
         coverage, notes = self._coverage(run)
         used, left_out = _usable(points)
         notes += left_out
         if len(used) >= RUNS_MINIMUM:
             rate = of_values([point.value for point in used], Basis.RUNS)
             runs = tuple(point.run for point in used)
-            return _Found(series, run, rate, runs, coverage, run.at, notes)
+            return _Candidate(series, run, rate, runs, coverage, run.at, notes)
         rates = [
             sample.value
             for sample in run.samples
@@ -160,12 +157,12 @@ class Chooser:
         ]
         if rates:
             rate = of_values(rates, Basis.REPETITIONS)
-            return _Found(series, run, rate, (run.id,), coverage, run.at, notes)
+            return _Candidate(series, run, rate, (run.id,), coverage, run.at, notes)
         return self._summed(series, run, metric, notes)
 
     def _summed(
         self, series: Series, run: Run, metric: str, notes: tuple[str, ...]
-    ) -> _Found | None:
+    ) -> _Candidate | None:
         """Return the sum over targets with figures of their own, in each survey of the week."""
         newest = _by_target(run, metric)
         if not newest:
@@ -187,7 +184,7 @@ class Chooser:
         together = _table(run, ASKED).get("together") is True
         method = "all measured at the same time" if together else "each measured by itself"
         note = f"sum of {len(newest)} {noun}, {method}"
-        return _Found(
+        return _Candidate(
             series,
             run,
             rate,
@@ -261,7 +258,9 @@ class Chooser:
             return whole, (f"taken for all: {placed}",)
         return Coverage(), (f"{placed}: on how many they lay is not known",)
 
-    def _rung(self, layer: Layer, metric: str, best: _Found, candidates: list[_Found]) -> Rung:
+    def _rung(
+        self, layer: Layer, metric: str, best: _Candidate, candidates: list[_Candidate]
+    ) -> Rung:
         if len(candidates) > 1:
             self.notes.append(
                 f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(candidates)} series are "
@@ -296,12 +295,12 @@ class Chooser:
         events = [
             event for event in self.store.events(site=self.site.name) if event.kind in _EPOCHS
         ]
-        before = [event for event in events if event.at <= at]
+        earlier = [event for event in events if event.at <= at]
         if not events:
             return None
-        if not before:
+        if not earlier:
             return f"before {events[0].kind.value} {events[0].at:%Y-%m-%d}"
-        return f"since {before[-1].kind.value} {before[-1].at:%Y-%m-%d}"
+        return f"since {earlier[-1].kind.value} {earlier[-1].at:%Y-%m-%d}"
 
     def _fullness(self, at: datetime | None) -> float | None:
         """Return the fullness of all OSTs in the last snapshot before, no older than a day."""
@@ -338,29 +337,21 @@ def layer_of(run: Run) -> Layer | None:
     return None if benchmark is None else benchmark.layer
 
 
-def _best(candidates: Sequence[_Found]) -> _Found:
+def _best(candidates: Sequence[_Candidate]) -> _Candidate:
     """Return the fastest of the series that are not older than the newest by a month."""
     times = [candidate.at for candidate in candidates if candidate.at is not None]
     if times:
         recent = max(times) - APART_MAXIMUM
-        candidates = [
-            candidate
-            for candidate in candidates
-            if candidate.at is not None and candidate.at >= recent
-        ]
+        candidates = [each for each in candidates if each.at is not None and each.at >= recent]
     # Of a rate that covers nobody knows what nothing can be said.
-    return max(
-        candidates, key=lambda candidate: (candidate.coverage != Coverage(), candidate.speed)
-    )
+    return max(candidates, key=lambda each: (each.coverage != Coverage(), each.speed))
 
 
 def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[str, ...]]:
     used = [point for point in points if not point.unfinished and point.value > 0]
     lost = len(points) - len(used)
-    counted = (
-        "1 run that did not finish is" if lost == 1 else f"{lost} runs that did not finish are"
-    )
-    notes = (f"{counted} left out",) if lost else ()
+    are = "run that did not finish is" if lost == 1 else "runs that did not finish are"
+    notes = (f"{lost} {are} left out",) if lost else ()
     return used[-RUNS_MAXIMUM:], notes
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -127,23 +128,20 @@ def judge_file(
     time = _time_column(table, terms.columns.time, timezone, shown)
     value = _value_column(table, terms.columns, time, shown)
     rows = _rows(table, time, value, timezone, terms.columns.by)
+    judge = partial(
+        judge_series,
+        goal=limits.cov if goal is None else goal,
+        window_s=limits.window_s if window_s is None else window_s,
+        timezone=timezone,
+        since=since,
+        until=until,
+    )
     frames: dict[SeriesKey, pl.DataFrame] = {}
     judged: list[SeriesJudgement] = []
     for label, part in _split(rows, shown, terms.columns.by):
         key = _key(value, shown, label, less_is_better=terms.less_is_better)
         frames[key], invalid = _series(part, more_is_better=key.more_is_better)
-        judged.append(
-            judge_series(
-                frames[key],
-                key,
-                goal=limits.cov if goal is None else goal,
-                window_s=limits.window_s if window_s is None else window_s,
-                timezone=timezone,
-                since=since,
-                until=until,
-                invalid=invalid,
-            )
-        )
+        judged.append(judge(frames[key], key, invalid=invalid))
     judgement = SiteJudgement(
         site=shown,
         from_=edge(frames, min, since, until),
@@ -307,11 +305,11 @@ def _since_epoch(numbers: pl.Series) -> pl.Series:
 
     utc = pl.Datetime("us", "UTC")
     frame = pl.DataFrame({"n": numbers})
-    wanted = pl.lit(None, pl.Float64)
+    microseconds = pl.lit(None, pl.Float64)
     for low, high, factor in _EPOCHS:
         within = (pl.col("n") >= low) & (pl.col("n") < high)
-        wanted = pl.when(within).then(pl.col("n") * factor).otherwise(wanted)
-    return frame.select(wanted.round().cast(pl.Int64).cast(utc)).to_series()
+        microseconds = pl.when(within).then(pl.col("n") * factor).otherwise(microseconds)
+    return frame.select(microseconds.round().cast(pl.Int64).cast(utc)).to_series()
 
 
 def _numbers(table: pl.DataFrame, name: str) -> pl.Series:
@@ -387,14 +385,10 @@ def _series(
         pl.format("line {}", "line").alias("run"),
     )
     left = rows.filter(pl.col("at").is_null() | pl.col("value").is_null())
+    no_time = Message("time-missing", "no time")
+    no_value = Message("value-missing", "no usable number")
     invalid = tuple(
-        InvalidRun(
-            f"line {line}",
-            at,
-            Message("time-missing", "no time")
-            if at is None
-            else Message("value-missing", "no usable number"),
-        )
+        InvalidRun(f"line {line}", at, no_time if at is None else no_value)
         for line, at in left.select("line", "at").iter_rows()
     )
     return frame, invalid
@@ -413,11 +407,8 @@ def _notes(
         if lines:
             named = ", ".join(map(str, lines[:_NAMED_FEW]))
             more = f" and {len(lines) - _NAMED_FEW} more" if len(lines) > _NAMED_FEW else ""
-            noun = (
-                f"row without a {meaning} is"
-                if len(lines) == 1
-                else f"rows without a {meaning} are"
-            )
+            alone = len(lines) == 1
+            noun = f"row without a {meaning} is" if alone else f"rows without a {meaning} are"
             notes.append(f"{len(lines):,} {noun} not judged: line {named}{more}")
     return tuple(notes)
 

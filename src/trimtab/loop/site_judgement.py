@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
+from trimtab.loop.judging import by_metric
 from trimtab.loop.status import series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
@@ -26,7 +27,6 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.site import SiteLimits
-from trimtab.units import parse_moment
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -61,13 +61,10 @@ class Terms:
 
     def limits(self, place: Place) -> SiteLimits:
         """Return the limits of a site with what was asked in place of its own."""
-        site_limits = SiteLimits() if place.site is None else place.site.limits
-        return SiteLimits(
-            fullness=site_limits.fullness,
-            reopen=site_limits.reopen,
-            cov=site_limits.cov if self.goal is None else self.goal,
-            window_s=site_limits.window_s if self.window_s is None else self.window_s,
-        )
+        own = SiteLimits() if place.site is None else place.site.limits
+        cov = own.cov if self.goal is None else self.goal
+        window_s = own.window_s if self.window_s is None else self.window_s
+        return replace(own, cov=cov, window_s=window_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +150,8 @@ def judge_site(
     """
     terms = terms or Terms()
     limits = terms.limits(place)
-    since, until = (_moment(text, place) for text in (terms.since, terms.until))
-    stored = _series(store, place.name, terms)
+    since, until = place.moment(terms.since), place.moment(terms.until)
+    stored = series_of(store, place.name, terms.probe)
     histories = {
         (series.site, series.comparability): store.history(
             series.site, series.comparability, until=until
@@ -169,7 +166,7 @@ def judge_site(
         left = store.left_out(place.name, series.comparability)
         due = _due(store, place.name, series)
         points = histories[series.site, series.comparability]
-        for key, frame in _frames(series, points, terms.metric):
+        for key, frame in frames_of(series, points, terms.metric):
             frames[key], left_out[key] = frame, left
             requested = apart.get((series.site, series.comparability), {})
             questions.append(
@@ -201,24 +198,20 @@ def judge_site(
     return Judged(judgement, frames, surveys, left_out, store=str(store.location))
 
 
-def _series(store: Store, site: str, terms: Terms) -> list[Series]:
-    """Return the series of a site that are judged; the settings of a sweep are not."""
-    stored = store.series(site)
+def series_of(store: Store, site: str, probe: str | None) -> list[Series]:
+    """Return the series of a site, or of one probe; the settings of a sweep are left out."""
+    stored = [entry for entry in store.series(site) if probe in (None, entry.probe)]
     of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, stored)}
-    return [
-        entry
-        for entry in stored
-        if (entry.site, entry.probe) not in of_sweeps and terms.probe in (None, entry.probe)
-    ]
+    return [entry for entry in stored if (entry.site, entry.probe) not in of_sweeps]
 
 
-def _frames(
-    series: Series, points: Sequence[HistoryPoint], wanted: str | None
+def frames_of(
+    series: Series, points: Sequence[HistoryPoint], only: str | None
 ) -> list[tuple[SeriesKey, pl.DataFrame]]:
-    """Return each metric of a series with its frame; amounts of bytes are no performance."""
+    """Return each metric of a series, or one, with its frame."""
     frames = []
-    for metric in dict.fromkeys(point.metric for point in points):
-        if METRIC_UNITS.get(metric) == "B" or wanted not in (None, metric):
+    for metric, of_metric in by_metric(points):
+        if only not in (None, metric):
             continue
         key = SeriesKey(
             site=series.site,
@@ -229,7 +222,7 @@ def _frames(
             comparability=series.comparability,
             more_is_better=higher_is_better(metric),
         )
-        frames.append((key, frame_of([point for point in points if point.metric == metric])))
+        frames.append((key, frame_of(of_metric)))
     return frames
 
 
@@ -255,11 +248,8 @@ def _surveys(
 
     frame = store.survey_frame(site, since=since, until=until)
     last = None if frame.is_empty() else store.latest_snapshot(site)
-    servers = (
-        {}
-        if last is None
-        else {target.target.name: target.target.server for target in last.targets}
-    )
+    targets = () if last is None else last.targets
+    servers = {target.target.name: target.target.server for target in targets}
     named = pl.DataFrame(
         {"target": list(servers), "server": list(servers.values())},
         schema={"target": pl.String, "server": pl.String},
@@ -274,10 +264,6 @@ def _of_targets(surveys: pl.DataFrame, place: Place, terms: Terms) -> Iterator[_
         if terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
             of_metric = surveys.filter(pl.col("metric") == metric)
             yield _OfTargets(of_metric, metric, place.timezone)
-
-
-def _moment(text: str | None, place: Place) -> datetime | None:
-    return None if text is None else parse_moment(text, place.timezone)
 
 
 def edge(

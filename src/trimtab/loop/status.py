@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +18,7 @@ from trimtab.judge.changes import suspect_among
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import higher_is_better, judge_history
 from trimtab.launch import bounded
+from trimtab.loop.judging import by_metric
 from trimtab.measure.plain import as_dict, as_list, as_number
 from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import IncidentState
@@ -71,13 +74,9 @@ def status(
     apart = series_apart(store, stored, histories)
     series = tuple(
         line
-        for one_series in stored
+        for entry, key in zip(stored, map(_key, stored), strict=True)
         for line in _series_status(
-            one_series,
-            histories[_key(one_series)],
-            apart.get(_key(one_series), {}),
-            goal=goal,
-            window_s=window_s,
+            entry, histories[key], apart.get(key, {}), goal=goal, window_s=window_s
         )
     )
     sites = tuple(entry.name for entry in store.sites()) if site is None else (site,)
@@ -199,28 +198,23 @@ def _series_status(
     window_s: float,
 ) -> list[SeriesStatus]:
     lines = []
-    for metric in dict.fromkeys(point.metric for point in points):
-        if METRIC_UNITS.get(metric) == "B":
-            continue  # what was done, not how well
-        of_metric = [point for point in points if point.metric == metric]
-        name = f"{stored.probe} ({stored.kind})"
+    for metric, of_metric in by_metric(points):
+        probe = f"{stored.probe} ({stored.kind})"
+        judge = partial(judge_history, goal=goal, window_s=window_s)
         last = of_metric[-1]
-        lines.append(
-            SeriesStatus(
-                site=stored.site,
-                probe=stored.probe,
-                kind=stored.kind,
-                runs=len(of_metric),
-                last_at=last.at,
-                last_value=last.value,
-                verdict=judge_history(
-                    of_metric, metric=metric, probe=name, goal=goal, window_s=window_s
-                ),
-                trend=trend(of_metric, metric=metric, probe=name),
-                asked=asked,
-                suspect=suspect_of(of_metric),
-            )
+        line = SeriesStatus(
+            site=stored.site,
+            probe=stored.probe,
+            kind=stored.kind,
+            runs=len(of_metric),
+            last_at=last.at,
+            last_value=last.value,
+            verdict=judge(of_metric, metric=metric, probe=probe),
+            trend=trend(of_metric, metric=metric, probe=probe),
+            asked=asked,
+            suspect=suspect_of(of_metric),
         )
+        lines.append(line)
     return sorted(lines, key=_writes_first)
 
 
@@ -290,9 +284,8 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
     """Yield the incidents of a site that were not over when they were last looked for."""
     for incident in store.incidents(site, states=GOING_ON):
         causes = as_list(incident.document.get("causes"))
-        likeliest = (
-            as_dict(causes[0]) if causes and not incident.document.get("unexplained") else {}
-        )
+        explained = causes and not incident.document.get("unexplained")
+        likeliest = as_dict(causes[0]) if explained else {}
         yield IncidentStatus(
             site=site,
             id=incident.id,
@@ -317,30 +310,18 @@ def last_judged(store: Store, site: str) -> JudgedStatus | None:
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:
     """Return the slowest targets of the last survey of a site, for each metric."""
-    by_metric: dict[str, list[tuple[str, float]]] = {}
+    of_metric: dict[str, list[tuple[str, float]]] = {}
     at = None
-    for when, target, metric, value in store.last_survey(site):
-        at = when
+    for at, target, metric, value in store.last_survey(site):  # noqa: B007 (the last one is used)
         if METRIC_UNITS.get(metric) != "B":
-            by_metric.setdefault(metric, []).append((target, value))
+            of_metric.setdefault(metric, []).append((target, value))
     if at is None:
         return ()
-    return tuple(
-        SlowestTargets(
-            site=site,
-            at=at,
-            metric=metric,
-            unit=METRIC_UNITS[metric],
-            targets=len(target_values),
-            median=median(value for _, value in target_values),
-            slowest=tuple(
-                sorted(
-                    target_values,
-                    key=lambda target_value: target_value[1],
-                    reverse=not higher_is_better(metric),
-                )
-            )[:_SLOWEST],
-        )
-        for metric, target_values in by_metric.items()
-        if len(target_values) > 1
-    )
+    slowest = []
+    for metric, values in of_metric.items():
+        if len(values) > 1:
+            ordered = sorted(values, key=itemgetter(1), reverse=not higher_is_better(metric))
+            middle, first = median(value for _, value in values), tuple(ordered[:_SLOWEST])
+            unit = METRIC_UNITS[metric]
+            slowest.append(SlowestTargets(site, at, metric, unit, len(values), middle, first))
+    return tuple(slowest)

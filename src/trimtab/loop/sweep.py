@@ -80,7 +80,8 @@ class SweepState:
         failed = plural(len(self.failures), "point")
         return ToolError(
             f"{failed} could not be measured, the first: {self.failures[0]}",
-            hint="what was measured is kept; mend it and start again to go on",
+            code="points-failed",
+            hint="results so far are stored; fix the problem and start again to resume",
         )
 
 
@@ -108,11 +109,7 @@ def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) ->
     )
     left = [point.levels for point in points if point.run is None]
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
-    waiting = [
-        probe_name
-        for place, probe_name in enumerate(manual)
-        if probe_name and probe_name not in manual[:place]
-    ]
+    waiting = [levels for at, levels in enumerate(manual) if levels and levels not in manual[:at]]
     return SweepState(sweep, points, tuple(waiting), left_out=left_out)
 
 
@@ -208,9 +205,8 @@ class SweepWork:
             try:
                 spec_of(probe, spaces[path].available_bytes, self.reach.processors)
             except RefusedError as error:
-                raise RefusedError(
-                    f"{levels_text(point.levels)}: {error.message}", hint=error.hint
-                ) from error
+                problem = f"{levels_text(point.levels)}: {error.message}"
+                raise RefusedError(problem, code=error.code, hint=error.hint) from error
 
     def _measure(self, point: SweepPoint, probe: SiteProbe, progress: Progress) -> str | None:
         """Measure one point and keep it; return what went wrong."""

@@ -129,9 +129,8 @@ def _refuse_used(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnreadableError(
-            f"{directory} cannot be created: {error.strerror}", code="cannot-write"
-        ) from error
+        problem = f"{directory} cannot be created: {error.strerror}"
+        raise UnreadableError(problem, code="cannot-write") from error
 
 
 def _refuse_known(store: Store, name: str) -> None:
@@ -217,14 +216,8 @@ class _Keeper:
             writer.survey(survey.at, self._probes[survey.probe], rates)
         self._surveys = len(trace.surveys)
         for event in simulation.events[self._events :]:
-            writer.event(
-                event.at,
-                event.kind,
-                event.detail,
-                until=event.until,
-                targets=event.targets,
-                source=event.source,
-            )
+            about = {"until": event.until, "targets": event.targets, "source": event.source}
+            writer.event(event.at, event.kind, event.detail, **about)
         self._events = len(simulation.events)
         if writer.truth is not None:
             writer.truth.epoch(simulation.now, trace.last())
@@ -235,12 +228,7 @@ class _Keeper:
 
     def _job(self, job: JobRun) -> None:
         probe, place = self._probes[job.probe], self._writer.place
-        status = {
-            "ok": RunStatus.OK,
-            "unfinished": RunStatus.UNFINISHED,
-            "failed": RunStatus.FAILED,
-            "not_started": RunStatus.NOT_STARTED,
-        }[job.status]
+        status = RunStatus(job.status)
         self._statuses[status] = self._statuses.get(status, 0) + 1
         if job.status in _FAILURES:
             failure = failure_of(_FAILURES[job.status], path=place.path)

@@ -12,10 +12,20 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import zip_longest
 from typing import Any, Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import LATENCY, Draft, Measurement, Phase, agrees, beginning, tail
+from trimtab.measure.measurement import (
+    ACCESSES,
+    LATENCY,
+    Draft,
+    Measurement,
+    Phase,
+    agrees,
+    beginning,
+    tail,
+)
 from trimtab.measure.options import further_options
 from trimtab.measure.phases import Ask, Phases, printed_version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
@@ -31,14 +41,7 @@ _RESERVED_OPTIONS: Final = frozenset(
     | {"direct", "fsync", "verify", "progress", "version", "help"}
 )
 """What the command says itself, and what would make it do something else than a probe."""
-_STATISTICS: Final = {
-    "p50": "p50_s",
-    "p90": "p90_s",
-    "p99": "p99_s",
-    "p99.9": "p999_s",
-    "mean": "mean_s",
-    "max": "max_s",
-}
+_STATISTICS: Final = ("p50", "p90", "p99", "p99.9", "mean", "max")
 
 
 def version(run: Ask, path: str) -> str | NotAvailable:
@@ -114,26 +117,20 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         for phase in filter(None, map(as_dict, as_list(report.get("phases")))):
             integrity_lost = _read_phase(draft, report, phase, (repetition, line)) or integrity_lost
     elif not text.strip():
-        draft.add_problem("nothing-printed", "ioload printed nothing")
+        draft.problems.add("nothing-printed", "ioload printed nothing")
     else:
-        draft.add_problem("not-this-format", f"this is not a report of ioload: {beginning(text)}")
+        draft.problems.add("not-this-format", f"this is not a report of ioload: {beginning(text)}")
     if output.truncated:
-        draft.add_problem("output-cut", "the output was cut at its limit")
-    if output.exit_code != 0:
-        code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        complaint = "" if draft.problems and located else tail(stderr)
-        draft.add_problem(
-            "tool-exit", f"ioload ended with {code}" + (f": {complaint}" if complaint else "")
-        )
+        draft.problems.add("output-cut", "the output was cut at its limit")
+    draft.note_exit("ioload", output, "" if draft.problems and located else tail(stderr))
     return draft.finished(integrity_lost=integrity_lost)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return the result in a report that was kept in a file; see `trimtab.measure.source`."""
     if _report(source.text) is None:
-        raise DataError(
-            "this is not a complete report of trimtab-ioload", code="not-this-format", line=1
-        )
+        problem = "this is not a complete report of trimtab-ioload"
+        raise DataError(problem, code="not-this-format", line=1)
     return (parse(source.raw_output(), ordinal=0),)
 
 
@@ -166,22 +163,24 @@ def _note_status(draft: Draft, report: dict[str, Any]) -> None:
     """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
     direct = as_dict(report.get("direct"))
     if direct.get("asked") and not direct.get("used") and report.get("phases"):
-        draft.warn("direct-not-used", f"buffered instead of O_DIRECT: {direct.get('reason')}")
+        draft.warnings.add(
+            "direct-not-used", f"buffered instead of O_DIRECT: {direct.get('reason')}"
+        )
     error = as_dict(report.get("error"))
     status = report.get("status")
     if error:
-        draft.add_problem("tool-error", f"ioload {status}: {error.get('message', 'no message')}")
+        draft.problems.add("tool-error", f"ioload {status}: {error.get('message', 'no message')}")
     elif status not in ("ok", "partial"):
-        draft.add_problem("status-unknown", f"ioload gives the run the unknown status {status!r}")
+        draft.problems.add("status-unknown", f"ioload gives the run the unknown status {status!r}")
 
 
 def _read_phase(
     draft: Draft, report: dict[str, Any], phase: dict[str, Any], place: tuple[int, int]
 ) -> bool:
     """Take one phase; return whether data came back wrong."""
-    access: Access | None = {"write": "write", "read": "read"}.get(str(phase.get("access")))  # type: ignore[assignment]
+    access: Access | None = next((name for name in ACCESSES if name == phase.get("access")), None)
     if access is None:
-        draft.add_problem("access-unknown", f"ioload reports an access {phase.get('access')!r}")
+        draft.problems.add("access-unknown", f"ioload reports an access {phase.get('access')!r}")
         return False
     repetition, line = place
     parameters = as_dict(report.get("parameters"))
@@ -191,10 +190,8 @@ def _read_phase(
     wrong = as_number(verified.get("mismatches")) or 0
     reason = _disagreement(moved, elapsed_s, bandwidth)
     if wrong:
-        draft.add_problem(
-            "data-corrupt", f"data read is not what was written: {wrong:.0f} mismatches"
-        )
         reason = Message("data-corrupt", "data read is not what was written")
+        draft.problems.add("data-corrupt", f"{reason}: {wrong:.0f} mismatches")
     draft.phases.append(
         Phase(
             access=access,
@@ -235,19 +232,11 @@ def _read_latency(
     draft: Draft, access: Access, latency: dict[str, Any], place: tuple[int, int]
 ) -> None:
     repetition, line = place
-    for statistic, key in _STATISTICS.items():
-        value = as_number(latency.get(key))
+    for statistic in _STATISTICS:
+        value = as_number(latency.get(f"{statistic.replace('.', '')}_s"))
         if value is not None:
-            draft.latencies.append(
-                Sample(
-                    metric=LATENCY[access],
-                    value=value,
-                    repetition=repetition,
-                    statistic=statistic,
-                    output=draft.output,
-                    line=line,
-                )
-            )
+            metric, output = LATENCY[access], draft.output
+            draft.latencies.append(Sample(metric, value, repetition, None, statistic, output, line))
     rows = [
         (float(row[0]), int(row[1]))
         for row in as_list(latency.get("histogram"))
@@ -265,13 +254,8 @@ def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repet
     if not interval_s or not any(rows):
         return
     if any(as_number(value) is None for row in rows for value in row):
-        draft.warn(
-            "timeline-damaged",
-            f"the timeline of the {access} phase contains values that are not numbers",
-        )
+        text = f"the timeline of the {access} phase contains values that are not numbers"
+        draft.warnings.add("timeline-damaged", text)
         return
-    moved = [0] * max(map(len, rows))
-    for row in rows:
-        for index, value in enumerate(row):
-            moved[index] += int(value)
-    draft.timelines.append(Timeline(access, repetition, interval_s, tuple(moved)))
+    moved = tuple(sum(map(int, interval)) for interval in zip_longest(*rows, fillvalue=0))
+    draft.timelines.append(Timeline(access, repetition, interval_s, moved))

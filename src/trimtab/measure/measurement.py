@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -10,11 +10,29 @@ from typing import Final
 from trimtab.message import Message, code_of, joined
 from trimtab.model.event import EventKind
 from trimtab.model.finding import Missing
-from trimtab.model.run import Access, LatencyHistogram, Layer, RunStatus, Sample, Timeline
+from trimtab.model.run import (
+    Access,
+    LatencyHistogram,
+    Layer,
+    RawOutput,
+    RunStatus,
+    Sample,
+    Timeline,
+)
 from trimtab.model.telemetry import Snapshot
 
+ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
 LATENCY: Final[dict[Access, str]] = {"write": "write_latency", "read": "read_latency"}
+IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
+
+
+class Notes(list[str]):
+    """Sentences about a measurement while it is read: its problems, or its warnings."""
+
+    def add(self, code: str, text: str) -> None:
+        """Add a sentence with its code."""
+        self.append(Message(code, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +81,11 @@ class Phase:
 
     def sample(self, output: int | None) -> Sample:
         """Return the phase's bandwidth as a sample; ``output`` is the ordinal of the raw output."""
-        missing = (
-            None
-            if self.bandwidth_bytes_per_s is not None
-            else Message("no-bandwidth", "the tool printed no bandwidth")
-        )
-        return Sample(
-            metric=BANDWIDTH[self.access],
-            value=self.bandwidth_bytes_per_s,
-            repetition=self.repetition,
-            output=output,
-            line=self.line,
-            reason=self.reason or missing,
-        )
+        value, reason = self.bandwidth_bytes_per_s, self.reason
+        if value is None:
+            reason = reason or Message("no-bandwidth", "the tool printed no bandwidth")
+        metric = BANDWIDTH[self.access]
+        return Sample(metric, value, self.repetition, output=output, line=self.line, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,17 +221,16 @@ class Draft:
     latencies: list[Sample] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
     histograms: list[LatencyHistogram] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: Notes = field(default_factory=Notes)
     missing: list[Missing] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: Notes = field(default_factory=Notes)
 
-    def add_problem(self, code: str, text: str) -> None:
-        """Add a reason why the measurement is not ``ok``."""
-        self.problems.append(Message(code, text))
-
-    def warn(self, code: str, text: str) -> None:
-        """Add something that a reader should know and that costs no figure."""
-        self.warnings.append(Message(code, text))
+    def note_exit(self, tool: str, output: RawOutput, complaint: str = "") -> None:
+        """Add the problem of a tool that did not end with exit code 0."""
+        if output.exit_code != 0:
+            code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
+            text = f"{tool} ended with {code}" + (f": {complaint}" if complaint else "")
+            self.problems.add("tool-exit", text)
 
     def finished(self, *, integrity_lost: bool = False) -> Measurement:
         """Return the measurement.
@@ -229,23 +238,14 @@ class Draft:
         Without a problem it is ``ok``. With one it is ``partial`` if some phase can still be
         believed, else ``failed``; data that came back wrong is always ``failed``.
         """
-        stands = any(
-            phase.bandwidth_bytes_per_s is not None and phase.reason is None
-            for phase in self.phases
-        )
-        if not stands and not self.problems:
+        samples = tuple(phase.sample(self.output) for phase in self.phases)
+        if not self.problems and not any(sample.believed for sample in samples):
             reasons = [phase.reason for phase in self.phases if phase.reason is not None]
-            self.problems.append(
-                reasons[0] if reasons else Message("no-result", "the output contains no result")
-            )
-        status = RunStatus.OK
-        if self.problems:
-            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
-        if integrity_lost:
-            status = RunStatus.FAILED
+            nothing = Message("no-result", "the output contains no result")
+            self.problems.append(next(iter(reasons), nothing))
         return Measurement(
             kind=self.kind,
-            status=status,
+            status=RunStatus.FAILED if integrity_lost else status_of(samples, self.problems),
             problems=tuple(dict.fromkeys(self.problems)),
             tool_version=self.tool_version,
             name=self.name,
@@ -256,12 +256,36 @@ class Draft:
             requested=self.requested,
             reported=self.reported,
             phases=tuple(self.phases),
-            samples=(*(phase.sample(self.output) for phase in self.phases), *self.latencies),
+            samples=(*samples, *self.latencies),
             timelines=tuple(self.timelines),
             histograms=tuple(self.histograms),
             warnings=tuple(dict.fromkeys(self.warnings)),
             missing=tuple(self.missing),
         )
+
+
+def status_of(samples: Iterable[Sample], problems: Iterable[str]) -> RunStatus:
+    """Return ``ok`` without a problem; else ``partial`` where some sample is believed."""
+    if not any(problems):
+        return RunStatus.OK
+    believed = any(sample.believed for sample in samples)
+    return RunStatus.PARTIAL if believed else RunStatus.FAILED
+
+
+def first_reason(samples: Iterable[Sample], nothing: str) -> str:
+    """Return the first reason of samples not to believe them; ``nothing`` where none has one."""
+    reasons = (sample.reason for sample in samples if sample.reason)
+    return next(reasons, Message("no-result", nothing))
+
+
+def doubted(sample: Sample, reason: str) -> Sample:
+    """Return the sample with this reason, where it has none yet."""
+    return replace(sample, reason=sample.reason or reason)
+
+
+def missing(noun: str, code: str, text: str) -> Missing:
+    """Return something that a tool does not tell, with the reason."""
+    return Missing(noun, Message(code, text))
 
 
 def with_reason(sample: Sample, reason: str) -> Sample:

@@ -18,11 +18,10 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.plain import whole_lines
+from trimtab.measure.measurement import Measurement, missing
+from trimtab.measure.plain import present, time_of, whole_lines
 from trimtab.measure.source import Format, Source
 from trimtab.message import Message, code_of
-from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus
 
 KIND: Final = "perf"
@@ -127,10 +126,7 @@ class _Head:
     @property
     def captured(self) -> datetime | None:
         """When the recording was made, in the zone of the machine."""
-        try:
-            return datetime.strptime(self.facts.get("captured on", ""), "%a %b %d %H:%M:%S %Y")
-        except ValueError:
-            return None
+        return time_of(self.facts.get("captured on", ""), "%a %b %d %H:%M:%S %Y")
 
     def last_s(self) -> float | None:
         """Return the time of the last sample that was recorded."""
@@ -213,18 +209,13 @@ def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str 
     if profile.problems:
         return {}, profile.problems[0]
     if listed > 1.0 + slack:
-        profile.problems.append(
-            Message("figures-disagree", f"its shares add up to {100 * listed:.1f} %")
-        )
-        return {}, profile.problems[0]
+        problem = Message("figures-disagree", f"its shares add up to {100 * listed:.1f} %")
+        profile.problems.append(problem)
+        return {}, problem
     if ended or listed >= LISTED_MINIMUM - slack:
         return profile.functions, None
-    return profile.functions, (
-        Message(
-            "end-unknown",
-            f"the end is missing: functions with {100 * listed:.1f} % of the samples are listed",
-        )
-    )
+    text = f"the end is missing: functions with {100 * listed:.1f} % of the samples are listed"
+    return profile.functions, Message("end-unknown", text)
 
 
 def _script(text: str, head: _Head) -> list[Profile]:
@@ -291,9 +282,8 @@ def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | N
     last_s = head.last_s()
     if last_s is not None and profile.last_s >= last_s - 1.0:
         return shares, None
-    return shares, Message(
-        "end-unknown", f"the end is missing: this covers the {profile.entries} samples present"
-    )
+    text = f"the end is missing: this covers the {profile.entries} samples present"
+    return shares, Message("end-unknown", text)
 
 
 def _measurement(
@@ -305,9 +295,11 @@ def _measurement(
     *,
     several: bool,
 ) -> Measurement:
-    server = head.facts.get("hostname") or _server_of(source.file_name)
+    # A file may be named after its host: oss12.perf.txt.
+    named = _NAMED.match(source.file_name)
+    server = head.facts.get("hostname") or (named[1] if named else None)
     whole = Profile(profile.event, shares)
-    reported: dict[str, object] = {} if server is None else {"server": server}
+    reported = present({"server": server})
     if shares:
         reported |= {
             "listed_share": round(whole.listed, 6),
@@ -320,10 +312,8 @@ def _measurement(
             reported["allocator_share_with_callees"] = round(within, 6)
     ended = RunStatus.OK if problem is None else RunStatus.PARTIAL
     status = ended if shares else RunStatus.FAILED
-    no_server = Missing(
-        "server",
-        Message("no-header", "it has no header (--header), and the file is not HOST.perf..."),
-    )
+    reason = "it has no header (--header), and the file is not HOST.perf..."
+    no_server = missing("server", "no-header", reason)
     lost = Message("samples-lost", f"{head.lost} samples were lost while it was recorded")
     return Measurement(
         kind=KIND,
@@ -345,12 +335,6 @@ def _largest(shares: dict[str, float]) -> dict[str, float]:
     return {name: round(share, 6) for name, share in ordered[:_FUNCTIONS_MAXIMUM] if share > 0}
 
 
-def _server_of(file_name: str) -> str | None:
-    """Return the host that a file is named after: ``oss12.perf.txt``."""
-    match = _NAMED.match(file_name)
-    return None if match is None else match[1]
-
-
 def _is_script(head: str) -> bool:
     """Return whether samples stand in it one by one."""
     for _, line in whole_lines(head):
@@ -362,30 +346,15 @@ def _is_script(head: str) -> bool:
 
 
 def _recognises(source: Source) -> bool:
-    heading = event = False
-    for _, line in whole_lines(source.head):
-        heading = heading or _HEADING.match(line) is not None
-        event = event or _EVENT.match(line) is not None
-        if heading and event:
-            return True
-    return _begins_with_samples(source.head)
-
-
-def _begins_with_samples(head: str) -> bool:
-    """Return whether the first line that is no comment is a sample with a function."""
-    sample = False
-    for _, line in whole_lines(head):
-        if line.startswith("#") or not line.strip():
-            continue
-        if sample:
-            return _FRAME.match(line) is not None
-        match = _SAMPLE.match(line)
-        if match is None:
-            return False
-        if _ADDRESS.match(match[4] or "") is not None:
-            return True
-        sample = True
-    return False
+    lines = [line for _, line in whole_lines(source.head)]
+    if all(any(map(pattern.match, lines)) for pattern in (_HEADING, _EVENT)):
+        return True
+    # The first line that is no comment is a sample, in it or below it a function.
+    content = (line for line in lines if not line.startswith("#") and line.strip())
+    match = _SAMPLE.match(next(content, ""))
+    if match is None or _ADDRESS.match(match[4] or "") is not None:
+        return match is not None
+    return _FRAME.match(next(content, "")) is not None
 
 
 FORMAT: Final = Format(KIND, _recognises, read)

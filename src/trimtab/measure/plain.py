@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 _DIGITS: Final = 18
+_HALF_UNITS: Final = tuple(0.5 * 10.0**-decimals for decimals in range(20))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number as printed, with half a unit of its last digit: all that rounding can hide."""
+
+    value: float
+    half_unit: float
+
+    @property
+    def error(self) -> float:
+        """What rounding can hide, as a fraction."""
+        return self.half_unit / self.value if self.value > 0 else float("inf")
+
+
+def figure_of(word: str | None) -> Figure | None:
+    """Return a printed number with its rounding; ``None`` for ``NA``, ``-``, ``nan``, ``1,5``."""
+    whole, _, decimals = (word or "").partition(".")
+    digits = whole + decimals
+    if not (whole and digits.isdecimal() and digits.isascii() and len(decimals) < len(_HALF_UNITS)):
+        return None
+    return Figure(float(f"{whole}.{decimals}"), _HALF_UNITS[len(decimals)])
 
 
 def whole_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -50,6 +75,11 @@ def as_whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def as_text(value: object) -> str | None:
+    """Return a text that is not empty, else ``None``."""
+    return value if isinstance(value, str) and value else None
+
+
 def as_dict(value: object) -> dict[str, Any]:
     """Return an object, an empty one in place of anything else."""
     return value if isinstance(value, dict) else {}
@@ -58,3 +88,24 @@ def as_dict(value: object) -> dict[str, Any]:
 def as_list(value: object) -> list[Any]:
     """Return a list, an empty one in place of anything else."""
     return value if isinstance(value, list) else []
+
+
+def present(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the entries that are known: not ``None``."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def time_of(text: str, form: str) -> datetime | None:
+    """Return a time as `datetime.strptime` reads it, without a zone; ``None`` for anything else."""
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def time_since_1970(seconds: float | None) -> datetime | None:
+    """Return a time in UTC; ``None`` for 0 seconds, and for what is no time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    except (ValueError, OverflowError, OSError):
+        return None

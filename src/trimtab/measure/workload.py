@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.errors import ToolError, UsageError
-from trimtab.measure.measurement import Measurement, Phase
+from trimtab.measure.measurement import Measurement, Notes, Phase
 from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.units import format_bytes
@@ -95,71 +95,50 @@ def confirm(
 
 def _wrong(phase: Phase, spec: ProbeSpec, requested: Sequence[Access]) -> list[str]:
     """Return what a phase did otherwise than asked."""
-    problems: list[str] = []
+    problems = Notes()
     name = f"{phase.access} {phase.repetition}"
-    for noun, did, wanted in (
+    for noun, actual, expected in (
         ("tasks", phase.tasks, spec.tasks),
         ("bytes a transfer", phase.transfer_size_bytes, spec.transfer_size_bytes),
     ):
-        if did is None:
-            problems.append(
-                Message("parameters-not-printed", f"{name}: the number of {noun} is unknown")
-            )
-        elif did != wanted:
-            problems.append(
-                Message("workload-mismatch", f"{name}: {did} {noun} instead of {wanted}")
-            )
+        if actual is None:
+            problems.add("parameters-not-printed", f"{name}: the number of {noun} is unknown")
+        elif actual != expected:
+            problems.add("workload-mismatch", f"{name}: {actual} {noun} instead of {expected}")
     if phase.access not in requested:
-        problems.append(Message("access-not-requested", f"{name} was not requested"))
+        problems.add("access-not-requested", f"{name} was not requested")
     if not phase.moved_bytes:
-        problems.append(Message("no-bytes", f"{name}: no bytes were moved"))
-    if phase.access == "write" and _over(phase.block_size_bytes, spec.block_size_bytes):
-        did, expected = phase.block_size_bytes, spec.block_size_bytes
-        text = f"{name}: a block of {did} bytes instead of {expected}"
-        problems.append(Message("workload-mismatch", text))
+        problems.add("no-bytes", f"{name}: no bytes were moved")
+    block, limit = phase.block_size_bytes, spec.block_size_bytes
+    if phase.access == "write" and block is not None and block > limit:
+        problems.add("workload-mismatch", f"{name}: a block of {block} bytes instead of {limit}")
     return problems
 
 
 def _odd_bytes(phase: Phase, spec: ProbeSpec) -> list[str]:
     """Return what the bytes of a phase that went to its end contradict."""
-    moved, name = phase.moved_bytes, f"{phase.access} {phase.repetition}"
-    if not moved:
-        return []
-    if moved < spec.tasks * spec.transfer_size_bytes:
-        return [
-            Message(
-                "bytes-mismatch", f"{name}: {moved} bytes are less than one transfer of every task"
-            )
-        ]
-    if moved % spec.transfer_size_bytes:
-        return [Message("bytes-mismatch", f"{name}: {moved} bytes are not whole transfers")]
-    return []
-
-
-def _over(did: int | None, limit: int) -> bool:
-    return did is not None and did > limit
+    moved, problem = phase.moved_bytes, None
+    if moved and moved < spec.tasks * spec.transfer_size_bytes:
+        problem = "less than one transfer of every task"
+    elif moved and moved % spec.transfer_size_bytes:
+        problem = "not whole transfers"
+    text = f"{phase.access} {phase.repetition}: {moved} bytes are {problem}"
+    return [Message("bytes-mismatch", text)] if problem else []
 
 
 def _wrong_files(sizes: Mapping[str, int], spec: ProbeSpec, measurement: Measurement) -> list[str]:
     """Return what the files on the file system contradict."""
-    problems: list[str] = []
-    wanted = spec.tasks if spec.file_per_process else 1
+    problems = Notes()
+    expected = spec.tasks if spec.file_per_process else 1
     limit = spec.block_size_bytes * (1 if spec.file_per_process else spec.tasks)
-    if len(sizes) != wanted:
-        problems.append(Message("file-count-mismatch", f"{len(sizes)} files instead of {wanted}"))
-    if any(size > limit for size in sizes.values()):
-        problems.append(
-            Message(
-                "file-size-mismatch",
-                f"a file of {max(sizes.values())} bytes instead of at most {limit}",
-            )
-        )
+    if len(sizes) != expected:
+        problems.add("file-count-mismatch", f"{len(sizes)} files instead of {expected}")
+    largest, total = max(sizes.values(), default=0), sum(sizes.values())
+    if largest > limit:
+        text = f"a file of {largest} bytes instead of at most {limit}"
+        problems.add("file-size-mismatch", text)
     written = [phase.moved_bytes or 0 for phase in measurement.phases if phase.access == "write"]
-    if written and spec.file_per_process and sum(sizes.values()) > max(written):
-        problems.append(
-            Message(
-                "file-size-mismatch",
-                f"files of {sum(sizes.values())} bytes, but {max(written)} were written",
-            )
-        )
+    if written and spec.file_per_process and total > max(written):
+        text = f"files of {total} bytes, but {max(written)} were written"
+        problems.add("file-size-mismatch", text)
     return problems

@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.plain import whole_lines
+from trimtab.measure.measurement import Measurement, Notes, missing, status_of
+from trimtab.measure.plain import present, whole_lines
 from trimtab.measure.source import Format, Source
 from trimtab.message import Message
-from trimtab.model.finding import Missing
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import Sample
 
 KIND: Final = "wrf"
 
@@ -64,9 +63,9 @@ _FATAL: Final = "FATAL CALLED ---"
 
 @dataclass(frozen=True, slots=True)
 class _Timing:
-    """One line: of the stream ``what`` (``main``, ``history``, ``restart`` ...)."""
+    """One line: of a stream (``main``, ``history``, ``restart`` ...)."""
 
-    what: str
+    stream: str
     domain: int
     seconds: float | None
     line: int
@@ -86,7 +85,7 @@ class _Log:
     sizes: list[str] = field(default_factory=list)
     size_follows: bool = False
     damaged: list[int] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: Notes = field(default_factory=Notes)
     version: str | None = None
     host: str | None = None
     tasks: int | None = None
@@ -113,8 +112,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
         raise DataError("no complete timing line of WRF", code="no-result", line=line)
     streams: dict[str, list[_Timing]] = {}
     for timing in log.timings:
-        if timing.what != "main":
-            streams.setdefault(timing.what, []).append(timing)
+        if timing.stream != "main":
+            streams.setdefault(timing.stream, []).append(timing)
     return (_whole(log, streams), *(_stream(log, name, streams[name]) for name in sorted(streams)))
 
 
@@ -139,21 +138,12 @@ FORMAT: Final = Format(KIND, _recognises, read, instead=_instead)
 def _read_log(text: str) -> _Log:
     log = _Log()
     seen: set[str] = set()
-    mains: set[str] = set()
     lines = [(number, line) for number, line in whole_lines(text) if line]
-    for _, line in lines:
-        if line.lstrip().startswith("Timing for main"):
-            if line in mains:
-                log.warnings.append(
-                    Message(
-                        "lines-doubled",
-                        "lines appear twice, as when output and error go to one file:"
-                        " each is counted once",
-                    )
-                )
-                break
-            mains.add(line)
-    twice = bool(log.warnings)
+    steps = [line for _, line in lines if line.lstrip().startswith("Timing for main")]
+    twice = len(set(steps)) < len(steps)
+    if twice:
+        text = "lines appear twice, as when output and error go to one file: each is counted once"
+        log.warnings.add("lines-doubled", text)
     for position, (number, line) in enumerate(lines):
         if _WORDS in line:
             if twice and line in seen:
@@ -239,42 +229,37 @@ def _elapsed(log: _Log) -> tuple[float | None, str | None]:
     steps = [
         place
         for place, timing in enumerate(log.timings)
-        if timing.what == "main" and timing.domain == 1
+        if timing.stream == "main" and timing.domain == 1
     ]
     if not steps:
         return None, Message("no-step", "no step of the outermost domain ended")
-    first_main = next(place for place, timing in enumerate(log.timings) if timing.what == "main")
-    before = [
-        timing for timing in log.timings[:first_main] if timing.domain == 1 and _ahead(timing)
+    first_main = next(place for place, timing in enumerate(log.timings) if timing.stream == "main")
+    # Read before the first step begins (share/mediation_wrfmain.F).
+    inputs = [
+        timing
+        for timing in log.timings[:first_main]
+        if timing.domain == 1 and timing.stream in ("input", "restart-input")
     ]
-    after = [timing for timing in log.timings[steps[-1] + 1 :] if timing.what != "main"]
-    parts = [log.timings[place] for place in steps] + before + after
-    return _sum(log, parts)
-
-
-def _ahead(timing: _Timing) -> bool:
-    """Return whether it is read before the first step begins (share/mediation_wrfmain.F)."""
-    return timing.what in ("input", "restart-input")
+    outputs = [timing for timing in log.timings[steps[-1] + 1 :] if timing.stream != "main"]
+    return _sum(log, [log.timings[place] for place in steps] + inputs + outputs)
 
 
 def _sum(log: _Log, parts: list[_Timing]) -> tuple[float | None, str | None]:
     """Return the sum of times, with the reason why it may be too small, or why there is none."""
     if any(part.seconds is None for part in parts):
-        return None, Message(
-            "time-overflowed", "a time is over 9999.99999 s, which WRF prints as asterisks"
-        )
-    reason = (
-        Message("line-damaged", f"line {log.damaged[0]} is damaged: a time may be missing")
-        if log.damaged
-        else None
-    )
+        text = "a time is over 9999.99999 s, which WRF prints as asterisks"
+        return None, Message("time-overflowed", text)
+    reason = None
+    if log.damaged:
+        text = f"line {log.damaged[0]} is damaged: a time may be missing"
+        reason = Message("line-damaged", text)
     return sum(part.seconds or 0.0 for part in parts), reason
 
 
 def _whole(log: _Log, streams: dict[str, list[_Timing]]) -> Measurement:
     written = [timing for parts in streams.values() for timing in parts if not timing.reads]
     elapsed, reason = _elapsed(log)
-    steps = [timing for timing in log.timings if timing.what == "main" and timing.domain == 1]
+    steps = [timing for timing in log.timings if timing.stream == "main" and timing.domain == 1]
     line = (steps or log.timings)[-1].line
     samples = [Sample("elapsed", elapsed, 0, output=0, line=line, reason=reason)]
     output, doubt = _sum(log, written)
@@ -308,20 +293,10 @@ def _samples(log: _Log, metric: str, timings: list[_Timing]) -> Iterator[Sample]
         domains.setdefault(timing.target, []).append(timing)
     for target, parts in sorted(domains.items()):
         for repetition, timing in enumerate(parts):
-            reason = (
-                None
-                if timing.seconds is not None
-                else Message("time-overflowed", "it is over 9999.99999 s")
-            )
-            yield Sample(
-                metric,
-                timing.seconds,
-                repetition,
-                target,
-                output=0,
-                line=timing.line,
-                reason=reason,
-            )
+            overflowed = Message("time-overflowed", "it is over 9999.99999 s")
+            reason = overflowed if timing.seconds is None else None
+            place = repetition, target, "total", 0, timing.line
+            yield Sample(metric, timing.seconds, *place, reason)
         total, reason = _sum(log, parts)
         yield _total(metric, total, target, (parts[-1].line, reason))
 
@@ -336,58 +311,32 @@ def _total(
 def _measurement(
     log: _Log, name: str | None, samples: list[Sample], reported: dict[str, object]
 ) -> Measurement:
-    problems: list[str] = []
+    problems = Notes()
     if log.fatal is not None:
-        problems.append(Message("tool-error", f"WRF stopped: {' '.join(log.fatal.split())[:300]}"))
-    if not log.ended and log.fatal is None:
-        problems.append(
-            Message(
-                "output-unfinished",
-                f'"{_SUCCESS}" is missing: the run was stopped or the file cut',
-            )
-        )
+        problems.add("tool-error", f"WRF stopped: {' '.join(log.fatal.split())[:300]}")
+    elif not log.ended:
+        text = f'"{_SUCCESS}" is missing: the run was stopped or the file cut'
+        problems.add("output-unfinished", text)
     if log.damaged:
-        problems.append(
-            Message(
-                "line-damaged",
-                f"{len(log.damaged)} timing lines are damaged, first line {log.damaged[0]}",
-            )
-        )
-    status = RunStatus.OK
-    if problems:
-        stands = any(sample.believed for sample in samples)
-        status = RunStatus.PARTIAL if stands else RunStatus.FAILED
-    warnings = list(log.warnings)
+        text = f"{len(log.damaged)} timing lines are damaged, first line {log.damaged[0]}"
+        problems.add("line-damaged", text)
+    warnings = Notes(log.warnings)
     if log.servers:
-        warnings.append(
-            Message(
-                "quilting",
-                f"{log.servers} I/O servers write: times are those of handing data over to them",
-            )
-        )
-    requested: dict[str, object] = {}
-    if log.tasks is not None:
-        requested["tasks"] = log.tasks
-    if log.sizes:
-        requested["domains"] = list(log.sizes)
-    if log.servers is not None:
-        requested["io_servers"] = log.servers
+        text = f"{log.servers} I/O servers write: times are those of handing data over to them"
+        warnings.add("quilting", text)
+    requested = {"tasks": log.tasks, "domains": log.sizes or None, "io_servers": log.servers}
+    no_bytes = "WRF does not print how much it reads and writes"
     return Measurement(
         kind=KIND,
-        status=status,
+        status=status_of(samples, problems),
         problems=tuple(problems),
         tool_version=log.version,
         name=name,
         layer="application",
         host=log.host,
-        requested=requested,
+        requested=present(requested),
         reported=reported,
         samples=tuple(samples),
         warnings=tuple(warnings),
-        missing=(
-            Missing(
-                "bytes",
-                Message("bytes-not-printed", "WRF does not print how much it reads and writes"),
-            ),
-        ),
+        missing=(missing("bytes", "bytes-not-printed", no_bytes),),
     )

@@ -154,6 +154,11 @@ class TargetSnapshot:
         reading = self.reading(name, label)
         return None if reading is None else reading.value
 
+    def source(self, name: str, label: str | None = None) -> str | None:
+        """Return where a reading was read, ``None`` where there is no such row."""
+        reading = self.reading(name, label)
+        return None if reading is None else reading.source
+
     def number(self, name: str, label: str | None = None) -> float | None:
         """Return a numeric value, ``None`` where it is missing or not a number."""
         value = self.value(name, label)

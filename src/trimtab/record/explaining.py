@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coerce, update
 
@@ -193,7 +193,7 @@ class ExplainingRecords(Connections):
                 same = table.c.id.in_([incident.id for incident in incidents])
                 stale = stale.where((table.c.at >= since) | same)
             connection.execute(stale)
-            values = [_of_incident(incident, number) for incident in incidents]
+            values = [rows.row_of(incident, table, site=number) for incident in incidents]
             if values:
                 connection.execute(insert(table), values)
             this = schema.site.c.number == number
@@ -219,7 +219,7 @@ class ExplainingRecords(Connections):
             query = query.where(table.state.in_(list(states)))
         with self._reading() as connection:
             records = connection.execute(queries.between(query, table.at, since, None)).all()
-        return tuple(_to_incident(row) for row in records)
+        return tuple(rows.value_of(KeptIncident, row, site=row.site_name) for row in records)
 
     def judged(self, site: str) -> Judged | None:
         """Return when the incidents of a site were last looked for; ``None``: never."""
@@ -228,35 +228,3 @@ class ExplainingRecords(Connections):
         with self._reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None or row.judged_at is None else Judged(*row)
-
-
-def _of_incident(incident: KeptIncident, site: int) -> dict[str, Any]:
-    return {
-        "id": incident.id,
-        "site": site,
-        "at": incident.at,
-        "until": incident.until,
-        "detected_at": incident.detected_at,
-        "shape": incident.shape,
-        "state": incident.state,
-        "certainty": incident.certainty,
-        "effect": incident.effect,
-        "summary": incident.summary,
-        "document": incident.document,
-    }
-
-
-def _to_incident(row: Any) -> KeptIncident:
-    return KeptIncident(
-        id=row.id,
-        site=row.site_name,
-        at=row.at,
-        until=row.until,
-        detected_at=row.detected_at,
-        shape=row.shape,
-        state=row.state,
-        certainty=row.certainty,
-        effect=row.effect,
-        summary=row.summary,
-        document=row.document,
-    )

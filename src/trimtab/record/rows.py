@@ -5,40 +5,58 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Row
+from sqlalchemy import Row, Table
 
 from trimtab.errors import UnreadableError
 from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import batch
+from trimtab.record import batch, schema
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+V = TypeVar("V", bound="DataclassInstance")
+_SAMPLE = attrgetter(*(field.name for field in fields(Sample)))
+
+
+def row_of(value: Any, table: Table, /, **more: Any) -> dict[str, Any]:
+    """Return the row of a value: the columns that have the name of a field, and those of ``more``.
+
+    Columns that the value has no field for, and that are not given, are left to the database.
+    """
+    row = {name: getattr(value, name) for name in _columns(table, type(value)) if name not in more}
+    for name, entry in row.items():
+        if isinstance(entry, Enum):
+            row[name] = entry.value
+    return row | more
+
+
+def value_of(kind: type[V], row: Row[Any], /, **more: Any) -> V:
+    """Return the value of a row: the fields that have the name of a column, and ``more``."""
+    names = (field.name for field in fields(kind) if field.name not in more)
+    return kind(**{name: getattr(row, name) for name in names}, **more)
+
+
+@cache
+def _columns(table: Table, kind: type) -> tuple[str, ...]:
+    names = {field.name for field in fields(kind)}
+    return tuple(column.name for column in table.columns if column.name in names)
 
 
 def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]:
     """Return the row of a run, without its samples and outputs."""
-    return {
-        "id": run.id,
-        "site": site_number,
-        "probe": run.probe,
-        "kind": run.kind,
-        "comparability": comparability_key(run),
-        "status": run.status.value,
-        "at": run.at,
-        "until": run.until,
-        "at_reason": run.at_reason,
-        "tool_version": run.tool_version,
-        "path": run.path,
-        "host": run.host,
-        "trimtab_version": run.trimtab_version,
-        "parameters": run.parameters,
-        "problem": run.problem,
-        "import_key": import_key,
-    }
+    key = comparability_key(run)
+    return row_of(run, schema.run, site=site_number, comparability=key, import_key=import_key)
 
 
 def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
@@ -53,6 +71,7 @@ def of_sample(sample: Sample, run_number: int, ordinal: int) -> dict[str, Any]:
             "figure-not-finite", f"the figure was {float(value)}, which is no measurement"
         )
         value, reason = None, f"{reason}; {not_finite}" if reason else not_finite
+    # Written out: a survey of a large site is a hundred thousand of them.
     return {
         "run": run_number,
         "ordinal": ordinal,
@@ -71,51 +90,28 @@ def of_output(
     output: RawOutput, run_number: int, ordinal: int, *, hashes: tuple[str, str]
 ) -> dict[str, Any]:
     """Return the row of a raw output whose content is kept under those two hashes."""
-    return {
-        "run": run_number,
-        "ordinal": ordinal,
-        "label": output.label,
-        "argv": list(output.argv),
+    contents = {
         "stdout_sha256": hashes[0],
         "stdout_bytes": len(output.stdout),
         "stderr_sha256": hashes[1],
         "stderr_bytes": len(output.stderr),
-        "exit_code": output.exit_code,
-        "started_at": output.started_at,
-        "elapsed_s": output.elapsed_s,
-        "truncated": output.truncated,
     }
+    return row_of(output, schema.output, run=run_number, ordinal=ordinal, **contents)
 
 
 def of_kept_output(output: KeptOutput, run_number: int) -> dict[str, Any]:
     """Return the row of a raw output whose content is kept already."""
-    row = {name: getattr(output, name) for name in output.__slots__}
-    return {**row, "argv": list(output.argv), "run": run_number}
+    return row_of(output, schema.output, run=run_number)
 
 
 def of_event(event: Event, site_number: int) -> dict[str, Any]:
     """Return the row of an event."""
-    return {
-        "id": event.id,
-        "site": site_number,
-        "kind": event.kind.value,
-        "at": event.at,
-        "until": event.until,
-        "targets": list(event.targets),
-        "detail": event.detail,
-        "source": event.source,
-    }
+    return row_of(event, schema.event, site=site_number)
 
 
 def of_snapshot(snapshot: Snapshot, identifier: str) -> dict[str, Any]:
     """Return the row of a snapshot, without its site."""
-    return {
-        "id": identifier,
-        "at": snapshot.at,
-        "driver": snapshot.driver,
-        "complete": snapshot.complete,
-        "batch": batch.encode(snapshot),
-    }
+    return row_of(snapshot, schema.snapshot, id=identifier, batch=batch.encode(snapshot))
 
 
 def to_snapshot(row: Row[Any]) -> Snapshot:
@@ -127,78 +123,30 @@ def to_run(row: Row[Any], samples: tuple[Sample, ...], outputs: tuple[RawOutput,
     """Return the run of a row that also has ``site_name``."""
     with understood(f"run {row.id}"):
         status = RunStatus(row.status)
-    return Run(
-        id=row.id,
-        site=row.site_name,
-        probe=row.probe,
-        kind=row.kind,
-        status=status,
-        at=row.at,
-        until=row.until,
-        at_reason=row.at_reason,
-        tool_version=row.tool_version,
-        path=row.path,
-        host=row.host,
-        trimtab_version=row.trimtab_version,
-        parameters=row.parameters,
-        problem=row.problem,
-        samples=samples,
-        outputs=outputs,
-    )
+    return value_of(Run, row, site=row.site_name, status=status, samples=samples, outputs=outputs)
 
 
 def to_sample(row: Row[Any]) -> Sample:
     """Return the sample of a row."""
     with understood(f"sample {row.ordinal} of run number {row.run}"):
-        return Sample(
-            metric=row.metric,
-            value=row.value,
-            repetition=row.repetition,
-            target=row.target,
-            statistic=row.statistic,
-            output=row.output,
-            line=row.line,
-            reason=row.reason,
-        )
+        return Sample(*_SAMPLE(row))
 
 
 def to_output(row: Row[Any]) -> KeptOutput:
     """Return what is known of a raw output without reading it."""
-    return KeptOutput(
-        ordinal=row.ordinal,
-        label=row.label,
-        argv=tuple(row.argv),
-        stdout_sha256=row.stdout_sha256,
-        stdout_bytes=row.stdout_bytes,
-        stderr_sha256=row.stderr_sha256,
-        stderr_bytes=row.stderr_bytes,
-        exit_code=row.exit_code,
-        started_at=row.started_at,
-        elapsed_s=row.elapsed_s,
-        truncated=row.truncated,
-        pruned_at=row.pruned_at,
-    )
+    return value_of(KeptOutput, row, argv=tuple(row.argv))
 
 
 def to_event(row: Row[Any]) -> Event:
     """Return the event of a row that also has ``site_name``."""
     with understood(f"event {row.id}"):
         kind = EventKind(row.kind)
-    return Event(
-        id=row.id,
-        site=row.site_name,
-        kind=kind,
-        at=row.at,
-        detail=row.detail,
-        source=row.source,
-        until=row.until,
-        targets=tuple(row.targets),
-    )
+    return value_of(Event, row, site=row.site_name, kind=kind, targets=tuple(row.targets))
 
 
 def to_site(row: Row[Any]) -> Site:
     """Return the site of a row."""
-    return Site(row.name, row.driver, row.identity, row.path, row.timezone)
+    return value_of(Site, row)
 
 
 @contextmanager

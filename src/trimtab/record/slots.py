@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, or_
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
 from trimtab.record import queries, schema
-from trimtab.record.rows import understood
+from trimtab.record.rows import row_of, understood, value_of
 
 
 class SlotState(StrEnum):
@@ -166,20 +166,8 @@ def claim(connection: Connection, slot: Slot) -> bool:
 
 
 def _row(slot: Slot, site_number: int) -> dict[str, Any]:
-    return {
-        "site": site_number,
-        "item": slot.item,
-        "due_at": slot.due_at,
-        "state": slot.state.value,
-        "started_at": slot.started_at,
-        "ended_at": slot.ended_at,
-        "run": slot.run,
-        "before": slot.before,
-        "after": slot.after,
-        "verdicts": [_plain(verdict) for verdict in slot.verdicts],
-        "detail": slot.detail,
-        "holder": slot.holder,
-    }
+    verdicts = [_plain(verdict) for verdict in slot.verdicts]
+    return row_of(slot, schema.slot, site=site_number, verdicts=verdicts)
 
 
 def to_slot(row: Row[Any]) -> Slot:
@@ -187,20 +175,7 @@ def to_slot(row: Row[Any]) -> Slot:
     with understood(f"the slot of {row.item} at {row.due_at.isoformat()}"):
         state = SlotState(row.state)
         verdicts = tuple(_verdict(verdict) for verdict in row.verdicts)
-    return Slot(
-        site=row.site_name,
-        item=row.item,
-        due_at=row.due_at,
-        state=state,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        run=row.run,
-        before=row.before,
-        after=row.after,
-        verdicts=verdicts,
-        detail=row.detail,
-        holder=row.holder,
-    )
+    return value_of(Slot, row, site=row.site_name, state=state, verdicts=verdicts)
 
 
 def lease_of(connection: Connection, site: str) -> Lease | None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Row, insert, select, update
@@ -90,12 +89,7 @@ class Store(WatchRecords, ExplainingRecords):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     # Sites

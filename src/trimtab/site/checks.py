@@ -257,12 +257,14 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         if name not in PLACES:
             yield Problem(
                 (*table, "command"),
-                f"{{{name}}} stands for nothing",
-                f"there are {', '.join(f'{{{one}}}' for one in PLACES)}; no shell and no variables;"
+                f"{{{name}}} is not a placeholder",
+                f"use {', '.join(f'{{{word}}}' for word in PLACES)}; no shell and no variables;"
                 f" {{{{{name}}}}} for the word in braces",
                 code="placeholder-unknown",
             )
-    kind = {one.name: one.kind for one in site.launchers}.get(probe.launcher, probe.launcher)
+    kind = {launcher.name: launcher.kind for launcher in site.launchers}.get(
+        probe.launcher, probe.launcher
+    )
     if probe.tasks_per_node is None and (kind == "mpi" or "tasks" in places(probe.command)):
         yield Problem(
             (*table, "tasks_per_node"),
@@ -296,11 +298,11 @@ def _output(probe: SiteProbe) -> Iterator[Problem]:
 def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     """Yield what cannot be placed: left undone, it would measure something else."""
     table = ("probe", probe.name)
-    for key, asked in (
+    for key, requested in (
         ("target_pinning", probe.target_pinning),
         ("stripe_count", probe.stripe_count is not None),
     ):
-        if asked and not DRIVERS[site.driver].places_files:
+        if requested and not DRIVERS[site.driver].places_files:
             yield Problem(
                 (*table, key),
                 "only files on Lustre have a place",

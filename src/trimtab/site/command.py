@@ -21,8 +21,8 @@ def places(command: Sequence[str]) -> tuple[str, ...]:
     >>> places(["run", "--dir={directory}/data", "{tasks}", "{{left}}", '{"a": 1}'])
     ('directory', 'tasks')
     """
-    found = (match.group(2) for word in command for match in _PLACE.finditer(word))
-    return tuple(dict.fromkeys(name for name in found if name is not None))
+    names = (match.group(2) for word in command for match in _PLACE.finditer(word))
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def filled(command: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:

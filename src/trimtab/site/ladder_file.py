@@ -171,12 +171,12 @@ def parse_ladder(text: str, name: str) -> LadderFile:
     UsageError
         As `load_ladder`; with the line.
     """
-    said, found = SCHEMA.read(parse_toml(text, name))
-    if found:
-        raise config_error(found, name, key_lines(text))
-    file: LadderFile = SCHEMA.build(said)
-    if found := [*hardware_problems(file.hardware), *_twice(file)]:
-        raise config_error(found, name, key_lines(text))
+    stated, mistakes = SCHEMA.read(parse_toml(text, name))
+    if mistakes:
+        raise config_error(mistakes, name, key_lines(text))
+    file: LadderFile = SCHEMA.build(stated)
+    if mistakes := [*hardware_problems(file.hardware), *_twice(file)]:
+        raise config_error(mistakes, name, key_lines(text))
     return replace(file, figures=dict(_figures(file)))
 
 

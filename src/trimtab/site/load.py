@@ -33,8 +33,8 @@ def site_directories(environment: Mapping[str, str] | None = None) -> tuple[Path
     """
     environment = os.environ if environment is None else environment
     directories = []
-    if own := environment.get("TRIMTAB_SITES"):
-        directories.append(Path(own))
+    if listed := environment.get("TRIMTAB_SITES"):
+        directories.append(Path(listed))
     if configuration := environment.get("XDG_CONFIG_HOME"):
         directories.append(Path(configuration) / "trimtab" / "sites")
     elif home := environment.get("HOME"):
@@ -44,7 +44,7 @@ def site_directories(environment: Mapping[str, str] | None = None) -> tuple[Path
 
 def known_sites(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
     """Return every site that a name can mean, in alphabetical order, with its file."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for directory in site_directories(environment):
         try:
             names = [entry for entry in os.listdir(directory) if entry.endswith(".toml")]  # noqa: PTH208 (names only)
@@ -52,8 +52,8 @@ def known_sites(environment: Mapping[str, str] | None = None) -> dict[str, Path]
             continue  # most hosts have one of the three; find_site says where it looked
         for entry in names:
             if NAME.fullmatch(entry.removesuffix(".toml")):
-                found.setdefault(entry.removesuffix(".toml"), directory / entry)
-    return dict(sorted(found.items()))
+                paths.setdefault(entry.removesuffix(".toml"), directory / entry)
+    return dict(sorted(paths.items()))
 
 
 def find_site(name_or_path: str, environment: Mapping[str, str] | None = None) -> Path:
@@ -114,14 +114,16 @@ def parse_site(text: str, source: str) -> LoadedSite:
         As `load_site`.
     """
     name = visible(source)
-    said, found = SCHEMA.read(parse_toml(text, name))
-    if found:
-        raise config_error(found, name, key_lines(text))
-    if "policies" in said:
-        said["policies"] = {policy: table.get("armed", False) for policy, table in said["policies"]}
-    site: Site = SCHEMA.build(said, source=source)
-    if found := list(problems(site)):
-        raise config_error(found, name, key_lines(text))
+    stated, mistakes = SCHEMA.read(parse_toml(text, name))
+    if mistakes:
+        raise config_error(mistakes, name, key_lines(text))
+    if "policies" in stated:
+        stated["policies"] = {
+            policy: table.get("armed", False) for policy, table in stated["policies"]
+        }
+    site: Site = SCHEMA.build(stated, source=source)
+    if mistakes := list(problems(site)):
+        raise config_error(mistakes, name, key_lines(text))
     return LoadedSite(site, tuple(warnings(site)))
 
 

@@ -148,8 +148,8 @@ def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Leve
         A factor is no key of a probe, a value none of that key, or the result contradicts itself.
     """
     of_probe = {key: value for key, value in levels.items() if key in sweep.factors}
-    said, found = PROBE.read(of_probe)
-    for problem in found:
+    stated, mistakes = PROBE.read(of_probe)
+    for problem in mistakes:
         name = problem.location[0]
         near = problem.hint is not None and problem.hint.startswith("did you mean")
         unknown = problem.code == "unknown-table"
@@ -159,7 +159,7 @@ def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Leve
             code="unknown-key" if unknown else problem.code,
             hint=_example(name) if name in _EXAMPLES and not near else problem.hint,
         )
-    changed = replace(probe, name=f"sweep-{sweep.name}", schedule=None, **said)
+    changed = replace(probe, name=f"sweep-{sweep.name}", schedule=None, **stated)
     for problem in problems(replace(site, probes=(changed,))):
         point = ", ".join(f"{name} = {value}" for name, value in levels.items())
         raise raised(problem, point)

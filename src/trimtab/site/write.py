@@ -135,11 +135,14 @@ def write_site(path: str | os.PathLike[str], text: str, *, replace: bool = False
         raise _there_already(name) from error
     except FileNotFoundError as error:
         raise UsageError(
-            f"the directory {visible(os.fspath(target.parent))} does not exist", hint="create it"
+            f"the directory {visible(os.fspath(target.parent))} does not exist",
+            code="directory-missing",
+            hint="create it",
         ) from error
     except OSError as error:
         raise UnreadableError(
-            f"the site file {name} could not be written: {error.strerror or error}"
+            f"the site file {name} could not be written: {error.strerror or error}",
+            code="file-not-written",
         ) from error
 
 
@@ -157,7 +160,9 @@ def _put(temporary: Path, target: Path, *, replace: bool) -> None:
 
 def _there_already(name: str) -> RefusedError:
     return RefusedError(
-        f"{name} is there already", hint="take another name, or write over it with --replace"
+        f"{name} is there already",
+        code="file-exists",
+        hint="take another name, or write over it with --replace",
     )
 
 
@@ -170,7 +175,7 @@ def _write_through(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _head(site: Site, found: Sequence[str]) -> str:
+def _head(site: Site, findings: Sequence[str]) -> str:
     lines = [
         f"# {visible(site.name)}: a site that Trimtab looks after.",
         "#",
@@ -179,6 +184,6 @@ def _head(site: Site, found: Sequence[str]) -> str:
         "# Sizes, times and shares are text with a unit. A line behind a # has its default or is",
         "# an example: take the # away to change it.",
     ]
-    if found:
-        lines += ["#", "# Found:", *(f"#   {visible(line)}".rstrip() for line in found)]
+    if findings:
+        lines += ["#", "# Found:", *(f"#   {visible(line)}".rstrip() for line in findings)]
     return "\n".join(lines) + "\n"

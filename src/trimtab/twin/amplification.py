@@ -103,7 +103,9 @@ def simulate(
         )
         host = FlashWorkload(drive.logical, live=terms.live, hot=terms.hot, seed=terms.seed)
     except ValueError as error:
-        raise UsageError(str(error), hint="trimtab twin wa --help lists what it takes") from error
+        raise UsageError(
+            str(error), code="out-of-range", hint="trimtab twin wa --help lists what it takes"
+        ) from error
     host.fill(drive)
     seen: list[float] = []
     while not (settled := _is_settled(seen)) and len(seen) < _WARM_MOST:

@@ -56,7 +56,9 @@ class Diary:
         except FileNotFoundError:
             text = b""
         except OSError as error:
-            raise UnreadableError(f"{self.path} cannot be read: {error.strerror}") from error
+            raise UnreadableError(
+                f"{self.path} cannot be read: {error.strerror}", code="file-unreadable"
+            ) from error
         whole = text[: text.rfind(b"\n") + 1]
         lines = [self._parsed(number, line) for number, line in enumerate(whole.splitlines())]
         last = whole[:-1].rfind(b"\n") + 1
@@ -142,6 +144,7 @@ class Diary:
             os.close(file)
             raise RefusedError(
                 f"another process goes on with the twin of {self.path.parent} now",
+                code="twin-in-use",
                 hint="wait until it has ended, or stop it: trimtab watch is such a one",
             ) from error
         except BaseException:
@@ -156,6 +159,7 @@ class Diary:
         if len(whole) != self._end or not whole.endswith(self._seen):
             raise RefusedError(
                 f"another process went on with the twin of {self.path.parent} meanwhile",
+                code="twin-in-use",
                 hint="begin again: this one stands where that one began",
             )
         if len(content) > len(whole):
@@ -169,12 +173,15 @@ class Diary:
         if not isinstance(line, dict) or not (_is_deed(line) if number else _BEGUN in line):
             raise UnreadableError(
                 f"{self.path} is no diary of a twin: line {number + 1}",
+                code="diary-unreadable",
                 hint="remove it to begin anew",
             )
         return line
 
     def _unwritten(self, error: OSError) -> UnreadableError:
-        return UnreadableError(f"{self.path} cannot be written: {error.strerror}")
+        return UnreadableError(
+            f"{self.path} cannot be written: {error.strerror}", code="file-unwritable"
+        )
 
 
 def _is_deed(line: Line) -> bool:

@@ -96,13 +96,15 @@ class TwinDriver:
         """Write a setting, of all targets, and return it as read back."""
         settings = self.settings(target)
         if name not in settings:
-            raise UsageError(f"there is no setting {visible(name[:80])!r} on {target}")
+            raise UsageError(
+                f"there is no setting {visible(name[:80])!r} on {target}", code="setting-unknown"
+            )
         if name == _THROTTLING:
             self._set_throttling(value)
         elif name in _KEYS:
             self._set_key(_KEYS[name], _percent(name, value) / 100.0)
         else:
-            raise RefusedError(f"{name} cannot be set on the twin")
+            raise RefusedError(f"{name} cannot be set on the twin", code="setting-read-only")
         return self.settings(target)[name]
 
     def trim(
@@ -114,7 +116,10 @@ class TwinDriver:
         """
         column = self._column(target)
         if start < 0 or (length is not None and length <= 0):
-            raise UsageError(f"{start} and {length} are not the start and length of a range")
+            raise UsageError(
+                f"{start} and {length} are not the start and length of a range",
+                code="range-invalid",
+            )
         if isinstance(column, NotAvailable):
             return column
         capacity = float(self.life.simulation.state.capacity_bytes[column])
@@ -197,6 +202,7 @@ class TwinDriver:
         if columns.weight[column] > 1:
             raise RefusedError(
                 f"{target} is simulated together with {int(columns.weight[column]) - 1} others",
+                code="target-not-alone",
                 hint='write classes = "all" into [resolution] of the scenario',
             )
         return column
@@ -206,7 +212,7 @@ class TwinDriver:
         known = {ost_name(number) for number in range(simulation.columns.osts)}
         known |= {mdt_name(number) for number in range(simulation.scenario.mdts.count)}
         if target not in known:
-            raise UsageError(f"there is no target {visible(target[:80])!r}")
+            raise UsageError(f"there is no target {visible(target[:80])!r}", code="target-unknown")
         return target
 
     def _set_throttling(self, value: str) -> None:
@@ -215,7 +221,9 @@ class TwinDriver:
         except ValueError:
             latency_s = -1.0
         if not 0.0 <= latency_s <= 60.0:
-            raise UsageError(f"{_THROTTLING} does not take {visible(value[:40])!r}")
+            raise UsageError(
+                f"{_THROTTLING} does not take {visible(value[:40])!r}", code="malformed-value"
+            )
         self._set_key("queue.writeback_throttling", latency_s > 0.0)
         if latency_s > 0.0:
             self._set_key("queue.target_latency", latency_s)
@@ -234,5 +242,7 @@ def _percent(name: str, value: str) -> float:
     """
     text = value.strip().removesuffix("%")
     if not (text.isascii() and text.isdecimal()) or int(text) > 100:
-        raise UsageError(f"{name} does not take {visible(value[:40])!r}", hint="0 to 100")
+        raise UsageError(
+            f"{name} does not take {visible(value[:40])!r}", code="malformed-value", hint="0 to 100"
+        )
     return float(text)

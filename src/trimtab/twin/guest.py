@@ -77,7 +77,7 @@ class Guest:
     def describe(self, path: str) -> PathState:
         """Return what a path is; what does not exist is an answer."""
         if not path or "\0" in path:
-            raise UsageError(f"{path!r} is not a path")
+            raise UsageError(f"{path!r} is not a path", code="path-invalid")
         if path.rstrip("/") not in {self.path, *self._directories}:
             return PathState(path, exists=False)
         return PathState(
@@ -119,10 +119,10 @@ class Guest:
     def make_directory(self, parent: str, name: str) -> MadeDirectory:
         """Return a directory that was not there before."""
         if not name.startswith(PROBE_PREFIX):
-            raise RefusedError(f"{name} is no name of a probe's directory")
+            raise RefusedError(f"{name} is no name of a probe's directory", code="name-invalid")
         path = self._path(parent, name)
         if path in self._directories:
-            raise RefusedError(f"{path} already holds that name")
+            raise RefusedError(f"{path} already holds that name", code="path-exists")
         stripes = self.life.simulation.scenario.placement.stripe_count
         self._directories[path] = _Directory(stripes)
         return MadeDirectory(path, _DEVICE, len(self._directories) + 1)
@@ -167,7 +167,9 @@ class Guest:
         contents = self._of(self._path(parent, name)).contents
         whole = {path: contents[path] for path in paths if path in contents}
         if sum(map(len, whole.values())) > limit_bytes:
-            raise ToolError(f"they are larger than {limit_bytes} bytes together")
+            raise ToolError(
+                f"they are larger than {limit_bytes} bytes together", code="output-too-large"
+            )
         return whole
 
     # What benchmarks and lfs do
@@ -223,7 +225,7 @@ class Guest:
         """Make an empty file, on an OST where one is asked for that is open."""
         directory, name = self._split(path)
         if name in directory.files:
-            raise RefusedError(f"{path} already exists")
+            raise RefusedError(f"{path} already exists", code="path-exists")
         count = directory.stripe_count if stripe_count is None else stripe_count
         (osts,) = self.place(1, count, first)
         file = directory.files[name] = File(0.0, osts)
@@ -251,7 +253,7 @@ class Guest:
         """
         directory, name = self._split(path)
         if name not in directory.files:
-            raise UsageError(f"{path} does not exist")
+            raise UsageError(f"{path} does not exist", code="path-missing")
         return directory.files[name]
 
     def set_stripes(self, path: str, count: int) -> None:
@@ -343,12 +345,12 @@ class Guest:
     def _of(self, directory: str) -> _Directory:
         files = self._directories.get(directory.rstrip("/"))
         if files is None:
-            raise UsageError(f"{directory} does not exist")
+            raise UsageError(f"{directory} does not exist", code="path-missing")
         return files
 
     def _path(self, parent: str, name: str) -> str:
         if parent.rstrip("/") != self.path and not parent.startswith(f"{self.path}/"):
-            raise UsageError(f"{parent} is not on the simulated file system")
+            raise UsageError(f"{parent} is not on the simulated file system", code="path-outside")
         return f"{parent.rstrip('/')}/{name}"
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from trimtab.errors import NeverStarted, UsageError
-from trimtab.launch.allocation import Allocation, Demand, Execute, Waiting
-from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, execute
+from trimtab.launch.allocation import (
+    Allocation,
+    Demand,
+    Execute,
+    Waiting,
+    job_facts,
+    seconds_between,
+)
+from trimtab.launch.process import ProcessResult, execute
 from trimtab.model.telemetry import NotAvailable
 from trimtab.twin.instruments.failures import failure_of
 from trimtab.twin.instruments.probes import node_names
@@ -49,7 +55,8 @@ class TwinLauncher:
         nodes_available = self._programs.life.scenario.clients.nodes
         if demand.nodes > nodes_available:
             raise UsageError(
-                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}"
+                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}",
+                code="too-many-nodes",
             )
         return TwinAllocation(self, demand, self._programs)
 
@@ -72,34 +79,21 @@ class TwinAllocation:
     @property
     def facts(self) -> dict[str, object]:
         """See `Allocation`; there is no job and no queue."""
-        began, ended = self._began, self._ended
-        hours = None
-        if began is not None and ended is not None:
-            hours = (ended - began).total_seconds() / 3600.0 * self._demand.nodes
-        return {
-            "launcher": self._launcher.kind,
-            "version": self._launcher.version,
-            "job_id": None,
-            "name": self._demand.name,
-            "state": None,
-            "node_list": ",".join(self.nodes),
-            "nodes": list(self.nodes),
-            "submitted_at": None,
-            "started_at": None if began is None else began.isoformat(),
-            "ended_at": None if ended is None else ended.isoformat(),
-            "queued_s": None,
-            "node_hours": hours,
-            "reason": "the nodes are simulated",
-        }
+        held_s = seconds_between(self._began, self._ended)
+        return job_facts(
+            self._launcher.kind,
+            self._demand.name,
+            self.nodes,
+            version=self._launcher.version,
+            reason="the nodes are simulated",
+            node_list=",".join(self.nodes),
+            started_at=self._began,
+            ended_at=self._ended,
+            held_s=held_s,
+        )
 
     def execute(
-        self,
-        argv: Sequence[str],
-        *,
-        tasks: int,
-        timeout_s: float,
-        on_progress: Callable[[float], None] | None = None,
-        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        self, argv: Sequence[str], *, tasks: int, timeout_s: float, **_options: Any
     ) -> ProcessResult:
         """Return how a program ran as so many tasks."""
         return self._programs.execute(
@@ -117,16 +111,11 @@ class TwinAllocation:
         life = self._programs.life
         if self._launcher.processes and not life.simulation.state.names_resolve:
             reason = failure_of("name-service", path="", node=self.nodes[0]).reason
-            raise NeverStarted(f"the nodes cannot be reached: {reason}")
+            raise NeverStarted(f"the nodes cannot be reached: {reason}", code="nodes-unreachable")
         self._began = life.now
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Note the time, also in the diary: what was measured until now lies in the past."""
         self._ended = self._programs.life.now
         self._programs.life.keep_time()

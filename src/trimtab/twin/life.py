@@ -240,6 +240,7 @@ class Life:
             except (KeyError, TypeError, ValueError, TrimtabError) as error:
                 raise UnreadableError(
                     f"{path} is no diary of this twin: line {number + 2}",
+                    code="diary-unreadable",
                     hint="remove it to begin anew",
                 ) from error
         self._written_until = self._now
@@ -260,12 +261,14 @@ def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
     if first.get("fingerprint") is None:
         raise RefusedError(
             f"the simulation that {path} belongs to was killed before it could say how far it came",
+            code="simulation-killed",
             hint=f"remove {path.parent} and run it again",
         )
     if first["fingerprint"] != fingerprint(scenario):
         raise RefusedError(
             f"the scenario {scenario.name}, or Trimtab, is another one than when the life in "
             f"{path.parent} began",
+            code="scenario-changed",
             hint=f"remove {path} to begin anew, or put the scenario back",
         )
     return datetime.fromisoformat(first["watched_from"])
@@ -281,5 +284,9 @@ def life_directory(path: str) -> Path:
     """
     directory = Path(path)
     if not directory.is_absolute():
-        raise UsageError(f"{path} is no absolute path", hint="[site] path holds the twin's life")
+        raise UsageError(
+            f"{path} is no absolute path",
+            code="path-relative",
+            hint="[site] path holds the twin's life",
+        )
     return directory

@@ -46,7 +46,7 @@ class TwinPath:
     def __init__(self, driver: TwinDriver, path: str) -> None:
         state = driver.guest.describe(path)
         if not state.exists:
-            raise UsageError(f"{visible(path)} does not exist on the twin")
+            raise UsageError(f"{visible(path)} does not exist on the twin", code="path-missing")
         self._driver = driver
         scenario = driver.life.scenario
         self.description = PathDescription(

@@ -8,6 +8,7 @@ it takes passes on the twin's clock. A program that is not known here is not ins
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from trimtab.twin.instruments import ioload, ior
 from trimtab.twin.instruments.failures import failure_of
 from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior_output import print_ior
-from trimtab.twin.instruments.probes import node_names
+from trimtab.twin.instruments.probes import ior_phase, node_names
 from trimtab.twin.transfer import Moved, Transfer, move
 
 IOR: Final = "/usr/bin/ior"
@@ -66,7 +67,9 @@ class Programs:
         words = tuple(argv[2:] if tuple(argv[:2]) == ("sudo", "-n") else argv)
         name = words[0].rpartition("/")[2] if words else ""
         if self.which(name) is None:
-            raise ToolError(f"{name} is not installed on the nodes of the twin")
+            raise ToolError(
+                f"{name} is not installed on the nodes of the twin", code="program-missing"
+            )
         self.life.claim()
         run = _Run(self, words, tasks, nodes, timeout_s)
         try:
@@ -111,7 +114,9 @@ class Programs:
                 return f"{self.guest.stripes(directory)}\n"
             case ["getstripe", "-i", path]:
                 return f"{self.guest.file(path).osts[0]}\n"
-        raise UsageError(f"lfs: the twin does not play {' '.join(words[:2])}")
+        raise UsageError(
+            f"lfs: the twin does not play {' '.join(words[:2])}", code="command-not-simulated"
+        )
 
     # Benchmarks
 
@@ -124,7 +129,11 @@ class Programs:
                 moved = self._move(run, _ior_transfer(command, access, paths))
                 if moved is None:
                     raise _Killed(print_ior(command, self._result(run.began, None, phases)))
-                phases.append(_ior_phase(command, access, moved))
+                phase = ior_phase(
+                    command, access, moved.moved_bytes, moved.elapsed_s, moved.opening_s
+                )
+                fixed = command.deadline_s or command.minimum_duration_s
+                phases.append(replace(phase, file_bytes=moved.held_bytes if fixed else None))
         if not command.keep:
             self.guest.unlink(paths)
         return print_ior(command, self._result(run.began, self.life.now, phases))
@@ -225,7 +234,9 @@ def _paths(first: str, tasks: int, *, alone: bool) -> tuple[str, ...]:
         They are to share one.
     """
     if not alone:
-        raise UsageError("the twin plays a file for each task alone", hint="take -F")
+        raise UsageError(
+            "the twin plays a file for each task alone", code="option-not-simulated", hint="take -F"
+        )
     return tuple(f"{first[:-8]}{task:08d}" for task in range(tasks))
 
 
@@ -240,19 +251,4 @@ def _ior_transfer(command: IorCommand, access: Access, paths: tuple[str, ...]) -
         float(max(command.deadline_s, command.minimum_duration_s)),
         # Each reads what another node wrote.
         command.tasks_per_node if command.reorder else 0,
-    )
-
-
-def _ior_phase(command: IorCommand, access: Access, moved: Moved) -> IorPhase:
-    transfer_s = moved.elapsed_s - moved.opening_s
-    transfers = max(1.0, moved.moved_bytes / command.tasks / command.transfer_size_bytes)
-    return IorPhase(
-        access,
-        moved.moved_bytes,
-        elapsed_s=moved.elapsed_s,
-        transfer_s=transfer_s,
-        open_s=moved.opening_s,
-        close_s=moved.opening_s,
-        latency_s=transfer_s / transfers,
-        file_bytes=moved.held_bytes if command.deadline_s or command.minimum_duration_s else None,
     )

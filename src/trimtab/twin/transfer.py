@@ -104,5 +104,5 @@ def _files(guest: Guest, wanted: Transfer) -> list[File]:
         return guest.touch(wanted.paths)
     files = [guest.file(path) for path in wanted.paths]
     if any(file.size_bytes < wanted.bytes_per_task for file in files):
-        raise ToolError("a file ends before what is to be read of it")
+        raise ToolError("a file ends before what is to be read of it", code="file-too-short")
     return [files[(file + wanted.shift) % len(files)] for file in range(len(files))]

@@ -122,7 +122,9 @@ class Truth:
             self.lines.write_text(text, encoding="utf-8")
         except OSError as error:
             where = os.fspath(self.table.parent)
-            raise UnreadableError(f"cannot write the truth in {where}: {error.strerror}") from error
+            raise UnreadableError(
+                f"cannot write the truth in {where}: {error.strerror}", code="file-unwritable"
+            ) from error
 
 
 def _plain(cause: TrueCause) -> dict[str, object]:

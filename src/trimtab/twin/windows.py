@@ -251,7 +251,9 @@ def _simulated(terms: Terms) -> Window:
             group = replace(group, depth=_LINE, operations_per_s=rate)
         figures = run_window(group)
     except ValueError as error:
-        raise UsageError(str(error), hint="see the OSTs' drive and raid in the scenario") from error
+        raise UsageError(
+            str(error), code="raid-invalid", hint="see the OSTs' drive and raid in the scenario"
+        ) from error
     samples, writes = figures["sampled"], figures["writes"] or {}
     share = {name: count / samples["looks"] for name, count in samples.items()}
     return Window(

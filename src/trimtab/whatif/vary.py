@@ -1,4 +1,4 @@
-"""What is varied: ``trim=never,nightly`` and ``fullness=0.6:0.95:0.05`` as scenarios."""
+"""Axes of a sweep: ``trim=never,nightly`` and ``fullness=0.6:0.95:0.05`` as scenarios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.visible import visible
 from trimtab.whatif.words import WORDS, settings_of
 
 MOST: Final = 200
-"""Combinations that are run without being told that so many are meant."""
+"""Combinations that run without ``--most``."""
 _VALUES_MOST: Final = 1000
 _TEXT_MOST: Final = 1000
 _NUMBER = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z%/]{0,8})\Z")
@@ -62,35 +62,49 @@ def parse_axis(text: str) -> Axis:
     name = name.strip()
     if not equals or not name or not listed.strip() or len(text) > _TEXT_MOST:
         raise UsageError(
-            f"--vary: {visible(text[:60])!r} is not NAME=VALUES", hint="trim=never,weekly,nightly"
+            f"--vary: {visible(text[:60])!r} is not NAME=VALUES",
+            code="malformed-value",
+            hint="trim=never,weekly,nightly",
         )
     values = [value for part in listed.split(",") for value in _values(name, part.strip())]
     if len(values) > _VALUES_MOST:
-        raise UsageError(f"--vary: {visible(name[:60])} has over {_VALUES_MOST} values")
+        raise UsageError(
+            f"--vary: {visible(name[:60])} has over {_VALUES_MOST} values", code="too-many-values"
+        )
     for value in values:
         if values.count(value) > 1:
-            raise UsageError(f"--vary: {visible(name[:60])} has {visible(value[:40])!r} twice")
+            raise UsageError(
+                f"--vary: {visible(name[:60])} has {visible(value[:40])!r} twice",
+                code="duplicate-value",
+            )
     return Axis(name, tuple(values))
 
 
 def _values(name: str, part: str) -> Sequence[str]:
     if not part:
-        raise UsageError(f"--vary: a value of {visible(name[:60])} is empty")
+        raise UsageError(f"--vary: a value of {visible(name[:60])} is empty", code="value-empty")
     matches = [_NUMBER.match(bound.strip()) for bound in part.split(":")]
     if len(matches) != 3 or None in matches:
         return (part,)
     numbers = [Decimal(match.group(1)) for match in matches if match is not None]
     units = {match.group(2) for match in matches if match is not None and match.group(2)}
     if len(units) > 1:
-        raise UsageError(f"--vary: {visible(part)!r} has several units", hint="1d:7d:2d")
+        raise UsageError(
+            f"--vary: {visible(part)!r} has several units", code="malformed-value", hint="1d:7d:2d"
+        )
     first, last, step = numbers
     if step <= 0 or last < first:
         raise UsageError(
-            f"--vary: {visible(part)!r} is no range", hint="FROM:TO:STEP, as 0.6:0.9:0.1"
+            f"--vary: {visible(part)!r} is not a range",
+            code="malformed-value",
+            hint="FROM:TO:STEP, as 0.6:0.9:0.1",
         )
     count = int((last - first) / step) + 1
     if count > _VALUES_MOST:
-        raise UsageError(f"--vary: {visible(part)!r} has {count:,} values, over {_VALUES_MOST}")
+        raise UsageError(
+            f"--vary: {visible(part)!r} has {count:,} values, over {_VALUES_MOST}",
+            code="too-many-values",
+        )
     unit = units.pop() if units else ""
     return [f"{(first + place * step).normalize():f}{unit}" for place in range(count)]
 
@@ -113,8 +127,9 @@ def combinations(
     count = math.prod(len(axis.values) for axis in axes)
     if count > most:
         raise UsageError(
-            f"these are {count:,} combinations, more than {most:,}",
-            hint=f"leave some out, or say --most {count}",
+            f"{count:,} combinations exceed the limit of {most:,}",
+            code="too-many-combinations",
+            hint=f"leave some out, or give --most {count}",
         )
     return tuple(
         _combined(scenario, tuple(zip((axis.name for axis in axes), values, strict=True)))
@@ -130,7 +145,9 @@ def _combined(scenario: Scenario, settings: tuple[tuple[str, str], ...]) -> Comb
         changed = replace_keys(scenario, keys, for_good=True) if keys else scenario
     except UsageError as error:
         label = " ".join(f"{name}={text}" for name, text in settings)
-        raise UsageError(f"--vary {visible(label)}: {error.message}", hint=error.hint) from error
+        raise UsageError(
+            f"--vary {visible(label)}: {error.message}", code=error.code, hint=error.hint
+        ) from error
     return Combination(settings, changed)
 
 
@@ -143,6 +160,7 @@ def _check_names(scenario: Scenario, axes: Sequence[Axis]) -> None:
             if key in set_by:
                 raise UsageError(
                     f"--vary: {set_by[key]} and {axis.name} both set {key}",
+                    code="axes-overlap",
                     hint="vary one of them",
                 )
         for text in axis.values:
@@ -155,4 +173,4 @@ def _check_key(scenario: Scenario, name: str) -> None:
     except UsageError as error:
         near = difflib.get_close_matches(name[:60], WORDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else error.hint
-        raise UsageError(f"--vary: {error.message}", hint=hint) from error
+        raise UsageError(f"--vary: {error.message}", code=error.code, hint=hint) from error

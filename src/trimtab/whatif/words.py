@@ -28,7 +28,9 @@ def _thresholds(text: str) -> Settings:
     parts = text.split("/")
     if len(parts) != 3:
         raise UsageError(
-            f"thresholds: {text[:40]!r} is not C1/C2/C3", hint="thresholds=25/15/5,25/25/5"
+            f"thresholds: {text[:40]!r} is not C1/C2/C3",
+            code="malformed-value",
+            hint="thresholds=25/15/5,25/25/5",
         )
     return {
         f"allocator.c{number}": part if part.endswith("%") else f"{part}%"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import host
 from tests.support import loopback
+from tests.support.codes import raises
+from tests.support.narrow import instance, present
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.allocator import (
@@ -135,7 +137,7 @@ def test_a_setting_that_cannot_be_put_back_is_an_error(
 
     monkeypatch.setattr(Host, "write_text", fails_on_0)
     with (
-        pytest.raises(ToolError, match="could not be set back to 0"),
+        raises(ToolError, "setting-not-restored", "back to 0"),
         counting(machine, Ext4("dm-0"), allowed=True),
     ):
         pass
@@ -200,15 +202,12 @@ def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
             after = driver.snapshot(now).targets[0]
         name = "allocator_useless_loops_total"
         grown = sum(after.labelled(name).values()) - sum(before.labelled(name).values())
-        requests = after.number("allocator_requests_total")
-        assert requests is not None
+        requests = present(after.number("allocator_requests_total"))
         assert grown > 100
         assert grown / requests > 0.01
-        mean = after.number("free_extent_mean_bytes")
-        assert mean is not None
+        mean = present(after.number("free_extent_mean_bytes"))
         assert 32 * 1024 < mean < 128 * 1024
-        fragmented = after.number("free_space_fragmented_fraction")
-        assert fragmented is not None
+        fragmented = present(after.number("free_space_fragmented_fraction"))
         assert fragmented > 0.9
         setting = Path(f"/sys/fs/ext4/{scratch.device.name}/mb_stats")
         assert setting.read_text().strip() == "0"
@@ -219,8 +218,7 @@ def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
 def test_e2freefrag_counts_the_holes_when_asked(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
         loopback.fragment_ext4(scratch.mount_point)
-        extents = read_free_extents(execute, str(scratch.device.path))
-        assert isinstance(extents, FreeExtents)
+        extents = instance(FreeExtents, read_free_extents(execute, str(scratch.device.path)))
         assert extents.largest_bytes <= 64 * 1024
         assert extents.mean_bytes is not None
         assert 56 * 1024 < extents.mean_bytes <= 64 * 1024

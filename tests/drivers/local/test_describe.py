@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback
+from tests.support.codes import raises
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.describe import describe
@@ -292,7 +293,7 @@ def test_a_file_system_that_does_not_answer() -> None:
 
 
 def test_no_mount_table(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="mount table"):
+    with raises(ToolError, "mount-table-unreadable"):
         describe("/", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback, silent_fuse
+from tests.support.narrow import instance, present
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.counters import (
@@ -55,8 +56,7 @@ def test_a_raid_with_a_drive_missing() -> None:
     one = _snapshot("raid6-lvm", "/scratch", "253:3")
     assert one.value("degraded", "md127") is True
     assert one.labelled("wbt_latency_s") == {f"nvme{i}n1": 0.002 for i in range(4)}
-    reading = one.reading("errors_total")
-    assert reading is not None
+    reading = present(one.reading("errors_total"))
     assert reading.reason == "xfs does not count its errors"
     assert len([r for r in one.readings if r.name == "drive_percentage_used"]) == 4
 
@@ -89,8 +89,7 @@ def test_a_path_that_stops_answering_leaves_the_rest() -> None:
     snapshot = driver.snapshot(AT)
     assert not snapshot.complete
     one = snapshot.targets[0]
-    used = one.reading("used_bytes")
-    assert used is not None
+    used = present(one.reading("used_bytes"))
     assert used.reason == "/ did not answer in 10 s"
     assert one.fullness() is None
     assert one.value("bytes_written_total") is not None
@@ -257,8 +256,7 @@ def test_a_partition_of_a_multipath_drive_that_counts_nothing(tmp_path: Path) ->
     )
     leg = _device(tmp_path, "nvme0c0n1", read=9)
     part = replace(_device(tmp_path, "nvme0n1p1", read=0), kind="partition", beneath=("nvme0n1",))
-    answer = read_bytes_of(Host(str(tmp_path)), part, (part, head, leg))
-    assert isinstance(answer, NotAvailable)
+    answer = instance(NotAvailable, read_bytes_of(Host(str(tmp_path)), part, (part, head, leg)))
     assert "only the paths of nvme0n1 count" in answer.reason
 
 
@@ -268,8 +266,7 @@ def test_a_real_device_that_is_told_not_to_count(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path) as scratch:
         driver = LocalDriver(str(scratch.mount_point))
         scratch.device.set_queue("iostats", 0)
-        one = driver.snapshot(AT).targets[0].reading("bytes_written_total")
-        assert one is not None
+        one = present(driver.snapshot(AT).targets[0].reading("bytes_written_total"))
         assert one.reason == f"{scratch.device.name} counts nothing: queue/iostats is 0"
 
 

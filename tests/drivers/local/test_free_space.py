@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import loopback
+from tests.support.narrow import instance
 
 from trimtab.drivers.local.allocator import Ext4, read_statistics
 from trimtab.drivers.local.driver import LocalDriver
@@ -112,16 +113,14 @@ def test_nearly_full_groups_do_not_stand_for_the_free_space() -> None:
     groups = [[4] * 40] * 18 + [[EACH]] * 14
     summary, counted = _summary(groups), _groups(groups)
     assert isinstance(one_mean(mean_extent_bytes(summary, counted)), NotAvailable)
-    fraction = one_fraction(fragmented_fraction(summary, counted))
-    assert isinstance(fraction, float)
+    fraction = instance(float, one_fraction(fragmented_fraction(summary, counted)))
     assert fraction < 0.01
 
 
 def test_a_comb_is_seen_for_what_it_is() -> None:
     groups = [[16] * 1024] * 32
     summary, counted = _summary(groups), _groups(groups)
-    mean = one_mean(mean_extent_bytes(summary, counted))
-    assert isinstance(mean, float)
+    mean = instance(float, one_mean(mean_extent_bytes(summary, counted)))
     assert 16 * BLOCK / 2 < mean < 16 * BLOCK * 2
     assert one_fraction(fragmented_fraction(summary, counted)) == 1.0
 
@@ -148,7 +147,7 @@ SIZE = 32 * EACH * BLOCK
 def test_which_groups_the_lists_leave_out(
     told: tuple[int | None, int | None], size: int, unread: int
 ) -> None:
-    groups = count_groups(LISTS, told=told, device_bytes=size, block_bytes=BLOCK, free_blocks=9)
+    groups = count_groups(LISTS, reported=told, device_bytes=size, block_bytes=BLOCK, free_blocks=9)
     assert isinstance(groups, Groups)
     assert groups.unread == unread
 
@@ -164,7 +163,7 @@ def test_which_groups_the_lists_leave_out(
 def test_no_lists_no_number(
     lists: FreeSpaceSummary, told: tuple[int, int], size: int | None, reason: str
 ) -> None:
-    groups = count_groups(lists, told=told, device_bytes=size, block_bytes=BLOCK, free_blocks=9)
+    groups = count_groups(lists, reported=told, device_bytes=size, block_bytes=BLOCK, free_blocks=9)
     assert isinstance(groups, NotAvailable)
     assert reason in groups.reason
 
@@ -186,8 +185,7 @@ def test_no_lists_no_number(
     ],
 )
 def test_lists_that_cannot_be_right(lists: FreeSpaceSummary, groups: Groups, reason: str) -> None:
-    mean = mean_extent_bytes(lists, groups)
-    assert isinstance(mean, NotAvailable)
+    mean = instance(NotAvailable, mean_extent_bytes(lists, groups))
     assert reason in mean.reason
 
 
@@ -255,12 +253,11 @@ def test_what_is_proved_agrees_with_e2freefrag(state: str, tmp_path: Path) -> No
         statistics, _ = read_statistics(LocalDriver("/")._host, Ext4(name))
         assert isinstance(statistics, AllocatorStatistics)
         text = Path(f"/proc/fs/ext4/{name}/mb_structs_summary").read_text()
-        summary = parse_structs_summary(text)
-        assert isinstance(summary, FreeSpaceSummary)
+        summary = instance(FreeSpaceSummary, parse_structs_summary(text))
         status = os.statvfs(scratch.mount_point)
         groups = count_groups(
             summary,
-            told=(statistics.groups_loaded, statistics.groups),
+            reported=(statistics.groups_loaded, statistics.groups),
             device_bytes=loopback.GIB,
             block_bytes=BLOCK,
             free_blocks=status.f_bfree,

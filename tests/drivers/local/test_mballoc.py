@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.drivers.hosts import real_data
 from tests.support import loopback
+from tests.support.narrow import instance
 
 from trimtab.drivers.local.mballoc import (
     AllocatorStatistics,
@@ -72,8 +73,7 @@ def test_a_cut_file_gives_no_number(kernel: str) -> None:
     new = kernel == "new"
     whole = _mb_stats(NAMED) if new else OLD.format(loops=_loops(0, 11, 22, 33, 44))
     parse = parse_mb_stats if new else parse_mb_alloc_stats
-    full = parse(whole)
-    assert isinstance(full, AllocatorStatistics)
+    full = instance(AllocatorStatistics, parse(whole))
     for end in range(len(whole)):
         cut = parse(whole[:end])
         assert cut == full or isinstance(cut, NotAvailable)
@@ -83,8 +83,7 @@ def test_a_cut_file_gives_no_number(kernel: str) -> None:
 @example("name ²")  # a digit to str.isdigit, and none to int
 def test_rubbish_gives_a_reason(text: str) -> None:
     for parse in (parse_mb_stats, parse_mb_alloc_stats, parse_structs_summary, parse_e2freefrag):
-        answer = parse(text)
-        assert isinstance(answer, NotAvailable)
+        answer = instance(NotAvailable, parse(text))
         assert answer.reason
 
 
@@ -189,8 +188,7 @@ def test_a_full_file_system_has_no_mean_extent() -> None:
 
 def test_recorded_ldiskfs_counters() -> None:
     text = real_data("lustre-2.17/mballoc/11_after_fill.out").read_text()
-    statistics = parse_mb_stats(text)
-    assert isinstance(statistics, AllocatorStatistics)
+    statistics = instance(AllocatorStatistics, parse_mb_stats(text))
     assert (statistics.family, statistics.requests) == ("criteria-by-name", 4349)
     assert [criterion.name for criterion in statistics.criteria] == NAMED
     assert statistics.criteria[0].groups_considered == 2488

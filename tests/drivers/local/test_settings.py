@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback
+from tests.support.codes import raises
+from tests.support.narrow import instance
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.driver import LocalDriver
@@ -71,7 +73,7 @@ def test_a_write_is_read_back(raid: LocalDriver) -> None:
 def test_discard_is_never_switched_off(value: str, raid: LocalDriver) -> None:
     name = "block/nvme0n1/queue/discard_max_bytes"
     before = raid.settings("/scratch")[name]
-    with pytest.raises(RefusedError, match="never set to 0"):
+    with raises(RefusedError, "setting-value-harmful"):
         raid.set("/scratch", name, value)
     assert raid.settings("/scratch")[name] == before
 
@@ -87,13 +89,13 @@ def test_discard_is_never_switched_off(value: str, raid: LocalDriver) -> None:
     ],
 )
 def test_what_guards_data_is_read_only(name: str, raid: LocalDriver) -> None:
-    with pytest.raises(RefusedError, match="read only"):
+    with raises(RefusedError, "setting-read-only"):
         raid.set("/scratch", name, "1")
 
 
 @pytest.mark.parametrize("value", ["", "1\n2", "1\0", "\t"])
 def test_a_value_is_one_line(value: str, raid: LocalDriver) -> None:
-    with pytest.raises(UsageError, match="not a value"):
+    with raises(UsageError, "setting-value-invalid"):
         raid.set("/scratch", "md/md127/stripe_cache_size", value)
 
 
@@ -104,15 +106,14 @@ def test_unknown_names_are_listed(raid: LocalDriver) -> None:
 
 
 def test_a_setting_that_is_not_there_is_not_available(raid: LocalDriver) -> None:
-    answer = raid.set("/scratch", "block/dm-3/queue/wbt_lat_usec", "0")
-    assert isinstance(answer, NotAvailable)
+    assert isinstance(raid.set("/scratch", "block/dm-3/queue/wbt_lat_usec", "0"), NotAvailable)
 
 
 def test_a_value_that_does_not_stick_is_an_error(
     raid: LocalDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Host, "write_text", lambda self, path, value: None)
-    with pytest.raises(ToolError, match="was set to '7' and reads '2000'"):
+    with raises(ToolError, "setting-not-kept", "reads '2000'"):
         raid.set("/scratch", "block/nvme0n1/queue/wbt_lat_usec", "7")
 
 
@@ -131,12 +132,10 @@ def test_a_real_kernels_settings(tmp_path: Path) -> None:
             (f"{prefix}/scheduler", "none"),
             (f"ext4/{scratch.device.name}/mb_stats", "1"),
         ):
-            setting = driver.set(target, name, value)
-            assert isinstance(setting, Setting)
+            setting = instance(Setting, driver.set(target, name, value))
             assert setting.value == value
             assert driver.settings(target)[name] == setting
-        default = driver.set(target, f"{prefix}/wbt_lat_usec", "-1")
-        assert isinstance(default, Setting)
+        default = instance(Setting, driver.set(target, f"{prefix}/wbt_lat_usec", "-1"))
         assert int(default.value) > 0
         with pytest.raises(UsageError, match="does not take"):
             driver.set(target, f"{prefix}/scheduler", "no-such-scheduler")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.hosts import host
+from tests.support.narrow import instance
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.smart import (
@@ -85,8 +86,7 @@ def test_a_missing_value_is_not_zero() -> None:
 )
 def test_an_unreadable_log_says_why(text: str) -> None:
     for parse in (parse_smart_log, parse_media_written, parse_intel_log):
-        answer = parse(text)
-        assert isinstance(answer, NotAvailable)
+        answer = instance(NotAvailable, parse(text))
         assert answer.reason
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import host, no_tools, real_data, touch_of
 from tests.support import loopback
+from tests.support.narrow import instance
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.describe import describe
@@ -134,8 +135,7 @@ def test_what_the_timer_goes_through(files: dict[str, str], covered: bool, tmp_p
 def test_an_fstab_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
     machine = _machine(tmp_path, **{UNIT: LISTED})
     (tmp_path / "etc" / "fstab").mkdir(parents=True)
-    answer = timer_covers(machine, _description())
-    assert isinstance(answer, NotAvailable)
+    answer = instance(NotAvailable, timer_covers(machine, _description()))
     assert "/etc/fstab" in answer.reason
 
 
@@ -295,8 +295,7 @@ def test_a_mount_over_it_is_not_trimmed_in_its_place(tmp_path: Path) -> None:
 def test_a_device_without_discard_is_not_available(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, discard=False) as scratch:
         driver = LocalDriver(str(scratch.mount_point))
-        answer = driver.trim(driver.targets()[0].name)
-        assert isinstance(answer, NotAvailable)
+        answer = instance(NotAvailable, driver.trim(driver.targets()[0].name))
         assert "not supported" in answer.reason
         assert driver.description.devices[0].discard_max_bytes == 0
 

@@ -21,6 +21,8 @@ from trimtab.drivers.lustre.collector import Lines, without_sudo
 from trimtab.drivers.lustre.collector_tree import Refused, Tree, allowed
 from trimtab.launch.process import ProcessResult, execute
 
+pytestmark = pytest.mark.system
+
 PYTHON = (sys.executable, "-I", "-S", "-")
 ALLOWED_IMPORTS = {
     *("contextlib", "errno", "fnmatch", "json", "mmap", "os"),
@@ -80,6 +82,7 @@ def collect(request: dict[str, Any], root: Path | str = "/", **options: Any) -> 
     return answer
 
 
+@pytest.mark.unit
 def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
     text = program({"format": 1}).decode("ascii")
     tree = ast.parse(text, feature_version=(3, 6))
@@ -92,7 +95,6 @@ def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
     assert text.rstrip().splitlines()[-1].startswith("main('")
 
 
-@pytest.mark.system
 def test_the_answer_is_one_line_of_ascii(server: Path) -> None:
     result = run({"files": ["/proc/uptime"]}, server)
     assert result.stdout.count(b"\n") == 1
@@ -102,7 +104,6 @@ def test_the_answer_is_one_line_of_ascii(server: Path) -> None:
     assert value["host"] == os.uname().nodename
 
 
-@pytest.mark.system
 def test_patterns_links_directories_and_times(server: Path) -> None:
     (server / "dev").mkdir()
     (server / "dev/here").symlink_to("../proc/uptime")
@@ -128,7 +129,6 @@ def test_patterns_links_directories_and_times(server: Path) -> None:
     assert answer.skipped == {}
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     "path",
     [
@@ -152,7 +152,6 @@ def test_what_does_harm_or_is_nobodys_business_is_not_opened(path: str, server: 
     assert all("never opened" in why or "not among" in why for why in answer.skipped.values())
 
 
-@pytest.mark.system
 def test_links_out_of_the_root_are_not_followed(server: Path) -> None:
     (server / "proc/outside").symlink_to("/etc/hostname")
     (server / "proc/up").symlink_to("/proc")
@@ -162,7 +161,6 @@ def test_links_out_of_the_root_are_not_followed(server: Path) -> None:
     assert len(answer.skipped) == 2
 
 
-@pytest.mark.system
 def test_what_cannot_be_read_says_why(server: Path) -> None:
     (server / "proc/large").write_bytes(b"x" * (5 << 20))
     os.mkfifo(server / "proc/pipe")
@@ -176,7 +174,6 @@ def test_what_cannot_be_read_says_why(server: Path) -> None:
     assert answer.files == {"/proc/bytes": "\udcff\n"}
 
 
-@pytest.mark.system
 def test_the_limit_leaves_out_files_and_says_so(server: Path) -> None:
     for number in range(10):
         (server / f"proc/part{number}").write_text("x" * 1000)
@@ -185,7 +182,6 @@ def test_the_limit_leaves_out_files_and_says_so(server: Path) -> None:
     assert len(answer.files) + len(answer.skipped) == 10
 
 
-@pytest.mark.system
 def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
     (server / "proc/mute").mkdir()
     with silent_mount(server / "proc/mute", mute=True):
@@ -204,7 +200,6 @@ def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
     assert answer.commands[0].stdout == "here\n"
 
 
-@pytest.mark.system
 def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
     (server / "proc/mute").mkdir()
     files = [f"/proc/mute/{number}" for number in range(50)]
@@ -216,7 +211,6 @@ def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
     assert "was not read in time" in answer.skipped[""]
 
 
-@pytest.mark.system
 def test_commands(server: Path) -> None:
     argv = ["sh", "-c", 'echo "$1 $LC_ALL $TZ"; echo err >&2; exit 3', "sh", 'it\'s "quoted" $HOME']
     answer = collect({"commands": [{"key": "one", "argv": argv, "timeout_s": 10}]}, server)
@@ -227,7 +221,6 @@ def test_commands(server: Path) -> None:
     assert command.complete
 
 
-@pytest.mark.system
 def test_a_command_that_is_not_there(server: Path) -> None:
     answer = collect({"commands": [{"key": "one", "argv": ["no-such-tool"]}]}, server)
     (command,) = answer.commands
@@ -235,7 +228,6 @@ def test_a_command_that_is_not_there(server: Path) -> None:
     assert (command.exit_code, command.signal, command.complete) == (None, None, False)
 
 
-@pytest.mark.system
 def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> None:
     left = tmp_path / "left"
     script = f"sh -c 'echo $$ > {left}; exec sleep 300' & trap '' TERM; echo begun; sleep 300; :"
@@ -256,7 +248,6 @@ def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> Non
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-@pytest.mark.system
 def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -> None:
     mute = tmp_path / "mute"
     mute.mkdir()
@@ -271,7 +262,6 @@ def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -
     assert fine.stdout == "fine\n"
 
 
-@pytest.mark.system
 def test_a_tool_of_which_many_hang_already_is_not_started_again(
     server: Path, tmp_path: Path
 ) -> None:
@@ -305,7 +295,6 @@ def test_a_tool_of_which_many_hang_already_is_not_started_again(
     assert [command.key for command in young.commands] == ["cat", "e"]
 
 
-@pytest.mark.system
 def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
     hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
     began_s = time.monotonic()
@@ -316,7 +305,6 @@ def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
     assert answer.skipped["sleep 300"] == "sleep 300 was not started in time"
 
 
-@pytest.mark.system
 def test_half_a_line_of_a_stopped_command_is_dropped(server: Path) -> None:
     argv = ["sh", "-c", "printf 'whole=1\\nhalf=12'; sleep 300"]
     answer = collect({"commands": [{"key": "x", "argv": argv, "timeout_s": 1}]}, server)
@@ -326,7 +314,6 @@ def test_half_a_line_of_a_stopped_command_is_dropped(server: Path) -> None:
     assert answer.commands[0].stdout == "whole=1\nlast=12"
 
 
-@pytest.mark.system
 def test_lines_are_kept_counted_and_limited(server: Path) -> None:
     command = {
         "key": "log",
@@ -348,6 +335,7 @@ def test_lines_are_kept_counted_and_limited(server: Path) -> None:
     assert not answer.commands[0].timed_out
 
 
+@pytest.mark.unit
 def test_a_line_longer_than_the_limit_is_no_line() -> None:
     lines = Lines({"count": {"a": "a"}}, 10)
     for chunk in (b"a" * 8, b"a" * 8, b"a\na\n", b"a" * 30, b"a"):
@@ -356,7 +344,6 @@ def test_a_line_longer_than_the_limit_is_no_line() -> None:
     assert (lines.counts, lines.kept, lines.truncated) == ({"a": 1}, [], True)
 
 
-@pytest.mark.system
 def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
     server: Path, tmp_path: Path
 ) -> None:
@@ -380,6 +367,7 @@ def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
     ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(("euid", "sudo", "before"), [(0, ["sudo"], []), (7, ["sudo"], ["sudo"])])
 def test_sudo_is_for_those_who_are_not_root(
     euid: int, sudo: list[str], before: list[str], server: Path
@@ -394,7 +382,6 @@ def test_sudo_is_for_those_who_are_not_root(
     assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
 
 
-@pytest.mark.system
 def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
     request = program({"format": 1, "files": ["/proc/uptime"]})
     with subprocess.Popen(
@@ -413,7 +400,6 @@ def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
         assert child.wait() == 0
 
 
-@pytest.mark.system
 def test_more_than_a_pipe_holds_is_written_whatever_the_pipe_is(server: Path) -> None:
     (server / "proc/large").write_text("x" * 3_000_000)
     reading, writing = os.pipe()
@@ -432,7 +418,6 @@ def test_more_than_a_pipe_holds_is_written_whatever_the_pipe_is(server: Path) ->
     assert len(value["files"]["/proc/large"]) == 3_000_000
 
 
-@pytest.mark.system
 def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:
     answer = collect({"files": [7], "commands": [{"key": "x", "argv": ["echo"]}]}, server)
     assert answer.skipped
@@ -440,6 +425,7 @@ def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:
     assert "the collector failed" in answer.skipped[""]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("path", ["/proc/x", "/sys", "/etc/fstab", "/etc/cron.d/x", "/etc/crontab"])
 def test_paths_that_may_be_read(path: str) -> None:
     from trimtab.drivers.lustre.collector_tree import READ
@@ -447,6 +433,7 @@ def test_paths_that_may_be_read(path: str) -> None:
     allowed(path, READ)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("path", ["/etc/passwd", "/process", "/sys/../etc/shadow", "/dev/sda", ""])
 def test_paths_that_may_not(path: str) -> None:
     from trimtab.drivers.lustre.collector_tree import READ
@@ -474,7 +461,6 @@ sys.addaudithook(hook)
 """
 
 
-@pytest.mark.system
 def test_it_asks_the_system_for_nothing_that_writes(server: Path) -> None:
     request: dict[str, Any] = {
         "format": 1,
@@ -495,7 +481,6 @@ def test_it_asks_the_system_for_nothing_that_writes(server: Path) -> None:
     assert result.exit_code == 99
 
 
-@pytest.mark.system
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_the_kernel_sees_no_writing_call(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
@@ -529,6 +514,7 @@ class _Told:
         return self._told
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("told", "again"),
     [

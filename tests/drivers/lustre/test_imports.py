@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.imports import Import, parse_import
 
@@ -62,8 +63,7 @@ def test_a_connection_of_2_17() -> None:
 
 
 def test_a_connection_of_an_old_version_has_no_quotes() -> None:
-    found = parse_import(OLD)
-    assert found is not None
+    found = present(parse_import(OLD))
     assert found.failover_nids == ("10.0.0.11@o2ib", "10.0.0.12@o2ib")
     assert (found.current_connection, found.state) == ("10.0.0.11@o2ib", "FULL")
     assert found.import_flags == ("replayable", "pingable", "connect_tried")
@@ -82,8 +82,7 @@ def test_some_lines_are_enough() -> None:
 
 @pytest.mark.parametrize("text", [NEW, OLD])
 def test_a_cut_text_has_no_other_value(text: str) -> None:
-    whole = parse_import(text)
-    assert whole is not None
+    whole = present(parse_import(text))
     for end in range(len(text)):
         found = parse_import(text[:end], complete=False)
         for name in Import.__slots__ if found is not None else ():
@@ -104,8 +103,7 @@ def test_a_cut_text_has_no_other_value(text: str) -> None:
     ],
 )
 def test_an_odd_value_is_no_value(line: str, field: str) -> None:
-    found = parse_import(f"    target: fs-OST0000_UUID\n    {line}\n")
-    assert found is not None
+    found = present(parse_import(f"    target: fs-OST0000_UUID\n    {line}\n"))
     assert getattr(found, field) in (None, ())
 
 

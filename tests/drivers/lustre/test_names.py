@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.names import TargetName, index_of, parse_name, target_of
 
@@ -67,8 +68,7 @@ def test_what_is_no_such_name(text: str) -> None:
 
 
 def test_the_number_is_hexadecimal_in_a_name_and_decimal_for_lfs() -> None:
-    name = parse_name("scratch-OST0010_UUID")
-    assert name is not None
+    name = present(parse_name("scratch-OST0010_UUID"))
     assert (name.index, name.kind) == (16, "ost")
     assert target_of("ost", 10) == "OST000a"
     assert index_of("MDT00ff") == 255
@@ -78,8 +78,7 @@ def test_the_number_is_hexadecimal_in_a_name_and_decimal_for_lfs() -> None:
 @given(kind=st.sampled_from(("ost", "mdt")), index=st.integers(0, 0xFFFF))
 def test_an_index_becomes_a_name_and_back(kind, index: int) -> None:
     target = target_of(kind, index)
-    name = parse_name(f"fs-{target}_UUID")
-    assert name is not None
+    name = present(parse_name(f"fs-{target}_UUID"))
     assert (name.kind, name.index, index_of(target)) == (kind, index, index)
 
 

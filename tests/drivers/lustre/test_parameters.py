@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.parameters import (
     ParameterError,
@@ -58,15 +59,13 @@ def test_values_of_one_line_and_of_several(parameters: Parameters) -> None:
     assert parameters.get("obdfilter.fs-OST0000.job_stats") == ""
     assert parameters.get("nosuch") is None
     assert parameters.get("mdt.fs-MDT0000.exports.10.73.20.12@tcp.uuid") == "fs-MDT0001-mdtlov_UUID"
-    nis = parameters.get("nis")
-    assert nis is not None
+    nis = present(parameters.get("nis"))
     assert nis.startswith("nid  ")
     assert nis.endswith("255")
 
 
 def test_a_line_of_a_value_may_have_an_equals_sign(parameters: Parameters) -> None:
-    value = parameters.get("osc.fs-OST0000-osc-MDT0000.import")
-    assert value is not None
+    value = present(parameters.get("osc.fs-OST0000-osc-MDT0000.import"))
     assert value.split("\n")[-2:] == ["flags=0xa04", "flags2=0x8"]
     assert "flags" not in parameters.names
 
@@ -157,8 +156,7 @@ def test_any_text_gives_values_that_stand_in_it(text: str) -> None:
     found = parse_parameters(text)
     for name in found.names:
         assert name in text
-        value = found.get(name)
-        assert value is not None
+        value = present(found.get(name))
         assert value in text
         assert (found.line(name) or 0) <= text.count("\n") + 1
         assert found.matching(name.replace("*", "?")) or "[" in name

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.drivers.hosts import real_data
+from tests.support.narrow import instance, present
 
 from trimtab.drivers.lustre.asking import ask_client
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
@@ -228,16 +229,14 @@ def test_settings_are_those_of_the_recording() -> None:
         setting = settings[name]
         assert isinstance(setting, Setting), name
         assert value is None or setting.value == value, name
-    qos = mdt["lod/qos_threshold_rr"]
-    assert isinstance(qos, Setting)
+    qos = instance(Setting, mdt["lod/qos_threshold_rr"])
     assert qos.value == "17%"
     # This kernel has no thresholds: they are not among the settings, and nothing says 0.
     assert not any("mb_c1_threshold" in name for name in settings)
 
 
 def test_the_allocators_counters_are_off_in_the_recording_and_say_so() -> None:
-    reading = _seen(_view(), "OST0000").reading("allocator_requests_total")
-    assert reading is not None
+    reading = present(_seen(_view(), "OST0000").reading("allocator_requests_total"))
     assert reading.value is None
     assert "off" in (reading.reason or "")
 
@@ -347,8 +346,7 @@ def test_a_client_says_whether_reads_through_it_are_recorded(option: str, record
     )
     answer = Answer(node="login1", files=files, links={}, whole=True)
     host = other_client(ServerView("login1", "scratch", answer, node.request))
-    said = host.settings["atime_recorded"]
-    assert isinstance(said, Setting)
+    said = instance(Setting, host.settings["atime_recorded"])
     assert said.value == recorded
     assert [one.id for one in host_troubles(host)] == ([] if recorded == "true" else ["no-atime"])
     elsewhere = other_client(ServerView("login1", "other", answer, node.request))
@@ -366,9 +364,7 @@ def test_nothing_that_is_missing_on_a_kernel_is_a_zero() -> None:
 
 def test_histograms_of_the_disk_io_are_kept_as_they_were_counted() -> None:
     settings = _seen(_view("mballoc/31_brw"), "OST0002").settings
-    time = settings["brw_stats/io_time"]
-    assert isinstance(time, Setting)
+    time = instance(Setting, settings["brw_stats/io_time"])
     assert time.value == "write 1:3440 2:364 4:227 8:256 16:496 32:26 64:18 ms"
-    discarded = settings["ldiskfs/vdf/lifetime_discard_kbytes"]
-    assert isinstance(discarded, Setting)
+    discarded = instance(Setting, settings["ldiskfs/vdf/lifetime_discard_kbytes"])
     assert discarded.value == "0"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.drivers.hosts import real_data
 from tests.drivers.lustre.cuts import cuts
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.device_list import parse_device_list
 from trimtab.drivers.lustre.imports import Import, parse_import
@@ -112,8 +113,7 @@ def test_values_of_the_dump(everything: Parameters) -> None:
     assert len(everything.matching("os[cp].*OST0001*.import")) == 5
     nids = parse_nis(everything.get("nis") or "")
     assert [(one.nid, one.status) for one in nids] == [("0@lo", "up"), ("10.0.2.15@tcp", "up")]
-    lnet = parse_lnet_stats(everything.get("stats") or "")
-    assert lnet is not None
+    lnet = present(parse_lnet_stats(everything.get("stats") or ""))
     assert (lnet.send_bytes, lnet.receives, lnet.drops) == (1201368, 1268, 0)
 
 
@@ -173,8 +173,7 @@ def test_parameters_of_other_versions() -> None:
     assert found.number("osp.tesfs-OST0001-osc-MDT0000.max_create_count") == 0
     found = parse_parameters(_text(real_data("lctl-get-param/ex8761-lctl.txt")))
     assert found.get("health_check") == "NOT HEALTHY"
-    uuids = found.get("mdt.fs-MDT0000.exports.10.73.20.12@tcp.uuid")
-    assert uuids is not None
+    uuids = present(found.get("mdt.fs-MDT0000.exports.10.73.20.12@tcp.uuid"))
     assert uuids.split("\n")[0] == "fs-MDT0000-lwp-OST0003_UUID"
     found = parse_parameters(_text(real_data("lctl-get-param/osd_active.txt")))
     assert found.number("osd-ldiskfs.ai400x2-OST0001.kbytesavail") == 3259399856
@@ -312,8 +311,7 @@ def test_devices_of_edison() -> None:
     found = parse_device_list(_text(real_data("lfs-df/edison-lctl-dl-t.txt.gz")))
     assert (len(found.devices), found.problems) == (352, ())
     device = found.devices[4]
-    name = parse_name(device.name)
-    assert name is not None
+    name = present(parse_name(device.name))
     assert (name.file_system, name.target, name.by) == ("snx11035", "OST0014", "ffff885f81a64000")
     assert device.nid == "10.100.101.25@o2ib2"
 
@@ -403,8 +401,7 @@ def test_every_histogram_of_every_version_is_read(recordings: dict[str, str]) ->
 
 
 def test_network_recovery_and_jobs() -> None:
-    lnet = parse_lnet_stats(_recorded("versions/lnetctl_stats"))
-    assert lnet is not None
+    lnet = present(parse_lnet_stats(_recorded("versions/lnetctl_stats")))
     assert (lnet.send_bytes, lnet.sends, lnet.drops) == (1133592, 986, 0)
     for name, expected in (("15z_recovering", "RECOVERING"), ("16_recovery", "COMPLETE")):
         parameters = parse_parameters(_recorded(f"ost_down/{name}"))

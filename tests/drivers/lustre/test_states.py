@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.fake_lustre.state import FakeLustre
+from tests.support.narrow import present
 
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
 from trimtab.drivers.lustre.driver import LustreDriver
@@ -34,8 +35,7 @@ def _view(fake: FakeLustre, names: Sequence[str] | None = None) -> View:
         fan_out=fake.fan_out,
     )
     driver.snapshot(AT)
-    view = driver._view
-    assert view is not None
+    view = present(driver._view)
     return view
 
 
@@ -44,8 +44,7 @@ def _seen(view: View, target: str) -> TargetSnapshot:
 
 
 def _reading(view: View, target: str, name: str) -> Reading:
-    found = _seen(view, target).reading(name)
-    assert found is not None
+    found = present(_seen(view, target).reading(name))
     return found
 
 
@@ -258,8 +257,7 @@ def test_an_mdt_that_two_servers_claim_is_believed_of_neither() -> None:
     assert names == ["mds1", "mds2"]
     # Whether an OST is open to it is then not known either.
     ost = target_snapshot(again, "OST0000", {})
-    of_mdt = ost.reading("create_enabled", "MDT0000")
-    assert of_mdt is not None
+    of_mdt = present(ost.reading("create_enabled", "MDT0000"))
     assert of_mdt.value is None
     assert "all say" in (of_mdt.reason or "")
 

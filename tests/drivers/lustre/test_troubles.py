@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.each import for_each
+from tests.support.narrow import instance, present
 
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.explain.troubles import site_state
@@ -177,10 +178,8 @@ def test_the_most_troubled_come_first() -> None:
 
 def test_a_lost_target_has_no_space_rather_than_old_numbers() -> None:
     state = _state(_set("OST0001", up=False))
-    seen = state.snapshot.of("OST0001")
-    assert seen is not None
-    reading = seen.reading("used_bytes")
-    assert reading is not None
+    seen = present(state.snapshot.of("OST0001"))
+    reading = present(seen.reading("used_bytes"))
     assert reading.value is None
     assert reading.reason is not None
     assert "DISCONN" in reading.reason
@@ -188,8 +187,7 @@ def test_a_lost_target_has_no_space_rather_than_old_numbers() -> None:
 
 def test_without_servers_the_clients_view_is_all_and_says_so() -> None:
     state = _state(_set("OST0001", max_create_count={"MDT0000": 0, "MDT0001": 0}), servers=False)
-    seen = state.snapshot.of("OST0001")
-    assert seen is not None
+    seen = present(state.snapshot.of("OST0001"))
     assert seen.number("used_bytes") is not None
     # A gated OST has no flag in lfs df: that nothing shows there is not that it is open.
     assert seen.value("create_enabled") is None
@@ -226,12 +224,9 @@ def test_without_a_home_nothing_is_said_of_failover_but_who_may_serve() -> None:
         execute=fake.execute,
         fan_out=fake.fan_out,
     )
-    seen = driver.snapshot(AT).of("OST0001")
-    assert seen is not None
-    reading = seen.reading("failover_active")
-    assert reading is not None
+    seen = present(driver.snapshot(AT).of("OST0001"))
+    reading = present(seen.reading("failover_active"))
     assert reading.value is None
     assert "servers.home" in (reading.reason or "")
-    partners = seen.settings["failover/servers"]
-    assert isinstance(partners, Setting)
+    partners = instance(Setting, seen.settings["failover/servers"])
     assert sorted(partners.value.split()) == ["oss1", "oss2"]

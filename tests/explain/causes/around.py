@@ -59,31 +59,40 @@ def quiet(**other: Any) -> Context:
     return context(**(parts | other))
 
 
-def told(
+def shows(
     cause: Cause,
     of: Context,
     code: str,
+    outcome: Found | None = None,
     *,
-    value: float | None = None,
-    reference: float | None = None,
-    targets: tuple[str, ...] | None = None,
+    value: Any = None,
+    reference: Any = None,
+    weight: Any = None,
+    targets: Iterable[str] | None = None,
+    throughout: bool | None = None,
+    reason: str | None = None,
 ) -> Evidence:
     """Return the one piece of evidence with this code; its figures must be those given."""
     pieces = [piece for piece in cause.assess(of) if piece.what.code == code]
     assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.assess(of)]
     (piece,) = pieces
-    assert value is None or piece.value == pytest.approx(value, abs=1e-6)
-    assert reference is None or piece.reference == pytest.approx(reference, abs=1e-6)
-    assert targets is None or piece.targets == targets
+    assert outcome in (None, piece.found), piece
+    assert throughout in (None, piece.throughout), piece
+    figures = ((piece.value, value), (piece.reference, reference), (piece.weight, weight))
+    for figure, expected in figures:
+        near = pytest.approx(expected, abs=1e-6) if isinstance(expected, int | float) else expected
+        assert expected is None or figure == near, piece
+    assert targets is None or piece.targets == tuple(targets)
+    assert reason is None or (piece.reason is not None and piece.reason.code == reason), piece
     return piece
 
 
-def own(cause: Cause, of: Context) -> float:
+def weight_of(cause: Cause, of: Context) -> float:
     """Return the plain sum of all weights: what all evidence leans to."""
     return sum(piece.weight for piece in cause.assess(of))
 
 
-def founds(cause: Cause, of: Context) -> list[Found]:
+def outcomes(cause: Cause, of: Context) -> list[Found]:
     """Return what came of each thing that was looked for."""
     return [piece.found for piece in cause.assess(of)]
 

@@ -141,7 +141,7 @@ def missing(
     name: str, reason: str, *, targets: Iterable[str] = OSTS, hours: Sequence[datetime] = HOURS
 ) -> list[Row]:
     """Return readings without a value, and why."""
-    return [reading(at, one, name, None, reason=reason) for one in targets for at in hours]
+    return [reading(at, target, name, None, reason=reason) for target in targets for at in hours]
 
 
 def setting(
@@ -228,18 +228,18 @@ def runs(
     tail: str = "write_latency:p99", **more: Any,
 ) -> tuple[RunFact, ...]:  # fmt: skip
     """Return an hourly run for each hour; where the level is ``None`` those did not finish."""
-    found = []
+    facts = []
     for n, at in enumerate(HOURS):
         is_bad = at >= BAD_FROM
         level = bad if is_bad else good
         of_tail = bad_tail if is_bad else good_tail
         tails = {} if of_tail is None else {tail: of_tail * (1 + 0.02 * (n % 3 - 1))}
         if level is None:
-            found.append(run(at, status=RunStatus.UNFINISHED, problem="ended by its deadline",
+            facts.append(run(at, status=RunStatus.UNFINISHED, problem="ended by its deadline",
                              minutes=60, tails=tails, **more))  # fmt: skip
         else:
-            found.append(run(at, {metric: level * (1 + 0.01 * (n % 5 - 2))}, tails=tails, **more))
-    return tuple(found)
+            facts.append(run(at, {metric: level * (1 + 0.01 * (n % 5 - 2))}, tails=tails, **more))
+    return tuple(facts)
 
 
 def event(

@@ -122,9 +122,9 @@ def sound(
     made = context([row for rows in more for row in rows], **(parts | other))
     added = made.telemetry.readings
     base = _frames()[0].filter(~pl.col("name").is_in(list(but)))
-    kept = base.join(added.select("name", "target").unique(), on=["name", "target"], how="anti")
+    rest = base.join(added.select("name", "target").unique(), on=["name", "target"], how="anti")
     settings = made.telemetry.settings if "settings" in other else _frames()[1]
-    return replace(made, telemetry=Telemetry(pl.concat([kept, added]).sort("at"), settings))
+    return replace(made, telemetry=Telemetry(pl.concat([rest, added]).sort("at"), settings))
 
 
 @cache
@@ -136,18 +136,18 @@ def _frames() -> tuple[pl.DataFrame, pl.DataFrame]:
 def both(writes: float, reads: float, tail: float = 1.4) -> tuple[RunFact, ...]:
     """Return runs that write and read, with the tail of their write latency."""
     plain = runs(WELL, WELL * writes, good_tail=0.1, bad_tail=0.1 * tail)
-    found = []
-    for one in plain:
-        share = reads if one.at >= BAD_FROM else 1.0
-        median = 0.01 * (1.05 if one.at >= BAD_FROM else 1.0)
-        found.append(
+    facts = []
+    for fact in plain:
+        share = reads if fact.at >= BAD_FROM else 1.0
+        median = 0.01 * (1.05 if fact.at >= BAD_FROM else 1.0)
+        facts.append(
             replace(
-                one,
-                values={**one.values, "read_bandwidth": 800e9 * share},
-                tails={**one.tails, "write_latency:p50": median},
+                fact,
+                values={**fact.values, "read_bandwidth": 800e9 * share},
+                tails={**fact.tails, "write_latency:p50": median},
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
 def trim(hours_after: float, **more: Any) -> Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import (
     BAD_FROM,
     END,
@@ -53,109 +53,100 @@ def _found_by_nersc(**more: Any) -> Context:
 
 def test_as_it_was_found() -> None:
     of = _found_by_nersc()
-    assert own(CAUSE, of) > 5
-    assert own(garbage_collection.CAUSE, of) < 0
-    time = told(CAUSE, of, "loops-in-time", value=0.05, reference=0.0)
-    assert time.found is Found.FOR
-    targets = told(CAUSE, of, "loops-between-targets", value=0.05, reference=0.0)
+    assert weight_of(CAUSE, of) > 5
+    assert weight_of(garbage_collection.CAUSE, of) < 0
+    shows(CAUSE, of, "loops-in-time", Found.FOR, value=0.05, reference=0.0)
+    targets = shows(CAUSE, of, "loops-between-targets", value=0.05, reference=0.0)
     assert (targets.found, targets.targets) == (Found.FOR, SLOW)
-    assert told(CAUSE, of, "groups-searched").found is Found.FOR
-    assert told(CAUSE, of, "server-cpu").found is Found.FOR
-    assert told(CAUSE, of, "cpu-of-slow-targets").found is Found.FOR
-    assert told(CAUSE, of, "thresholds").found is Found.FOR
+    shows(CAUSE, of, "groups-searched", Found.FOR)
+    shows(CAUSE, of, "server-cpu", Found.FOR)
+    shows(CAUSE, of, "cpu-of-slow-targets", Found.FOR)
+    shows(CAUSE, of, "thresholds", Found.FOR)
 
 
 def test_no_loops_no_cause() -> None:
-    assert told(CAUSE, sound(), "loops-over-limit", value=0.0).weight < -0.7
-    assert told(CAUSE, sound(), "loops-in-time", value=0.0).weight < 0
+    assert shows(CAUSE, sound(), "loops-over-limit", value=0.0).weight < -0.7
+    assert shows(CAUSE, sound(), "loops-in-time", value=0.0).weight < 0
 
 
 @pytest.mark.parametrize(
-    ("rate", "found"), [(0.005, Found.AGAINST), (0.01, Found.NEUTRAL), (0.024, Found.FOR)]
+    ("rate", "outcome"), [(0.005, Found.AGAINST), (0.01, Found.NEUTRAL), (0.024, Found.FOR)]
 )
-def test_the_limit_is_one_in_a_hundred(rate: float, found: Found) -> None:
-    piece = told(CAUSE, sound(allocator(rate)), "loops-over-limit")
-    assert piece.found is found
-    assert piece.value == pytest.approx(rate)
+def test_the_limit_is_one_in_a_hundred(rate: float, outcome: Found) -> None:
+    shows(CAUSE, sound(allocator(rate)), "loops-over-limit", outcome, value=rate)
 
 
 def test_loops_in_all_hours_are_a_standing_condition() -> None:
     of = sound(allocator(0.05), space(0.8), settings=DEFAULTS)
-    time = told(CAUSE, of, "loops-in-time", value=0.05, reference=0.05)
-    assert time.throughout
-    assert time.weight == 0
-    assert told(CAUSE, of, "loops-over-limit").weight >= 0.3
+    shows(CAUSE, of, "loops-in-time", value=0.05, reference=0.05, throughout=True, weight=0)
+    assert shows(CAUSE, of, "loops-over-limit").weight >= 0.3
 
 
 def test_loops_of_all_criteria_count_whatever_their_names() -> None:
     rows = [*allocator(0.0), *counter("allocator_useless_loops_total", 0.0, 300.0, label="cr2"),
             *counter("allocator_useless_loops_total", 0.0, 200.0, label="cr3")]  # fmt: skip
     rows = [row for row in rows if row["label"] != "cr1"]
-    assert told(CAUSE, sound(rows), "loops-over-limit").value == pytest.approx(0.05)
+    shows(CAUSE, sound(rows), "loops-over-limit", value=0.05)
 
 
 def test_a_counter_that_was_set_back_is_not_negative() -> None:
     rows = [
         {**row, "number": 5.0} if row["at"] == START + 9 * HOUR else row for row in allocator(0.02)
     ]
-    assert told(CAUSE, sound(rows), "loops-over-limit").value == pytest.approx(0.02)
+    shows(CAUSE, sound(rows), "loops-over-limit", value=0.02)
 
 
 def test_an_idle_target_has_no_rate() -> None:
-    piece = told(CAUSE, sound(allocator(0.05, per_s=1e-4)), "loops-in-time")
-    assert piece.found is Found.NOT_AVAILABLE
+    shows(CAUSE, sound(allocator(0.05, per_s=1e-4)), "loops-in-time", Found.NOT_AVAILABLE)
 
 
 def test_cpu_of_the_machines_comes_before_that_shown_with_targets() -> None:
     of = sound(gauge("server_cpu_fraction", 0.3, 0.9, targets=SERVERS))
-    assert told(CAUSE, of, "server-cpu").found is Found.FOR
-    assert told(CAUSE, sound(), "server-cpu").found is Found.AGAINST
+    shows(CAUSE, of, "server-cpu", Found.FOR)
+    shows(CAUSE, sound(), "server-cpu", Found.AGAINST)
 
 
 @pytest.mark.parametrize(
-    ("share", "found"), [(0.01, Found.AGAINST), (0.1, Found.NEUTRAL), (0.3, Found.FOR)]
+    ("share", "outcome"), [(0.01, Found.AGAINST), (0.1, Found.NEUTRAL), (0.3, Found.FOR)]
 )
-def test_profiles_of_the_bad_hours(share: float, found: Found) -> None:
+def test_profiles_of_the_bad_hours(share: float, outcome: Found) -> None:
     shares = {"ldiskfs_mb_regular_allocator": share / 2, "ext4_mb_good_group": share / 2,
               "ext4_map_blocks": 0.4, "copy_user_generic": 0.2}  # fmt: skip
     profile = CpuProfile(BAD_FROM + HOUR, "oss0", shares, "perf report")
-    piece = told(CAUSE, sound(profiles=[profile]), "allocator-cpu-share")
-    assert piece.found is found
-    assert piece.value == pytest.approx(share)
+    shows(CAUSE, sound(profiles=[profile]), "allocator-cpu-share", outcome, value=share)
 
 
 def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
     two = [CpuProfile(at, "oss0", {"ldiskfs_mb_x": 0.3}, "perf") for at in (START, BAD_FROM)]
-    both = told(CAUSE, sound(profiles=two), "allocator-cpu-share")
-    alone = told(CAUSE, sound(profiles=two[1:]), "allocator-cpu-share")
-    assert both.throughout
+    both = shows(CAUSE, sound(profiles=two), "allocator-cpu-share", throughout=True)
+    alone = shows(CAUSE, sound(profiles=two[1:]), "allocator-cpu-share")
     assert both.weight < alone.weight
     undated = CpuProfile(None, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
-    assert told(CAUSE, sound(profiles=[undated]), "allocator-cpu-share").weight == alone.weight
+    shows(CAUSE, sound(profiles=[undated]), "allocator-cpu-share", weight=alone.weight)
     other = CpuProfile(START - 90 * 24 * HOUR, "oss0", {"ldiskfs_mb_x": 0.3}, "perf")
-    assert told(CAUSE, sound(profiles=[other]), "allocator-cpu-share").found is Found.NOT_AVAILABLE
+    shows(CAUSE, sound(profiles=[other]), "allocator-cpu-share", Found.NOT_AVAILABLE)
 
 
 def test_thresholds_that_skip_the_loop() -> None:
-    assert told(CAUSE, sound(), "thresholds").found is Found.AGAINST
-    assert told(CAUSE, sound(settings=DEFAULTS), "thresholds").found is Found.FOR
+    shows(CAUSE, sound(), "thresholds", Found.AGAINST)
+    shows(CAUSE, sound(settings=DEFAULTS), "thresholds", Found.FOR)
     lower = [*setting("mb_c1_threshold", "10"), *setting("mb_c2_threshold", "5")]
-    assert told(CAUSE, sound(settings=lower), "thresholds").found is Found.NEUTRAL
+    shows(CAUSE, sound(settings=lower), "thresholds", Found.NEUTRAL)
 
 
 def test_newer_kernels_have_no_thresholds() -> None:
     new = gauge("allocator_family", "criteria-by-name")
-    assert told(CAUSE, sound(new, settings=[]), "allocator-family").weight == -0.3
-    assert told(CAUSE, sound(settings=[]), "allocator-family").weight == 0
+    shows(CAUSE, sound(new, settings=[]), "allocator-family", weight=-0.3)
+    shows(CAUSE, sound(settings=[]), "allocator-family", weight=0)
     none = sound(settings=[], but=["allocator_family"])
-    assert told(CAUSE, none, "thresholds").found is Found.NOT_AVAILABLE
+    shows(CAUSE, none, "thresholds", Found.NOT_AVAILABLE)
 
 
 @pytest.mark.parametrize(
-    ("fullness", "found"), [(0.5, Found.AGAINST), (0.72, Found.NEUTRAL), (0.85, Found.FOR)]
+    ("fullness", "outcome"), [(0.5, Found.AGAINST), (0.72, Found.NEUTRAL), (0.85, Found.FOR)]
 )
-def test_it_needs_full_targets(fullness: float, found: Found) -> None:
-    assert told(CAUSE, sound(space(fullness)), "fullest-target").found is found
+def test_it_needs_full_targets(fullness: float, outcome: Found) -> None:
+    shows(CAUSE, sound(space(fullness)), "fullest-target", outcome)
 
 
 def test_a_trim_that_helped_clears_it() -> None:
@@ -164,9 +155,9 @@ def test_a_trim_that_helped_clears_it() -> None:
         of=_ended(Shape.DIP),
     )  # fmt: skip
     # Trims come every night: one in three incidents ends within four hours of one by chance.
-    assert told(CAUSE, helped, "trim-recovery").weight == pytest.approx(-0.477, abs=1e-3)
+    shows(CAUSE, helped, "trim-recovery", weight=pytest.approx(-0.477, abs=1e-3))
     stayed = _found_by_nersc(events=[*NIGHTLY, trim(4)])
-    assert told(CAUSE, stayed, "trim-recovery").found is Found.FOR
+    shows(CAUSE, stayed, "trim-recovery", Found.FOR)
 
 
 def _ended(shape: Shape) -> Incident:
@@ -175,6 +166,6 @@ def _ended(shape: Shape) -> Incident:
 
 def test_counters_that_are_off() -> None:
     of = sound(missing("allocator_useless_loops_total", "the counters are off (mb_stats is 0)"))
-    reasons = [one.reason for one in CAUSE.assess(of) if one.what.code.startswith("loops-")]
+    reasons = [piece.reason for piece in CAUSE.assess(of) if piece.what.code.startswith("loops-")]
     assert len(reasons) == 3
     assert all("mb_stats is 0" in (reason or "") for reason in reasons)

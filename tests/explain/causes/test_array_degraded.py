@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, OSTS, event, gauge, missing, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, sound
 
@@ -22,38 +22,36 @@ def test_an_array_that_lost_a_drive() -> None:
     of = sound(
         DEGRADED, surveys=survey(OST_WRITE, 6e9, slow_targets=[ONE]), events=(*NIGHTLY, REBUILD)
     )
-    assert own(CAUSE, of) > 2.5
-    assert told(CAUSE, of, "degraded-in-time", value=1.0, targets=("OST0005",)).found is Found.FOR
-    assert told(CAUSE, of, "degraded-between-targets").found is Found.FOR
-    assert "nvme7n1 was replaced" in told(CAUSE, of, "event-logged").what
+    assert weight_of(CAUSE, of) > 2.5
+    shows(CAUSE, of, "degraded-in-time", Found.FOR, value=1.0, targets=("OST0005",))
+    shows(CAUSE, of, "degraded-between-targets", Found.FOR)
+    assert "nvme7n1 was replaced" in shows(CAUSE, of, "event-logged").what
 
 
 def test_whole_arrays_are_against() -> None:
-    assert told(CAUSE, sound(), "degraded-in-time", value=0.0).weight <= -1
+    assert shows(CAUSE, sound(), "degraded-in-time", value=0.0).weight <= -1
 
 
 def test_degraded_in_all_hours_is_a_standing_condition() -> None:
     of = sound(gauge("degraded", True, targets=[ONE]))
-    time = told(CAUSE, of, "degraded-in-time", value=1.0, targets=("OST0005",))
-    assert time.throughout
-    assert time.weight == 0
-    assert told(CAUSE, of, "degraded-expected").weight >= 0.3
+    shows(CAUSE, of, "degraded-in-time", value=1.0, targets=("OST0005",), throughout=True, weight=0)
+    assert shows(CAUSE, of, "degraded-expected").weight >= 0.3
 
 
 def test_slow_targets_with_whole_arrays_are_not_its_doing() -> None:
     of = sound(DEGRADED, surveys=survey(OST_WRITE, 6e9, slow_targets=OSTS[:3]))
-    assert told(CAUSE, of, "degraded-between-targets").found is Found.AGAINST
-    assert told(CAUSE, of, "slow-targets-whole", value=3.0).found is Found.AGAINST
+    shows(CAUSE, of, "degraded-between-targets", Found.AGAINST)
+    shows(CAUSE, of, "slow-targets-whole", Found.AGAINST, value=3.0)
 
 
 def test_a_rebuild_that_was_over_before_is_not_of_interest() -> None:
     done = event(EventKind.REBUILD, BAD_FROM - 20 * HOUR, until=BAD_FROM - 10 * HOUR)
-    assert told(CAUSE, sound(events=[done]), "event-not-logged").weight == 0
+    shows(CAUSE, sound(events=[done]), "event-not-logged", weight=0)
 
 
 def test_a_rebuild_that_began_later_is_weakly_against() -> None:
     later = event(EventKind.REBUILD, BAD_FROM + 6 * HOUR)
-    assert told(CAUSE, sound(events=[later]), "event-logged-late").found is Found.AGAINST
+    shows(CAUSE, sound(events=[later]), "event-logged-late", Found.AGAINST)
 
 
 def test_drives_that_count_media_errors() -> None:
@@ -61,23 +59,29 @@ def test_drives_that_count_media_errors() -> None:
         "drive_media_errors_total", 3.0, lambda _, at: 4.0 + (at - BAD_FROM) / HOUR,
         targets=[ONE], label="nvme0n1",
     )  # fmt: skip
-    piece = told(CAUSE, sound(grown), "media-errors", value=1.0, targets=("OST0005",))
-    assert piece.found is Found.FOR
+    piece = shows(CAUSE, sound(grown), "media-errors", Found.FOR, value=1.0, targets=("OST0005",))
     assert piece.weight <= 0.4
     # Errors of long ago are no news.
     old = gauge("drive_media_errors_total", 3.0, targets=[ONE], label="nvme0n1")
-    assert told(CAUSE, sound(old), "media-errors").found is Found.NEUTRAL
+    shows(CAUSE, sound(old), "media-errors", Found.NEUTRAL)
 
 
 def test_flags_that_could_not_be_read() -> None:
     of = sound(missing("degraded", "no such parameter"))
-    assert told(CAUSE, of, "degraded-between-targets").reason is not None
+    assert shows(CAUSE, of, "degraded-between-targets").reason is not None
     assert CAUSE.assess(of)[0].found is Found.NOT_AVAILABLE
     assert "no such parameter" in (CAUSE.assess(of)[0].reason or "")
 
 
 def test_an_array_that_was_always_degraded_does_not_hide_a_new_one() -> None:
     of = sound(gauge("degraded", True, targets=OSTS[9:10], label="md9"), DEGRADED)
-    time = told(CAUSE, of, "degraded-in-time", value=1.0, reference=0.0, targets=("OST0005",))
-    assert time.found is Found.FOR
-    assert not time.throughout
+    shows(
+        CAUSE,
+        of,
+        "degraded-in-time",
+        Found.FOR,
+        value=1.0,
+        reference=0.0,
+        targets=("OST0005",),
+        throughout=False,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.explain.causes.around import WELL, own, quiet, quiet_readings, told, with_log
+from tests.explain.causes.around import WELL, quiet, quiet_readings, shows, weight_of, with_log
 from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
@@ -29,45 +29,47 @@ NAME = "checksum_errors_total"
 
 def counted(good: float, bad: float) -> Context:
     readings = quiet_readings(but=[NAME])
-    readings += gauge(NAME, 0.0, targets=[one for one in SERVERS if one != "oss2"])
+    readings += gauge(NAME, 0.0, targets=[server for server in SERVERS if server != "oss2"])
     readings += gauge(NAME, good, bad, targets=["oss2"])
     return quiet(readings=readings, of=incident(Shape.INTEGRITY, effect=None))
 
 
 def test_one_is_enough_whatever_the_speed() -> None:
-    one = counted(0.0, 1.0)
-    piece = told(CAUSE, one, "checksums-counted", value=1.0)
-    assert piece.weight == 2.0
-    assert piece.targets == ("oss2",)
+    scene = counted(0.0, 1.0)
+    piece = shows(CAUSE, scene, "checksums-counted", value=1.0, weight=2.0, targets=("oss2",))
     assert piece.at == BAD_FROM
-    assert own(CAUSE, one) > 3
+    assert weight_of(CAUSE, scene) > 3
 
 
 def test_none_where_all_are_counted_clears() -> None:
-    assert told(CAUSE, quiet(), "checksums-none", value=0.0).weight == -2.0
+    shows(CAUSE, quiet(), "checksums-none", value=0.0, weight=-2.0)
 
 
 def test_old_ones_are_no_news() -> None:
-    one = counted(5.0, 5.0)
-    assert told(CAUSE, one, "checksums-counted-earlier").weight == 0
-    assert told(CAUSE, one, "checksums-in-time", value=0, reference=0).weight == 0
+    scene = counted(5.0, 5.0)
+    shows(CAUSE, scene, "checksums-counted-earlier", weight=0)
+    shows(CAUSE, scene, "checksums-in-time", value=0, reference=0, weight=0)
 
 
 def test_in_good_hours_as_well() -> None:
     readings = quiet_readings(but=[NAME])
     readings += [reading(at, "oss2", NAME, float(n)) for n, at in enumerate(HOURS)]
-    piece = told(CAUSE, quiet(readings=readings), "checksums-in-time", value=12.0, reference=47.0)
-    assert piece.throughout
-    assert piece.found is Found.NEUTRAL
+    shows(
+        CAUSE,
+        quiet(readings=readings),
+        "checksums-in-time",
+        Found.NEUTRAL,
+        value=12.0,
+        reference=47.0,
+        throughout=True,
+    )
 
 
 def test_a_log_that_began_anew() -> None:
     """A count that went down tells of no transfer: a boot, or messages that fell out of the log."""
     readings = quiet_readings(but=[NAME])
     readings += [reading(at, "oss2", NAME, 9.0 if at < BAD_FROM else 2.0) for at in HOURS]
-    assert (
-        told(CAUSE, quiet(readings=readings), "checksums-counted-earlier", value=0.0).weight == 0.0
-    )
+    shows(CAUSE, quiet(readings=readings), "checksums-counted-earlier", value=0.0, weight=0.0)
 
 
 def test_a_log_that_does_not_reach_back() -> None:
@@ -82,23 +84,23 @@ def test_a_log_that_does_not_reach_back() -> None:
 def test_a_message_in_the_log_book() -> None:
     text = "LustreError: BAD WRITE CHECKSUM: scratch-OST0002 from 10.0.0.7@tcp"
     log = with_log(event(EventKind.NOTE, BAD_FROM + HOUR, text))
-    assert told(CAUSE, quiet(events=log), "checksums-logged").found is Found.FOR
+    shows(CAUSE, quiet(events=log), "checksums-logged", Found.FOR)
     turned_on = with_log(event(EventKind.CONFIG_CHANGE, BAD_FROM + HOUR, "checksums on"))
-    assert told(CAUSE, quiet(events=turned_on), "checksums-not-logged").weight == 0
+    shows(CAUSE, quiet(events=turned_on), "checksums-not-logged", weight=0)
 
 
 def test_a_run_that_read_other_data_than_it_wrote() -> None:
     facts = [*runs(WELL, WELL)]
     facts[-1] = run(HOURS[-1], status=RunStatus.FAILED,
                     problem="data read is not what was written: 3 mismatches")  # fmt: skip
-    assert told(CAUSE, quiet(runs=facts), "data-verified", value=1.0, reference=0.0).weight == 2.0
-    assert told(CAUSE, quiet(), "data-verified").weight == 0
-    assert told(CAUSE, quiet(runs=()), "data-verified").found is Found.NOT_AVAILABLE
+    shows(CAUSE, quiet(runs=facts), "data-verified", value=1.0, reference=0.0, weight=2.0)
+    shows(CAUSE, quiet(), "data-verified", weight=0)
+    shows(CAUSE, quiet(runs=()), "data-verified", Found.NOT_AVAILABLE)
 
 
 def test_says_whether_transfers_are_checked_at_all() -> None:
     off = quiet(settings=setting("checksums", "0", targets=["nid1"]))
-    assert told(CAUSE, off, "checksums-off").found is Found.NEUTRAL
+    shows(CAUSE, off, "checksums-off", Found.NEUTRAL)
     on = quiet(settings=setting("checksums", "1", targets=["nid1"]))
-    assert told(CAUSE, on, "checksums-on").found is Found.NEUTRAL
-    assert told(CAUSE, quiet(), "checksums-enabled").found is Found.NOT_AVAILABLE
+    shows(CAUSE, on, "checksums-on", Found.NEUTRAL)
+    shows(CAUSE, quiet(), "checksums-enabled", Found.NOT_AVAILABLE)

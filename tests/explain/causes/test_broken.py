@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.explain.causes.around import WELL, own, quiet, told
+from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run, runs
 
 from trimtab.explain.causes import cached_read, client_node, launch_failure, workload_mismatch
@@ -18,7 +18,7 @@ from trimtab.model.run import RunStatus
 
 def without_series(*broken: RunFact) -> Context:
     """Return an incident of a probe that broke; three others run as ever, hour by hour."""
-    others = [one for name in "abc" for one in runs(WELL, WELL, probe=f"well-{name}")]
+    others = [fact for name in "abc" for fact in runs(WELL, WELL, probe=f"well-{name}")]
     before = [run(at, {"read_bandwidth": WELL}, probe="broken") for at in HOURS if at < BAD_FROM]
     of = replace(incident(Shape.DIP, effect=None), key=None)
     return quiet(runs=(*others, *before, *broken), of=of)
@@ -30,39 +30,39 @@ def every_hour(**facts: Any) -> list[RunFact]:
 
 def test_the_probe_that_is_broken_is_the_one() -> None:
     bad, good = runs_of_probe(without_series(*every_hour(status=RunStatus.FAILED, problem="x")))
-    assert {one.probe for one in (*bad, *good)} == {"broken"}
+    assert {fact.probe for fact in (*bad, *good)} == {"broken"}
     assert len(bad) == 12
 
 
 def test_all_runs_where_every_one_tells_something() -> None:
     bad, _ = runs_of_probe(without_series())
-    assert {one.probe for one in bad} == {"well-a", "well-b", "well-c"}
+    assert {fact.probe for fact in bad} == {"well-a", "well-b", "well-c"}
 
 
 def test_another_workload() -> None:
     facts = every_hour(status=RunStatus.INVALID_WORKLOAD, problem="another workload than asked")
-    one = without_series(*facts)
-    assert own(workload_mismatch.CAUSE, one) > 2.5
-    assert own(launch_failure.CAUSE, one) < 0
+    scene = without_series(*facts)
+    assert weight_of(workload_mismatch.CAUSE, scene) > 2.5
+    assert weight_of(launch_failure.CAUSE, scene) < 0
 
 
 def test_figures_that_are_not_believed() -> None:
     facts = every_hour(disbelieved=("it moved 3.0 GiB; 1.5 TiB were asked for",))
-    assert own(workload_mismatch.CAUSE, without_series(*facts)) > 1.5
+    assert weight_of(workload_mismatch.CAUSE, without_series(*facts)) > 1.5
 
 
 def test_reads_from_memory() -> None:
     facts = every_hour(disbelieved=("cached: the page cache can hold the data set",))
-    one = without_series(*facts)
-    assert own(cached_read.CAUSE, one) > 2.5
-    assert own(workload_mismatch.CAUSE, one) < 0
+    scene = without_series(*facts)
+    assert weight_of(cached_read.CAUSE, scene) > 2.5
+    assert weight_of(workload_mismatch.CAUSE, scene) < 0
 
 
 def test_a_launcher_that_fails_one_probe() -> None:
     facts = every_hour(status=RunStatus.FAILED, problem="srun: error: Job prolog failed")
-    one = without_series(*facts)
-    assert own(launch_failure.CAUSE, one) > 2
-    assert own(workload_mismatch.CAUSE, one) <= 0
+    scene = without_series(*facts)
+    assert weight_of(launch_failure.CAUSE, scene) > 2
+    assert weight_of(workload_mismatch.CAUSE, scene) <= 0
 
 
 def test_no_node_is_suspected() -> None:
@@ -76,18 +76,17 @@ def test_no_node_is_suspected() -> None:
 ])  # fmt: skip
 def test_a_file_system_that_lets_no_probe_begin(problem: str) -> None:
     facts = every_hour(status=RunStatus.NOT_STARTED, problem=problem)
-    piece = told(launch_failure.CAUSE, without_series(*facts), "other-words")
-    assert piece.found is Found.AGAINST
+    shows(launch_failure.CAUSE, without_series(*facts), "other-words", Found.AGAINST)
 
 
 def test_not_begun_for_a_reason_that_is_not_known() -> None:
     facts = every_hour(status=RunStatus.NOT_STARTED, problem="something odd")
-    piece = told(launch_failure.CAUSE, without_series(*facts), "run-never-began")
+    piece = shows(launch_failure.CAUSE, without_series(*facts), "run-never-began")
     assert 0 < piece.weight < 1
 
 
 def test_amounts_of_bytes_are_no_figures() -> None:
-    one = run(BAD_FROM, {"bytes_read": 1e9})
-    assert not has_figure(one, None)
-    assert has_figure(replace(one, values={"read_bandwidth": 1.0}), None)
-    assert not has_figure(replace(one, values={"read_bandwidth": 1.0}), "write_bandwidth")
+    fact = run(BAD_FROM, {"bytes_read": 1e9})
+    assert not has_figure(fact, None)
+    assert has_figure(replace(fact, values={"read_bandwidth": 1.0}), None)
+    assert not has_figure(replace(fact, values={"read_bandwidth": 1.0}), "write_bandwidth")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import WELL, own, quiet, told
+from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run
 
 from trimtab.explain.causes.cached_read import CAUSE
@@ -31,56 +31,58 @@ def reads(
 
 
 def test_bad_hours_that_were_read_from_memory() -> None:
-    one = reads(bad=True, good=False)
-    assert told(CAUSE, one, "reads-from-memory", value=1.0, reference=0.0).weight > 1.5
-    assert told(CAUSE, one, "reads-believed", value=1.0).weight > 1
-    assert own(CAUSE, one) > 2
+    scene = reads(bad=True, good=False)
+    assert shows(CAUSE, scene, "reads-from-memory", value=1.0, reference=0.0).weight > 1.5
+    assert shows(CAUSE, scene, "reads-believed", value=1.0).weight > 1
+    assert weight_of(CAUSE, scene) > 2
 
 
 def test_good_hours_that_were_memorys() -> None:
     """What looks like a loss is the truth."""
-    piece = told(CAUSE, reads(bad=False, good=True), "reads-from-memory", value=0.0, reference=1.0)
-    assert piece.found is Found.FOR
+    piece = shows(
+        CAUSE, reads(bad=False, good=True), "reads-from-memory", Found.FOR, value=0.0, reference=1.0
+    )
     assert piece.at == HOURS[0]
 
 
 def test_always_from_memory_is_no_news() -> None:
-    piece = told(CAUSE, reads(bad=True, good=True), "reads-from-memory")
-    assert piece.found is Found.NEUTRAL
-    assert piece.throughout
+    shows(CAUSE, reads(bad=True, good=True), "reads-from-memory", Found.NEUTRAL, throughout=True)
 
 
 def test_never_from_memory_is_against() -> None:
-    assert told(CAUSE, reads(bad=False, good=False), "reads-from-memory").found is Found.AGAINST
+    shows(CAUSE, reads(bad=False, good=False), "reads-from-memory", Found.AGAINST)
 
 
 def test_an_incident_of_writes() -> None:
-    assert told(CAUSE, quiet(), "metric-of-incident").weight == -2.0
+    shows(CAUSE, quiet(), "metric-of-incident", weight=-2.0)
 
 
-@pytest.mark.parametrize(("value", "found"), [
+@pytest.mark.parametrize(("value", "outcome"), [
     (300e9, Found.FOR),      # more than 4 clients of 25 GB/s, 4 servers of 50, 48 drives of 3.5
     (106e9, Found.FOR),
     (90e9, Found.AGAINST),
 ])  # fmt: skip
-def test_reads_against_what_carries_them(value: float, found: Found) -> None:
-    piece = told(
-        CAUSE, reads(bad=False, good=False, value=value, hardware=BUILT_OF), "read-rate-possible"
+def test_reads_against_what_carries_them(value: float, outcome: Found) -> None:
+    piece = shows(
+        CAUSE,
+        reads(bad=False, good=False, value=value, hardware=BUILT_OF),
+        "read-rate-possible",
+        outcome,
     )
-    assert piece.found is found
     assert "4 clients" in piece.what
 
 
 def test_drives_may_be_the_narrowest() -> None:
     built = Hardware(drive_read=Figure(3.5e9, "B/s", 1e8), drives=10)
-    piece = told(
-        CAUSE, reads(bad=False, good=False, value=50e9, hardware=built), "read-rate-possible"
+    piece = shows(
+        CAUSE,
+        reads(bad=False, good=False, value=50e9, hardware=built),
+        "read-rate-possible",
+        Found.FOR,
     )
-    assert piece.found is Found.FOR
     assert "the drives together" in piece.what
 
 
 def test_what_is_not_known_of_the_hardware() -> None:
-    piece = told(CAUSE, reads(bad=False, good=False), "read-rate-possible")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert told(CAUSE, quiet(runs=()), "reads-from-memory").found is Found.NOT_AVAILABLE
+    shows(CAUSE, reads(bad=False, good=False), "read-rate-possible", Found.NOT_AVAILABLE)
+    shows(CAUSE, quiet(runs=()), "reads-from-memory", Found.NOT_AVAILABLE)

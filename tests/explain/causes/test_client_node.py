@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.explain.causes.around import LOST, WELL, own, quiet, told
+from tests.explain.causes.around import LOST, WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, incident, run, runs
 
 from trimtab.explain.causes.client_node import CAUSE
@@ -23,14 +23,14 @@ def spread(
 ) -> list[RunFact]:
     """Return hourly runs on random nodes; in the bad hours those are slow that are said to be."""
     chance = random.Random(seed)
-    found = []
+    facts = []
     for n, at in enumerate(HOURS):
         hosts = tuple(sorted(chance.sample(NODES, per_run)))
-        one = run(at, {"write_bandwidth": WELL * (1 + 0.01 * (n % 5 - 2))}, hosts=hosts)
-        if at >= BAD_FROM and is_slow(one, chance):
-            one = replace(one, values={"write_bandwidth": LOST})
-        found.append(one)
-    return found
+        fact = run(at, {"write_bandwidth": WELL * (1 + 0.01 * (n % 5 - 2))}, hosts=hosts)
+        if at >= BAD_FROM and is_slow(fact, chance):
+            fact = replace(fact, values={"write_bandwidth": LOST})
+        facts.append(fact)
+    return facts
 
 
 def of(facts: list[RunFact]) -> Context:
@@ -38,54 +38,50 @@ def of(facts: list[RunFact]) -> Context:
 
 
 def test_the_node_is_found() -> None:
-    piece = told(
+    piece = shows(
         CAUSE,
-        of(spread(lambda one, _: "nid0007" in one.hosts, seed=3)),
+        of(spread(lambda fact, _: "nid0007" in fact.hosts, seed=3)),
         "slow-with-node",
         value=1.0,
+        reference=0.0,
     )
     assert piece.weight > 1.0
-    assert piece.reference == 0.0
     assert "nid0007" in piece.what
 
 
 def test_a_node_that_does_not_let_runs_end() -> None:
-    facts = spread(lambda one, _: False, seed=3)
+    facts = spread(lambda fact, _: False, seed=3)
     facts = [
-        replace(one, status=RunStatus.UNFINISHED, values={})
-        if one.at >= BAD_FROM and "nid0007" in one.hosts else one
-        for one in facts
+        replace(fact, status=RunStatus.UNFINISHED, values={})
+        if fact.at >= BAD_FROM and "nid0007" in fact.hosts else fact
+        for fact in facts
     ]  # fmt: skip
-    piece = told(CAUSE, of(facts), "slow-with-node", value=1.0)
+    piece = shows(CAUSE, of(facts), "slow-with-node", value=1.0)
     assert piece.weight > 1.0
     assert "nid0007" in piece.what
 
 
 def test_runs_that_are_all_slow_clear_every_node() -> None:
-    one = of(spread(lambda *_: True))
-    assert told(CAUSE, one, "slow-with-node").weight == -2.0
-    assert own(CAUSE, one) < -1
+    scene = of(spread(lambda *_: True))
+    shows(CAUSE, scene, "slow-with-node", weight=-2.0)
+    assert weight_of(CAUSE, scene) < -1
 
 
 def test_the_same_nodes_every_time_tell_nothing() -> None:
-    piece = told(CAUSE, of(spread(lambda *_: True, per_run=24)), "nodes-alike")
-    assert piece.found is Found.NEUTRAL
+    shows(CAUSE, of(spread(lambda *_: True, per_run=24)), "nodes-alike", Found.NEUTRAL)
 
 
 def test_runs_that_do_not_tell_their_nodes() -> None:
-    piece = told(CAUSE, quiet(), "slow-with-node")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert piece.reason is not None
-    assert piece.reason.code == "too-few-runs"
+    shows(CAUSE, quiet(), "slow-with-node", reason="too-few-runs")
 
 
 def test_a_node_that_was_slow_before_is_not_what_began() -> None:
-    facts = spread(lambda one, _: "nid0007" in one.hosts, seed=3)
+    facts = spread(lambda fact, _: "nid0007" in fact.hosts, seed=3)
     facts = [
-        replace(one, values={"write_bandwidth": LOST}) if "nid0007" in one.hosts else one
-        for one in facts
+        replace(fact, values={"write_bandwidth": LOST}) if "nid0007" in fact.hosts else fact
+        for fact in facts
     ]
-    assert told(CAUSE, of(facts), "node-slow-earlier").found is Found.AGAINST
+    shows(CAUSE, of(facts), "node-slow-earlier", Found.AGAINST)
 
 
 @pytest.mark.calibration
@@ -113,23 +109,23 @@ def test_chance_leans_against_on_average() -> None:
 def test_other_probes_that_moved_too() -> None:
     other = runs(WELL, LOST, probe="other")
     moved = quiet(runs=(*runs(WELL, LOST), *other), of=incident(moved_with=["other"]))
-    assert told(CAUSE, moved, "moved-alone").found is Found.AGAINST
+    shows(CAUSE, moved, "moved-alone", Found.AGAINST)
     alone = quiet(runs=(*runs(WELL, LOST), *other), of=incident(unmoved=["other"]))
-    assert told(CAUSE, alone, "moved-alone").found is Found.FOR
-    assert told(CAUSE, quiet(), "moved-alone").found is Found.NOT_AVAILABLE
+    shows(CAUSE, alone, "moved-alone", Found.FOR)
+    shows(CAUSE, quiet(), "moved-alone", Found.NOT_AVAILABLE)
 
 
 def test_too_few_runs() -> None:
-    facts = [one for one in spread(lambda *_: True) if one.at < BAD_FROM + 3 * HOUR]
+    facts = [fact for fact in spread(lambda *_: True) if fact.at < BAD_FROM + 3 * HOUR]
     assert CAUSE.assess(of(facts))[0].found is Found.NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("well", [2, 4])
 def test_the_host_that_starts_probes_is_not_blamed_for_runs_that_left_nothing(well: int) -> None:
     facts = [
-        replace(one, status=RunStatus.UNFINISHED, values={}, hosts=("watch",))
-        if one.at >= BAD_FROM and n % well else one
-        for n, one in enumerate(spread(lambda *_: False))
+        replace(fact, status=RunStatus.UNFINISHED, values={}, hosts=("watch",))
+        if fact.at >= BAD_FROM and n % well else fact
+        for n, fact in enumerate(spread(lambda *_: False))
     ]  # fmt: skip
     piece = CAUSE.assess(of(facts))[0]
     assert "watch" not in piece.what

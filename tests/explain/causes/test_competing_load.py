@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import LOST, WELL, own, quiet, quiet_readings, told
+from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
 from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
@@ -32,11 +32,9 @@ def loaded(per_target: float, **other: object) -> Context:
 
 def test_much_more_than_usual_and_enough_to_matter() -> None:
     of = loaded(20e9)
-    assert told(CAUSE, of, "load-in-time").weight > 0.9
-    share = told(CAUSE, of, "load-of-reach")
-    assert share.found is Found.FOR
-    assert share.value == pytest.approx(12 * 19e9 / WELL, rel=0.05)
-    assert own(CAUSE, of) > 1.4
+    assert shows(CAUSE, of, "load-in-time").weight > 0.9
+    shows(CAUSE, of, "load-of-reach", Found.FOR, value=pytest.approx(12 * 19e9 / WELL, rel=0.05))
+    assert weight_of(CAUSE, of) > 1.4
 
 
 def test_more_than_usual_but_little_beside_the_probe() -> None:
@@ -44,14 +42,14 @@ def test_more_than_usual_but_little_beside_the_probe() -> None:
     readings = quiet_readings(but=BYTES)
     readings += counter(BYTES[0], 1e7, 3e7) + counter(BYTES[1], 1e7)
     of = quiet(readings=readings)
-    assert told(CAUSE, of, "load-of-reach").weight == -1.5
-    assert own(CAUSE, of) < 0
+    shows(CAUSE, of, "load-of-reach", weight=-1.5)
+    assert weight_of(CAUSE, of) < 0
 
 
 def test_as_usual_is_against() -> None:
     of = quiet()
-    assert told(CAUSE, of, "load-in-time").weight < -1
-    assert told(CAUSE, of, "load-of-reach").found is Found.AGAINST
+    assert shows(CAUSE, of, "load-in-time").weight < -1
+    shows(CAUSE, of, "load-of-reach", Found.AGAINST)
 
 
 def test_the_probes_own_bytes_are_no_load_of_others() -> None:
@@ -64,24 +62,26 @@ def test_the_probes_own_bytes_are_no_load_of_others() -> None:
         facts.append(run(at - HOUR, {"write_bandwidth": value}, minutes=60, bytes_written=moved))
     readings = quiet_readings(but=BYTES) + counter(BYTES[1], 1e6)
     readings += counter(BYTES[0], idle / len(OSTS), (idle + own_rate) / len(OSTS))
-    piece = told(CAUSE, quiet(readings=readings, runs=facts), "load-in-time")
-    assert piece.value == pytest.approx(idle, rel=0.05)
-    assert piece.found is Found.AGAINST
+    shows(
+        CAUSE,
+        quiet(readings=readings, runs=facts),
+        "load-in-time",
+        Found.AGAINST,
+        value=pytest.approx(idle, rel=0.05),
+    )
 
 
 def test_devices_stand_in_where_clients_are_not_counted() -> None:
     readings = quiet_readings(but=BYTES)
     readings += missing(BYTES[0], "lctl may not be run") + counter("bytes_written_total", 1e9, 2e10)
-    piece = told(CAUSE, quiet(readings=readings), "load-in-time")
-    assert piece.found is Found.FOR
+    piece = shows(CAUSE, quiet(readings=readings), "load-in-time", Found.FOR)
     assert piece.source is not None
     assert "bytes_written_total" in piece.source
 
 
 def test_no_counters_say_why() -> None:
     readings = quiet_readings(but=BYTES) + missing(BYTES[0], "lctl may not be run")
-    piece = told(CAUSE, quiet(readings=readings), "load-in-time")
-    assert piece.found is Found.NOT_AVAILABLE
+    piece = shows(CAUSE, quiet(readings=readings), "load-in-time", Found.NOT_AVAILABLE)
     assert piece.reason is not None
     assert "lctl may not be run" in piece.reason
 
@@ -92,24 +92,24 @@ def test_a_sum_that_lacks_targets_is_no_sum() -> None:
     gone = {*OSTS[:6]}
     rows = [row for row in rows if row["target"] not in gone or row["at"] >= BAD_FROM - HOUR]
     readings = quiet_readings(but=BYTES) + rows + counter(BYTES[1], 1.0)
-    piece = told(CAUSE, quiet(readings=readings), "load-in-time")
+    piece = shows(CAUSE, quiet(readings=readings), "load-in-time")
     assert piece.found is not Found.FOR
 
 
 def test_more_jobs_count_a_little() -> None:
     readings = quiet_readings(but=["concurrent_jobs"]) + gauge("concurrent_jobs", 200.0, 400.0)
-    piece = told(CAUSE, quiet(readings=readings), "concurrent-jobs")
+    piece = shows(CAUSE, quiet(readings=readings), "concurrent-jobs")
     assert 0 < piece.weight <= 0.5
     none = quiet(readings=quiet_readings(but=["concurrent_jobs"]))
-    assert told(CAUSE, none, "concurrent-jobs").found is Found.NOT_AVAILABLE
+    shows(CAUSE, none, "concurrent-jobs", Found.NOT_AVAILABLE)
 
 
 def test_a_step_of_many_days_is_no_job() -> None:
     of = quiet(now=BAD_FROM + 24 * 10 * HOUR)
-    assert told(CAUSE, of, "shape-of-load").found is Found.AGAINST
-    assert told(CAUSE, quiet(of=incident(Shape.DIP)), "shape-of-load").found is Found.FOR
+    shows(CAUSE, of, "shape-of-load", Found.AGAINST)
+    shows(CAUSE, quiet(of=incident(Shape.DIP)), "shape-of-load", Found.FOR)
 
 
 def test_another_metric_has_no_reach() -> None:
     of = quiet(of=incident(metric="file_creation_rate"), runs=runs(1e5, 5e4))
-    assert told(CAUSE, of, "load-of-reach").found is Found.NOT_AVAILABLE
+    shows(CAUSE, of, "load-of-reach", Found.NOT_AVAILABLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOME, HOUR, OSTS, event, gauge, missing, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, sound
 
@@ -27,36 +27,28 @@ def test_targets_that_moved_to_another_server() -> None:
         _served("bad"), surveys=survey(OST_WRITE, 7e9, slow_targets=CROWDED),
         events=(*NIGHTLY, EVENT),
     )  # fmt: skip
-    assert own(CAUSE, of) > 2.5
-    time = told(CAUSE, of, "away-from-home", value=1.0, targets=("OST0000", "OST0001"))
+    assert weight_of(CAUSE, of) > 2.5
+    time = shows(CAUSE, of, "away-from-home", value=1.0, targets=("OST0000", "OST0001"))
     assert (time.found, time.targets) == (Found.FOR, AWAY)
-    assert told(CAUSE, of, "server-doubled").value == 2.0
-    slow = told(CAUSE, of, "slow-on-doubled")
-    assert slow.found is Found.FOR
-    assert slow.targets == CROWDED
-    assert told(CAUSE, of, "event-logged").found is Found.FOR
+    shows(CAUSE, of, "server-doubled", value=2.0)
+    shows(CAUSE, of, "slow-on-doubled", Found.FOR, targets=CROWDED)
+    shows(CAUSE, of, "event-logged", Found.FOR)
 
 
 def test_all_at_home_is_against() -> None:
-    assert told(CAUSE, sound(), "away-from-home", value=0.0).weight <= -1
+    assert shows(CAUSE, sound(), "away-from-home", value=0.0).weight <= -1
 
 
 def test_the_flag_alone_does() -> None:
     flag = gauge("failover_active", False, True, targets=AWAY)
     of = sound(flag, but=["server"])
-    assert (
-        told(CAUSE, of, "away-from-home", value=1.0, targets=("OST0000", "OST0001")).found
-        is Found.FOR
-    )
-    assert told(CAUSE, of, "server-doubled").found is Found.NOT_AVAILABLE
+    shows(CAUSE, of, "away-from-home", Found.FOR, value=1.0, targets=("OST0000", "OST0001"))
+    shows(CAUSE, of, "server-doubled", Found.NOT_AVAILABLE)
 
 
 def test_without_a_named_home_the_usual_server_is_it() -> None:
     of = sound(_served("bad"), but=["failover_active"], home={})
-    assert (
-        told(CAUSE, of, "away-from-home", value=1.0, targets=("OST0000", "OST0001")).found
-        is Found.FOR
-    )
+    shows(CAUSE, of, "away-from-home", Found.FOR, value=1.0, targets=("OST0000", "OST0001"))
 
 
 def test_away_in_all_hours_is_a_standing_condition() -> None:
@@ -64,9 +56,15 @@ def test_away_in_all_hours_is_a_standing_condition() -> None:
         sound(_served("all")),
         sound(_served("all"), gauge("failover_active", True, targets=AWAY), home={}),
     ):
-        time = told(CAUSE, of, "away-from-home", value=1.0, targets=("OST0000", "OST0001"))
-        assert time.throughout
-        assert time.weight == 0
+        shows(
+            CAUSE,
+            of,
+            "away-from-home",
+            value=1.0,
+            targets=("OST0000", "OST0001"),
+            throughout=True,
+            weight=0,
+        )
 
 
 def test_a_failover_after_the_first_bad_runs_did_not_make_them() -> None:
@@ -76,25 +74,23 @@ def test_a_failover_after_the_first_bad_runs_did_not_make_them() -> None:
     )  # fmt: skip
     entry = event(EventKind.FAILOVER, BAD_FROM + 7 * HOUR)
     of = sound(late, events=[entry])
-    onset = told(CAUSE, of, "onset-late")
+    onset = shows(CAUSE, of, "onset-late")
     assert (onset.weight, onset.at) == (-0.8, BAD_FROM + 7 * HOUR)
-    assert told(CAUSE, of, "event-logged-late").found is Found.AGAINST
+    shows(CAUSE, of, "event-logged-late", Found.AGAINST)
 
 
 def test_slow_targets_of_other_servers_are_not_its_doing() -> None:
     of = sound(_served("bad"), surveys=survey(OST_WRITE, 7e9, slow_targets=OSTS[6:9]))
-    piece = told(CAUSE, of, "slow-on-doubled")
-    assert piece.found is Found.AGAINST
+    shows(CAUSE, of, "slow-on-doubled", Found.AGAINST)
 
 
 def test_one_server_of_three_targets_is_not_doubled() -> None:
-    one = gauge("server", HOME[OSTS[0]], "oss1", targets=OSTS[:1])
-    assert told(CAUSE, sound(one), "server-doubled").value == 1.5
-    assert told(CAUSE, sound(one), "server-doubled").found is Found.NEUTRAL
+    moved = gauge("server", HOME[OSTS[0]], "oss1", targets=OSTS[:1])
+    shows(CAUSE, sound(moved), "server-doubled", value=1.5)
+    shows(CAUSE, sound(moved), "server-doubled", Found.NEUTRAL)
 
 
 @pytest.mark.parametrize("name", ["failover_active", "server"])
 def test_servers_that_nobody_could_ask(name: str) -> None:
     rows = [row for n in ("failover_active", "server") for row in missing(n, "no route to host")]
-    piece = told(CAUSE, sound(rows, but=[name]), "away-from-home")
-    assert piece.found is Found.NOT_AVAILABLE
+    shows(CAUSE, sound(rows, but=[name]), "away-from-home", Found.NOT_AVAILABLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
@@ -35,76 +35,69 @@ def _closed(*targets: str) -> list[dict[str, object]]:
 
 def test_most_targets_closed_with_the_incident() -> None:
     of = sound(_closed(*CLOSED))
-    assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "closed-now", value=0.833333).found is Found.FOR
-    assert told(CAUSE, of, "closed-in-time").found is Found.FOR
+    assert weight_of(CAUSE, of) > 2
+    shows(CAUSE, of, "closed-now", Found.FOR, value=0.833333)
+    shows(CAUSE, of, "closed-in-time", Found.FOR)
 
 
 def test_all_open_is_against() -> None:
-    assert told(CAUSE, sound(), "closed-now", value=0.0).weight == -1.5
+    shows(CAUSE, sound(), "closed-now", value=0.0, weight=-1.5)
 
 
-@pytest.mark.parametrize(("n", "found"), [(1, Found.AGAINST), (3, Found.NEUTRAL), (6, Found.FOR)])
-def test_a_quarter_closed_is_where_layouts_break(n: int, found: Found) -> None:
-    assert told(CAUSE, sound(_closed(*OSTS[:n])), "closed-now").found is found
+@pytest.mark.parametrize(("n", "outcome"), [(1, Found.AGAINST), (3, Found.NEUTRAL), (6, Found.FOR)])
+def test_a_quarter_closed_is_where_layouts_break(n: int, outcome: Found) -> None:
+    shows(CAUSE, sound(_closed(*OSTS[:n])), "closed-now", outcome)
 
 
 def test_read_only_targets_are_closed_too() -> None:
     of = sound(gauge("read_only", False, True, targets=CLOSED))
-    assert told(CAUSE, of, "closed-now", value=0.833333).found is Found.FOR
+    shows(CAUSE, of, "closed-now", Found.FOR, value=0.833333)
 
 
 def test_closed_in_all_hours_is_a_standing_condition() -> None:
     of = sound(gauge("create_enabled", False, targets=CLOSED))
-    time = told(CAUSE, of, "closed-in-time")
-    assert time.throughout
-    assert time.weight == 0
+    shows(CAUSE, of, "closed-in-time", throughout=True, weight=0)
 
 
 def test_closed_after_the_first_bad_runs_did_not_make_them() -> None:
     late = gauge("create_enabled", True, lambda _, at: at < BAD_FROM + 8 * HOUR, targets=CLOSED)
-    onset = told(CAUSE, sound(late), "onset-late")
+    onset = shows(CAUSE, sound(late), "onset-late")
     assert (onset.weight, onset.at) == (-0.8, BAD_FROM + 8 * HOUR)
 
 
 def test_the_cure_that_became_the_cause_is_said_to_be_one() -> None:
     of = sound(_closed(*CLOSED), space(0.78, targets=CLOSED), events=(*NIGHTLY, CLOSING))
-    assert told(CAUSE, of, "closing-logged").found is Found.FOR
-    why = told(CAUSE, of, "closed-by-mitigation")
-    assert why.found is Found.NEUTRAL
-    assert why.targets == CLOSED
+    shows(CAUSE, of, "closing-logged", Found.FOR)
+    shows(CAUSE, of, "closed-by-mitigation", Found.NEUTRAL, targets=CLOSED)
 
 
 def test_closed_though_they_are_not_full_is_no_mitigation() -> None:
     of = sound(_closed(*CLOSED))
-    assert told(CAUSE, of, "why-closed", value=0.0).weight == 0
+    shows(CAUSE, of, "why-closed", value=0.0, weight=0)
 
 
 def test_a_person_that_closed_them_is_no_policy() -> None:
     entry = event(EventKind.TARGET_CLOSED, BAD_FROM - HOUR, "to be emptied", targets=CLOSED)
-    assert told(CAUSE, sound(_closed(*CLOSED), events=[entry]), "event-logged").found is Found.FOR
+    shows(CAUSE, sound(_closed(*CLOSED), events=[entry]), "event-logged", Found.FOR)
 
 
 def test_one_mdt_that_uses_few_osts() -> None:
     apart = gauge("create_enabled", True, False, targets=CLOSED, label=MDTS[1])
-    whole = gauge("create_enabled", True, targets=CLOSED)
-    of = sound(whole, [row for row in apart if row["at"] >= BAD_FROM])
-    piece = told(CAUSE, of, "closed-for-one-mdt", value=0.833333)
-    assert piece.found is Found.FOR
+    opened = gauge("create_enabled", True, targets=CLOSED)
+    of = sound(opened, [row for row in apart if row["at"] >= BAD_FROM])
+    shows(CAUSE, of, "closed-for-one-mdt", Found.FOR, value=0.833333)
     # Half of all files are still made everywhere.
-    share = told(CAUSE, of, "closed-in-time")
-    assert share.value == pytest.approx(10 / 12 / 2)
+    shows(CAUSE, of, "closed-in-time", value=10 / 12 / 2)
 
 
 def test_what_the_open_targets_carry() -> None:
     of = sound(_closed(*CLOSED), runs=both(0.2, 1.0))
-    piece = told(CAUSE, of, "open-enough", value=29999999999.999992)
-    assert piece.found is Found.FOR
-    assert told(CAUSE, sound(), "open-enough", value=180000000000.0).found is Found.NEUTRAL
+    shows(CAUSE, of, "open-enough", Found.FOR, value=29999999999.999992)
+    shows(CAUSE, sound(), "open-enough", Found.NEUTRAL, value=180000000000.0)
 
 
 def test_not_known_whether_they_are_open() -> None:
     of = sound(missing("create_enabled", "lctl: permission denied"), but=("read_only",))
-    found = [one for one in CAUSE.assess(of) if "create_enabled" in (one.source or "")]
-    assert found
-    assert all("permission denied" in (one.reason or "") for one in found)
+    pieces = [piece for piece in CAUSE.assess(of) if "create_enabled" in (piece.source or "")]
+    assert pieces
+    assert all("permission denied" in (piece.reason or "") for piece in pieces)

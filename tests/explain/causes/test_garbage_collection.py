@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, gauge, missing, space, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, SLOW, allocator, hourly, sound, trim
 
@@ -18,61 +18,58 @@ BUSY = gauge("drive_write_amplification", 1.5, 3.2, label="nvme0n1")
 
 def test_drives_that_collect_while_they_are_written() -> None:
     of = sound(FULL, BUSY, tail=9.0)
-    assert own(CAUSE, of) > 2
-    time = told(CAUSE, of, "amplification-in-time", value=3.2, reference=1.5)
-    assert time.found is Found.FOR
-    assert told(CAUSE, of, "amplification-over-limit", value=3.2).weight >= 0.3
-    assert own(allocator_loops.CAUSE, of) < 0
+    assert weight_of(CAUSE, of) > 2
+    shows(CAUSE, of, "amplification-in-time", Found.FOR, value=3.2, reference=1.5)
+    assert shows(CAUSE, of, "amplification-over-limit", value=3.2).weight >= 0.3
+    assert weight_of(allocator_loops.CAUSE, of) < 0
 
 
 def test_drives_that_write_what_they_are_given_are_against() -> None:
-    assert told(CAUSE, sound(), "amplification-in-time", value=1.5).found is Found.AGAINST
+    shows(CAUSE, sound(), "amplification-in-time", Found.AGAINST, value=1.5)
 
 
 def test_a_tenth_more_is_the_least_that_matters() -> None:
     little = gauge("drive_write_amplification", hourly(1.5), hourly(1.6), label="nvme0n1")
-    assert told(CAUSE, sound(little), "amplification-in-time", value=1.6).found is Found.AGAINST
+    shows(CAUSE, sound(little), "amplification-in-time", Found.AGAINST, value=1.6)
     enough = gauge("drive_write_amplification", 1.5, 1.7, label="nvme0n1")
-    assert told(CAUSE, sound(enough), "amplification-in-time", value=1.7).found is Found.FOR
+    shows(CAUSE, sound(enough), "amplification-in-time", Found.FOR, value=1.7)
 
 
 def test_a_figure_of_the_drives_whole_life_clears_nothing() -> None:
     lifelong = gauge("drive_write_amplification", 1.5, label="nvme0n1")
-    assert told(CAUSE, sound(lifelong), "amplification-in-time", value=1.5).found is Found.NEUTRAL
+    shows(CAUSE, sound(lifelong), "amplification-in-time", Found.NEUTRAL, value=1.5)
 
 
 def test_slow_targets_whose_drives_write_more() -> None:
     slow = survey(OST_WRITE, 8e9, slow_targets=SLOW)
     high = gauge("drive_write_amplification", 3.2, targets=SLOW, label="nvme0n1")
-    assert (
-        told(CAUSE, sound(high, surveys=slow), "amplification-between-targets").found is Found.FOR
-    )
-    assert told(CAUSE, sound(surveys=slow), "amplification-between-targets").found is Found.AGAINST
+    shows(CAUSE, sound(high, surveys=slow), "amplification-between-targets", Found.FOR)
+    shows(CAUSE, sound(surveys=slow), "amplification-between-targets", Found.AGAINST)
 
 
 @pytest.mark.parametrize(
-    ("fullness", "found"), [(0.4, Found.AGAINST), (0.65, Found.NEUTRAL), (0.85, Found.FOR)]
+    ("fullness", "outcome"), [(0.4, Found.AGAINST), (0.65, Found.NEUTRAL), (0.85, Found.FOR)]
 )
-def test_drives_with_room_need_not_collect(fullness: float, found: Found) -> None:
-    assert told(CAUSE, sound(space(fullness)), "fullness-for-collection").found is found
+def test_drives_with_room_need_not_collect(fullness: float, outcome: Found) -> None:
+    shows(CAUSE, sound(space(fullness)), "fullness-for-collection", outcome)
 
 
 def test_server_cpu_that_rose_speaks_for_something_else() -> None:
     of = sound(FULL, BUSY, gauge("server_cpu_fraction", 0.3, 0.9))
-    assert told(CAUSE, of, "server-cpu").found is Found.AGAINST
-    assert told(CAUSE, sound(), "server-cpu").found is Found.FOR
+    shows(CAUSE, of, "server-cpu", Found.AGAINST)
+    shows(CAUSE, sound(), "server-cpu", Found.FOR)
 
 
 def test_useless_loops_speak_for_the_allocator() -> None:
     of = sound(FULL, allocator(0.0, 0.08))
-    assert told(CAUSE, of, "loops-in-time").found is Found.AGAINST
-    assert own(allocator_loops.CAUSE, of) > own(CAUSE, of)
+    shows(CAUSE, of, "loops-in-time", Found.AGAINST)
+    assert weight_of(allocator_loops.CAUSE, of) > weight_of(CAUSE, of)
 
 
 def test_a_profile_comes_before_the_counters() -> None:
     profile = CpuProfile(BAD_FROM + HOUR, "oss0", {"ldiskfs_mb_good_group": 0.25}, "perf")
     of = sound(FULL, profiles=[profile])
-    assert told(CAUSE, of, "allocator-cpu-share", value=0.25).found is Found.AGAINST
+    shows(CAUSE, of, "allocator-cpu-share", Found.AGAINST, value=0.25)
 
 
 def test_a_trim_cures_it_and_not_the_allocator() -> None:
@@ -80,16 +77,14 @@ def test_a_trim_cures_it_and_not_the_allocator() -> None:
         FULL, BUSY, events=[*NIGHTLY, trim(4)],
         runs=sound(writes=0.8).runs,
     )  # fmt: skip
-    mine = told(CAUSE, of, "trim-recovery")
-    theirs = told(allocator_loops.CAUSE, of, "trim-recovery")
-    assert mine.found is Found.AGAINST
-    assert theirs.found is Found.FOR
+    shows(CAUSE, of, "trim-recovery", Found.AGAINST)
+    shows(allocator_loops.CAUSE, of, "trim-recovery", Found.FOR)
 
 
 def test_amplified_in_all_hours_is_left_to_expectation() -> None:
     of = sound(gauge("drive_write_amplification", 4.0, label="nvme0n1"))
-    assert told(CAUSE, of, "amplification-in-time", value=4.0).weight <= 0
-    assert told(CAUSE, of, "amplification-over-limit", value=4.0).weight >= 0.3
+    assert shows(CAUSE, of, "amplification-in-time", value=4.0).weight <= 0
+    assert shows(CAUSE, of, "amplification-over-limit", value=4.0).weight >= 0.3
 
 
 def test_drives_of_one_target_are_put_together() -> None:
@@ -97,13 +92,13 @@ def test_drives_of_one_target_are_put_together() -> None:
         *gauge("drive_write_amplification", 1.0, label="nvme0n1"),
         *gauge("drive_write_amplification", 2.0, label="nvme1n1"),
     ]
-    assert told(CAUSE, sound(rows), "amplification-over-limit").value == pytest.approx(1.5)
+    shows(CAUSE, sound(rows), "amplification-over-limit", value=1.5)
 
 
 def test_drives_that_do_not_tell() -> None:
     of = sound(missing("drive_write_amplification", "needs nvme-cli and root"))
-    found = [one for one in CAUSE.assess(of) if "nvme-cli" in (one.reason or "")]
-    assert len(found) == 2
+    pieces = [piece for piece in CAUSE.assess(of) if "nvme-cli" in (piece.reason or "")]
+    assert len(pieces) == 2
     drift = sound(but=["allocator_useless_loops_total", "server_cpu_fraction"])
-    assert told(CAUSE, drift, "loops-in-time").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, drift, "server-cpu").found is Found.NOT_AVAILABLE
+    shows(CAUSE, drift, "loops-in-time", Found.NOT_AVAILABLE)
+    shows(CAUSE, drift, "server-cpu", Found.NOT_AVAILABLE)

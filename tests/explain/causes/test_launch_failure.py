@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import LOST, WELL, own, quiet, told, with_log
+from tests.explain.causes.around import LOST, WELL, quiet, shows, weight_of, with_log
 from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, event, incident, run, runs
 
 from trimtab.explain.causes.launch_failure import CAUSE, LAUNCHER, NAMES
@@ -29,18 +29,18 @@ def silent(
 
 @pytest.mark.parametrize("status", [RunStatus.NOT_STARTED, RunStatus.FAILED, RunStatus.UNFINISHED])
 def test_names_that_were_not_resolved(status: RunStatus) -> None:
-    one = silent(RESOLVE, status)
-    piece = told(CAUSE, one, "names-unresolved")
+    scene = silent(RESOLVE, status)
+    piece = shows(CAUSE, scene, "names-unresolved")
     assert piece.weight > 1.5
     assert piece.source == f"run write-hourly-{BAD_FROM:%m%dT%H%M}"
-    assert own(CAUSE, one) > 2.5
+    assert weight_of(CAUSE, scene) > 2.5
 
 
 def test_the_bad_day_of_the_seed() -> None:
-    one = silent(RESOLVE)
-    assert told(CAUSE, one, "runs-not-started", value=1.0, reference=0.0).weight > 1
-    assert told(CAUSE, one, "runs-measured").weight > 0
-    assert own(CAUSE, one) > 2.5
+    scene = silent(RESOLVE)
+    assert shows(CAUSE, scene, "runs-not-started", value=1.0, reference=0.0).weight > 1
+    assert shows(CAUSE, scene, "runs-measured").weight > 0
+    assert weight_of(CAUSE, scene) > 2.5
 
 
 @pytest.mark.parametrize("problem", [
@@ -59,7 +59,7 @@ def test_words_of_name_resolution(problem: str) -> None:
 def test_words_of_launchers(problem: str) -> None:
     assert LAUNCHER.search(problem)
     assert not NAMES.search(problem)
-    assert told(CAUSE, silent(problem), "launcher-failed").weight > 1
+    assert shows(CAUSE, silent(problem), "launcher-failed").weight > 1
 
 
 @pytest.mark.parametrize("problem", [
@@ -72,20 +72,20 @@ def test_other_words_are_neither(problem: str) -> None:
 
 
 def test_runs_that_were_started_and_hung_are_the_file_systems() -> None:
-    one = quiet(runs=runs(WELL, None), of=incident(effect=0.0))
-    assert told(CAUSE, one, "runs-measured").weight < -1
-    assert own(CAUSE, one) < -2
+    scene = quiet(runs=runs(WELL, None), of=incident(effect=0.0))
+    assert shows(CAUSE, scene, "runs-measured").weight < -1
+    assert weight_of(CAUSE, scene) < -2
 
 
 def test_runs_that_measured_and_were_slow_clear() -> None:
-    assert told(CAUSE, quiet(), "runs-measured", value=1.0, reference=0.0).weight < -1
-    assert own(CAUSE, quiet()) < -2
+    assert shows(CAUSE, quiet(), "runs-measured", value=1.0, reference=0.0).weight < -1
+    assert weight_of(CAUSE, quiet()) < -2
 
 
 def test_some_runs_not_launched_the_others_as_fast_as_ever() -> None:
-    one = silent(RESOLVE, every=2)
-    assert told(CAUSE, one, "runs-measured", value=0.0).found is Found.FOR
-    assert own(CAUSE, one) > 1
+    scene = silent(RESOLVE, every=2)
+    shows(CAUSE, scene, "runs-measured", Found.FOR, value=0.0)
+    assert weight_of(CAUSE, scene) > 1
 
 
 def test_two_runs_not_launched_explain_no_ten_slow_ones() -> None:
@@ -94,7 +94,7 @@ def test_two_runs_not_launched_explain_no_ten_slow_ones() -> None:
         run(at, {"write_bandwidth": WELL if at < BAD_FROM else LOST})
         for at in HOURS
     ]  # fmt: skip
-    assert own(CAUSE, quiet(runs=facts)) < 0
+    assert weight_of(CAUSE, quiet(runs=facts)) < 0
 
 
 END_OF = HOURS[-2]
@@ -107,25 +107,21 @@ def test_runs_that_fail_as_often_in_good_hours() -> None:
         else run(at, {"write_bandwidth": WELL})
         for n, at in enumerate(HOURS)
     ]
-    piece = told(CAUSE, quiet(runs=facts), "runs-not-started")
-    assert piece.found is Found.NEUTRAL
+    shows(CAUSE, quiet(runs=facts), "runs-not-started", Found.NEUTRAL)
 
 
 def test_failed_without_a_word() -> None:
-    piece = told(CAUSE, silent(None), "launch-words")
-    assert piece.found is Found.NOT_AVAILABLE
-    assert piece.reason is not None
-    assert piece.reason.code == "no-problem-text"
+    shows(CAUSE, silent(None), "launch-words", reason="no-problem-text")
 
 
 def test_the_log_book() -> None:
     at = BAD_FROM + HOUR
     log = with_log(event(EventKind.LAUNCH_FAILURE, at, "no slot was begun", until=at + 3 * HOUR))
-    assert told(CAUSE, quiet(events=log), "launch-failure-logged").weight > 1
+    assert shows(CAUSE, quiet(events=log), "launch-failure-logged").weight > 1
     noted = with_log(event(EventKind.NOTE, at, "DNS of the cluster is down"))
-    assert told(CAUSE, quiet(events=noted), "launch-failure-logged").found is Found.FOR
+    shows(CAUSE, quiet(events=noted), "launch-failure-logged", Found.FOR)
     before = with_log(event(EventKind.LAUNCH_FAILURE, at - 40 * HOUR, "away"))
-    assert told(CAUSE, quiet(events=before), "launch-failure-not-logged").weight == 0
+    shows(CAUSE, quiet(events=before), "launch-failure-not-logged", weight=0)
 
 
 def test_no_runs_at_all() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import LOST, WELL, own, quiet, quiet_readings, told
+from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
 from tests.explain.causes.contexts import (
     MDTS,
     SERVERS,
@@ -19,8 +19,8 @@ from trimtab.explain.context import Context, RunFact
 from trimtab.model.incident import Found
 
 OPERATIONS, CPU = "metadata_operations_total", "server_cpu_fraction"
-MDS = [one for one in SERVERS if one.startswith("mds")]
-OSS = [one for one in SERVERS if one.startswith("oss")]
+MDS = [server for server in SERVERS if server.startswith("mds")]
+OSS = [server for server in SERVERS if server.startswith("oss")]
 
 
 def creations(good: float, bad: float) -> tuple[RunFact, ...]:
@@ -36,10 +36,10 @@ def loaded() -> Context:
 
 def test_more_operations_busy_servers_and_slow_creation() -> None:
     of = loaded()
-    assert told(CAUSE, of, "metadata-operations").found is Found.FOR
-    assert told(CAUSE, of, "mds-cpu").found is Found.FOR
-    assert told(CAUSE, of, "metadata-rates", value=0.201).found is Found.FOR
-    assert own(CAUSE, of) > 2
+    shows(CAUSE, of, "metadata-operations", Found.FOR)
+    shows(CAUSE, of, "mds-cpu", Found.FOR)
+    shows(CAUSE, of, "metadata-rates", Found.FOR, value=0.201)
+    assert weight_of(CAUSE, of) > 2
 
 
 def test_one_mdt_that_is_loaded_alone() -> None:
@@ -47,30 +47,30 @@ def test_one_mdt_that_is_loaded_alone() -> None:
     rows = counter(OPERATIONS, 1e5, targets=["MDT0001"])
     rows += counter(OPERATIONS, 1e3, 1.4e5, targets=["MDT0000"])
     of = quiet(readings=quiet_readings(but=[OPERATIONS]) + rows)
-    assert told(CAUSE, of, "metadata-operations").found is Found.FOR
+    shows(CAUSE, of, "metadata-operations", Found.FOR)
 
 
 def test_quiet_servers_are_against() -> None:
     of = quiet(runs=(*runs(WELL, LOST), *creations(1e5, 1e5)))
-    assert told(CAUSE, of, "metadata-operations").found is Found.AGAINST
-    assert told(CAUSE, of, "mds-cpu").found is Found.AGAINST
-    assert told(CAUSE, of, "metadata-rates", value=1.005).found is Found.AGAINST
+    shows(CAUSE, of, "metadata-operations", Found.AGAINST)
+    shows(CAUSE, of, "mds-cpu", Found.AGAINST)
+    shows(CAUSE, of, "metadata-rates", Found.AGAINST, value=1.005)
 
 
 def test_busy_object_servers_are_no_metadata_load() -> None:
     readings = quiet_readings(but=[CPU])
     readings += gauge(CPU, 0.3, 0.9, targets=OSS) + gauge(CPU, 0.3, targets=MDS)
-    assert told(CAUSE, quiet(readings=readings), "mds-cpu").found is Found.AGAINST
+    shows(CAUSE, quiet(readings=readings), "mds-cpu", Found.AGAINST)
 
 
 def test_cpu_that_is_told_with_the_mdt() -> None:
     readings = quiet_readings(but=[CPU]) + gauge(CPU, 0.2, 0.9, targets=MDTS)
-    assert told(CAUSE, quiet(readings=readings), "mds-cpu").found is Found.FOR
+    shows(CAUSE, quiet(readings=readings), "mds-cpu", Found.FOR)
 
 
 def test_bandwidth_that_fell_as_much() -> None:
     of = quiet(runs=(*runs(WELL, 0.5 * WELL), *creations(1e5, 5e4)))
-    assert told(CAUSE, of, "metadata-rates", value=0.5025).found is Found.AGAINST
+    shows(CAUSE, of, "metadata-rates", Found.AGAINST, value=0.5025)
 
 
 @pytest.mark.parametrize("name", [OPERATIONS, CPU])
@@ -84,12 +84,12 @@ def test_what_is_missing_says_why(name: str) -> None:
 
 
 def test_without_a_metadata_probe() -> None:
-    assert told(CAUSE, quiet(), "metadata-rates").found is Found.NOT_AVAILABLE
+    shows(CAUSE, quiet(), "metadata-rates", Found.NOT_AVAILABLE)
 
 
 def test_an_incident_of_metadata_alone() -> None:
     of = quiet(of=incident(metric="file_creation_rate"))
-    assert told(CAUSE, of, "metric-of-incident").found is Found.FOR
+    shows(CAUSE, of, "metric-of-incident", Found.FOR)
     both = quiet(of=incident(metric="file_creation_rate", moved_with=["hourly write_bandwidth"]))
-    assert told(CAUSE, both, "metric-of-incident").found is Found.NEUTRAL
-    assert told(CAUSE, quiet(), "metric-of-incident").found is Found.AGAINST
+    shows(CAUSE, both, "metric-of-incident", Found.NEUTRAL)
+    shows(CAUSE, quiet(), "metric-of-incident", Found.AGAINST)

@@ -47,8 +47,8 @@ def _slow(targets: tuple[str, ...], rate: float = 8e9) -> list[dict[str, object]
 
 
 def _defaults() -> list[dict[str, object]]:
-    kept = [row for row in sound_settings() if "mb_c2" not in row["name"]]
-    return [*kept, *setting("ldiskfs/md0/mb_c2_threshold", "15")]
+    remaining = [row for row in sound_settings() if "mb_c2" not in row["name"]]
+    return [*remaining, *setting("ldiskfs/md0/mb_c2_threshold", "15")]
 
 
 BROKEN = {
@@ -114,14 +114,14 @@ STANDING = {
 @pytest.mark.calibration
 @pytest.mark.parametrize("cause", BROKEN)
 def test_what_was_broken_is_named_first(cause: str) -> None:
-    found = explain(BROKEN[cause]())
-    assert not found.unexplained
-    assert found.causes[0].cause == cause
+    explained = explain(BROKEN[cause]())
+    assert not explained.unexplained
+    assert explained.causes[0].cause == cause
 
 
 def test_a_sound_site_is_unexplained() -> None:
-    found = explain(sound(writes=0.8, reads=0.8))
-    storage = {one.cause for one in found.causes if one.confidence >= 0.5} & set(BROKEN)
+    explained = explain(sound(writes=0.8, reads=0.8))
+    storage = {cause.cause for cause in explained.causes if cause.confidence >= 0.5} & set(BROKEN)
     assert not storage
 
 
@@ -140,7 +140,7 @@ def test_full_targets_that_were_closed_are_the_reason_of_the_closing() -> None:
 @pytest.mark.parametrize("cause", STANDING)
 def test_what_was_wrong_in_all_hours_is_a_standing_condition(cause: str) -> None:
     of = STANDING[cause]()
-    assert cause in [one.cause for one in standing_conditions(of, of)]
+    assert cause in [standing_condition.cause for standing_condition in standing_conditions(of, of)]
 
 
 def test_drives_that_collect_for_want_of_a_trim_say_so() -> None:
@@ -159,4 +159,6 @@ def test_drives_that_collect_for_want_of_a_trim_say_so() -> None:
 
 def test_a_sound_site_has_no_standing_condition_of_storage() -> None:
     of = sound(good=(), writes=1.0)
-    assert not {one.cause for one in standing_conditions(of, of)} & set(BROKEN)
+    assert not {
+        standing_condition.cause for standing_condition in standing_conditions(of, of)
+    } & set(BROKEN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, OSTS, gauge, space, survey
 from tests.explain.causes.storage import OST_WRITE, SIZE, SLOW, sound
 
@@ -15,32 +15,29 @@ ONE = OSTS[4]
 
 def test_one_target_that_fills() -> None:
     of = sound(space(0.6, 0.9, targets=[ONE]))
-    assert own(CAUSE, of) > 2
-    piece = told(CAUSE, of, "filled-alone", value=0.3)
-    assert piece.found is Found.FOR
-    assert piece.targets == (ONE,)
+    assert weight_of(CAUSE, of) > 2
+    shows(CAUSE, of, "filled-alone", Found.FOR, value=0.3, targets=(ONE,))
 
 
 def test_it_says_more_than_that_a_target_is_over_its_limit() -> None:
     slow = survey(OST_WRITE, 5e9, slow_targets=[ONE])
     of = sound(space(0.6, 0.9, targets=[ONE]), surveys=slow)
-    assert own(CAUSE, of) > own(targets_over_limit.CAUSE, of)
+    assert weight_of(CAUSE, of) > weight_of(targets_over_limit.CAUSE, of)
 
 
 def test_all_growing_alike_is_against() -> None:
-    piece = told(CAUSE, sound(space(0.6, 0.7)), "filled-alone")
-    assert piece.found is Found.AGAINST
+    shows(CAUSE, sound(space(0.6, 0.7)), "filled-alone", Found.AGAINST)
 
 
 def test_half_of_all_growing_is_not_one_that_fills() -> None:
     of = sound(space(0.6, 0.8, targets=OSTS[:5]))
-    assert told(CAUSE, of, "filled-alone").found is Found.AGAINST
+    shows(CAUSE, of, "filled-alone", Found.AGAINST)
 
 
 def test_two_points_more_than_the_others_are_nothing() -> None:
-    for grown, found in ((0.019, Found.AGAINST), (0.03, Found.NEUTRAL), (0.06, Found.FOR)):
+    for grown, outcome in ((0.019, Found.AGAINST), (0.03, Found.NEUTRAL), (0.06, Found.FOR)):
         of = sound(space(0.6, 0.6 + grown, targets=[ONE]))
-        assert told(CAUSE, of, "filled-alone").found is found
+        shows(CAUSE, of, "filled-alone", outcome)
 
 
 def test_noise_of_the_others_is_taken_into_account() -> None:
@@ -49,15 +46,15 @@ def test_noise_of_the_others_is_taken_into_account() -> None:
         return SIZE * (0.5 + (grown if at >= BAD_FROM else 0))  # pyright: ignore[reportOperatorIssue]
 
     of = sound(gauge("used_bytes", used), gauge("available_bytes", 0.3 * SIZE))
-    assert told(CAUSE, of, "filled-alone").found is not Found.FOR
+    assert shows(CAUSE, of, "filled-alone").found is not Found.FOR
 
 
 def test_a_target_that_is_slow_itself() -> None:
     full = space(0.6, 0.9, targets=[ONE])
     slow = survey(OST_WRITE, 5e9, slow_targets=[ONE])
-    assert told(CAUSE, sound(full, surveys=slow), "full-and-slow").found is Found.FOR
+    shows(CAUSE, sound(full, surveys=slow), "full-and-slow", Found.FOR)
     others = survey(OST_WRITE, 5e9, slow_targets=SLOW)
-    assert told(CAUSE, sound(full, surveys=others), "full-not-slow").weight == -0.7
+    shows(CAUSE, sound(full, surveys=others), "full-not-slow", weight=-0.7)
 
 
 def test_growth_that_came_after_the_first_bad_runs() -> None:
@@ -66,13 +63,14 @@ def test_growth_that_came_after_the_first_bad_runs() -> None:
         return SIZE * (0.9 if late else 0.6)
 
     of = sound(gauge("used_bytes", used, targets=[ONE]))
-    onset = told(CAUSE, of, "onset-late")
+    onset = shows(CAUSE, of, "onset-late")
     assert (onset.found, onset.at) == (Found.AGAINST, BAD_FROM + 8 * HOUR)
 
 
 def test_far_from_its_limit_it_matters_less() -> None:
     low, high = (
-        told(CAUSE, sound(space(0.1, end, targets=[ONE])), "fullness-reached") for end in (0.4, 0.9)
+        shows(CAUSE, sound(space(0.1, end, targets=[ONE])), "fullness-reached")
+        for end in (0.4, 0.9)
     )
     assert low.found is Found.AGAINST
     assert high.found is Found.FOR
@@ -80,4 +78,4 @@ def test_far_from_its_limit_it_matters_less() -> None:
 
 def test_two_targets_are_too_few_to_tell() -> None:
     of = sound(but=("used_bytes", "available_bytes"))
-    assert all(one.found is Found.NOT_AVAILABLE for one in CAUSE.assess(of))
+    assert all(piece.found is Found.NOT_AVAILABLE for piece in CAUSE.assess(of))

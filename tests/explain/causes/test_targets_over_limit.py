@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import OSTS, missing, space, survey
 from tests.explain.causes.storage import OST_WRITE, SLOW, sound
 
@@ -13,57 +13,52 @@ from trimtab.model.site import SiteLimits
 
 def test_targets_that_went_over_the_limit_with_the_incident() -> None:
     of = sound(space(0.7, 0.8, targets=OSTS[:6]))
-    assert own(CAUSE, of) > 1.5
-    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
-    time = told(CAUSE, of, "over-limit-share")
-    assert time.found is Found.FOR
+    assert weight_of(CAUSE, of) > 1.5
+    shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
+    time = shows(CAUSE, of, "over-limit-share", Found.FOR, targets=OSTS[:6])
     assert (time.value, time.reference) == (0.5, 0.0)
-    assert time.targets == OSTS[:6]
 
 
 def test_over_the_limit_in_all_hours_is_a_standing_condition() -> None:
     of = sound(space(0.8, targets=OSTS[:6]))
-    time = told(CAUSE, of, "over-limit-share")
-    assert time.throughout
-    assert time.weight == 0
-    assert told(CAUSE, of, "over-limit-now", value=0.8).found is Found.FOR
+    shows(CAUSE, of, "over-limit-share", throughout=True, weight=0)
+    shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
 
 
 def test_targets_over_the_limit_that_got_fuller_still() -> None:
     of = sound(space(0.8, 0.95, targets=OSTS[:6]))
-    assert told(CAUSE, of, "fullest-in-time", value=0.95).found is Found.FOR
+    shows(CAUSE, of, "fullest-in-time", Found.FOR, value=0.95)
 
 
 def test_none_over_the_limit_is_against() -> None:
-    assert told(CAUSE, sound(), "over-limit-now", value=0.6).weight < -1
+    assert shows(CAUSE, sound(), "over-limit-now", value=0.6).weight < -1
 
 
 def test_just_under_the_limit_tells_little() -> None:
-    piece = told(CAUSE, sound(space(0.7499)), "over-limit-now", value=0.7499)
-    assert piece.found is Found.NEUTRAL
-    assert told(CAUSE, sound(space(0.75)), "over-limit-now", value=0.75).found is Found.NEUTRAL
+    shows(CAUSE, sound(space(0.7499)), "over-limit-now", Found.NEUTRAL, value=0.7499)
+    shows(CAUSE, sound(space(0.75)), "over-limit-now", Found.NEUTRAL, value=0.75)
 
 
 def test_the_limit_is_the_sites_own() -> None:
     of = sound(space(0.7), limits=SiteLimits(fullness=0.6))
-    assert told(CAUSE, of, "over-limit-now", value=0.7).found is Found.FOR
+    shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.7)
 
 
 def test_slow_targets_that_are_the_full_ones() -> None:
     slow = survey(OST_WRITE, 6e9, slow_targets=SLOW)
     of = sound(space(0.7, 0.8, targets=SLOW), surveys=slow)
-    assert told(CAUSE, of, "fullness-between-targets").found is Found.FOR
+    shows(CAUSE, of, "fullness-between-targets", Found.FOR)
     other = sound(space(0.7, 0.8, targets=OSTS[6:9]), surveys=slow)
-    assert told(CAUSE, other, "fullness-between-targets").found is Found.AGAINST
+    shows(CAUSE, other, "fullness-between-targets", Found.AGAINST)
 
 
 def test_one_full_target_of_many_weighs_less_than_half_of_them() -> None:
-    one, half = (sound(space(0.7, 0.8, targets=OSTS[:n])) for n in (1, 6))
-    assert 0 < own(CAUSE, one) < own(CAUSE, half)
+    single, half = (sound(space(0.7, 0.8, targets=OSTS[:n])) for n in (1, 6))
+    assert 0 < weight_of(CAUSE, single) < weight_of(CAUSE, half)
 
 
 def test_fullness_that_nobody_read() -> None:
     of = sound(missing("used_bytes", "lfs df hung"), missing("available_bytes", "lfs df hung"))
-    pieces = [one for one in CAUSE.assess(of) if one.route is not Route.RUNS]
-    assert {one.found for one in pieces} == {Found.NOT_AVAILABLE}
-    assert all("lfs df hung" in (one.reason or "") for one in pieces)
+    pieces = [piece for piece in CAUSE.assess(of) if piece.route is not Route.RUNS]
+    assert {piece.found for piece in pieces} == {Found.NOT_AVAILABLE}
+    assert all("lfs df hung" in (piece.reason or "") for piece in pieces)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import (
     BAD,
     BAD_FROM,
@@ -51,16 +51,16 @@ def _trimmed(days_before: float) -> list[Any]:
 
 
 def _dose(of: Context) -> Any:
-    return told(CAUSE, of, "trim-dose")
+    return shows(CAUSE, of, "trim-dose")
 
 
 @pytest.mark.parametrize(
-    ("days", "found"),
+    ("days", "outcome"),
     [(0.5, Found.AGAINST), (4, Found.AGAINST), (10, Found.FOR), (70, Found.FOR)],
 )
-def test_the_dose_since_the_last_trim(days: float, found: Found) -> None:
+def test_the_dose_since_the_last_trim(days: float, outcome: Found) -> None:
     piece = _dose(sound(events=_trimmed(days)))
-    assert piece.found is found
+    assert piece.found is outcome
     assert piece.value == pytest.approx(0.07 * (days + 11 / 24), rel=0.01)
 
 
@@ -76,25 +76,25 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
         events=[*_trimmed(13), trim(12.5)], writes=0.88, now=END + 24 * HOUR,
         of=incident(Shape.DRIFT, effect=0.88, until=END),
     )  # fmt: skip
-    assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "trim-recovery", value=1.0).found is Found.FOR
+    assert weight_of(CAUSE, of) > 2
+    shows(CAUSE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
 def test_a_dose_that_was_as_large_before_is_a_standing_condition() -> None:
     piece = _dose(sound(events=_trimmed(70)))
     assert piece.throughout
-    assert told(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time").throughout
+    shows(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time", throughout=True)
 
 
 def test_a_dose_that_grew_with_the_incident() -> None:
     heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
     of = sound(heavy, events=_trimmed(2.0), of=DRIFT)
-    assert told(CAUSE, of, "trim-dose-in-time").found is Found.FOR
+    shows(CAUSE, of, "trim-dose-in-time", Found.FOR)
     assert not _dose(of).throughout
 
 
 def test_a_trim_just_before_the_first_bad_run_clears_it() -> None:
-    piece = told(CAUSE, sound(events=_trimmed(0.25)), "trimmed-recently")
+    piece = shows(CAUSE, sound(events=_trimmed(0.25)), "trimmed-recently")
     assert piece.at == BAD_FROM - 6 * HOUR
     assert (piece.found, piece.weight) == (Found.AGAINST, -1.0)
 
@@ -131,7 +131,7 @@ def test_the_timers_own_word() -> None:
 
 
 def dose_reason(of: Context) -> Message:
-    reason = told(CAUSE, of, "trim-dose").reason
+    reason = shows(CAUSE, of, "trim-dose").reason
     assert reason is not None
     return reason
 
@@ -157,15 +157,15 @@ def test_slow_targets_that_were_left_out_of_the_trims() -> None:
               *(event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "some", targets=OSTS[3:])
                 for day in range(1, 12))]  # fmt: skip
     of = sound(surveys=slow, events=partly)
-    assert told(CAUSE, of, "trim-dose-between-targets").found is Found.FOR
-    assert told(CAUSE, sound(surveys=slow), "trim-dose-between-targets").found is Found.AGAINST
+    shows(CAUSE, of, "trim-dose-between-targets", Found.FOR)
+    shows(CAUSE, sound(surveys=slow), "trim-dose-between-targets", Found.AGAINST)
 
 
 def test_trims_that_stayed_away() -> None:
     early = [event(EventKind.TRIM, BAD_FROM - timedelta(days=day), "") for day in range(8, 14)]
-    assert told(CAUSE, sound(events=early), "trims-missed").found is Found.FOR
-    assert told(CAUSE, sound(), "trims-missed").found is Found.AGAINST
-    assert told(CAUSE, sound(events=early[:2]), "trims-missed").reason is not None
+    shows(CAUSE, sound(events=early), "trims-missed", Found.FOR)
+    shows(CAUSE, sound(), "trims-missed", Found.AGAINST)
+    assert shows(CAUSE, sound(events=early[:2]), "trims-missed").reason is not None
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_trims_that_stayed_away() -> None:
 )
 def test_mount_options_that_trim(options: str, weight: float) -> None:
     of = sound(settings=setting("mount/options", options))
-    assert told(CAUSE, of, "trims-by-mount-option").weight == weight
+    shows(CAUSE, of, "trims-by-mount-option", weight=weight)
 
 
 def test_erased_blocks_run_out_by_degrees() -> None:
     weights = [
-        told(CAUSE, sound(of=incident(shape)), "shape-of-decline").weight
+        shows(CAUSE, sound(of=incident(shape)), "shape-of-decline").weight
         for shape in (Shape.DRIFT, Shape.STEP, Shape.DIP)
     ]
     assert weights == [0.5, -0.2, -0.7]
@@ -189,14 +189,15 @@ def test_erased_blocks_run_out_by_degrees() -> None:
 
 
 def test_a_trim_that_did_not_help() -> None:
-    piece = told(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery")
-    assert piece.found is Found.AGAINST
+    shows(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery", Found.AGAINST)
 
 
 def test_many_trims_that_did_not_help_weigh_more_than_one() -> None:
-    one = told(CAUSE, sound(events=[trim(4)]), "trim-recovery").weight
-    many = told(CAUSE, sound(events=[trim(3), trim(5), trim(7)]), "trim-recovery", value=0.0).weight
-    assert many < one < 0
+    single = shows(CAUSE, sound(events=[trim(4)]), "trim-recovery").weight
+    many = shows(
+        CAUSE, sound(events=[trim(3), trim(5), trim(7)]), "trim-recovery", value=0.0
+    ).weight
+    assert many < single < 0
 
 
 def test_a_trim_after_which_the_runs_are_well() -> None:
@@ -209,29 +210,28 @@ def test_a_trim_after_which_the_runs_are_well() -> None:
         for run in both(0.8, 1.0)
     )
     of = sound(events=[trim(6.5)], runs=well, bad=(bad,), good=(GOOD, after))
-    piece = told(CAUSE, of, "trim-recovery", value=1.0)
-    assert piece.found is Found.FOR
+    shows(CAUSE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
 def test_no_trim_and_no_runs_near_one() -> None:
-    untrimmed = told(CAUSE, sound(), "trim-recovery").reason
+    untrimmed = shows(CAUSE, sound(), "trim-recovery").reason
     assert code_of(untrimmed) == "no-trim"
-    at_once = told(CAUSE, sound(events=[trim(0.5)]), "trim-recovery").reason
+    at_once = shows(CAUSE, sound(events=[trim(0.5)]), "trim-recovery").reason
     assert code_of(at_once) == "too-few-runs"
 
 
-@pytest.mark.parametrize(("after", "found"), [(15e9, Found.FOR), (9e9, Found.AGAINST)])
-def test_the_experiment_on_one_target(after: float, found: Found) -> None:
-    one = OSTS[0]
-    first = survey(OST_WRITE, 9e9, slow_targets=[one], at=[BAD_FROM + 2 * HOUR])
-    again = survey(OST_WRITE, after, slow_targets=[one], at=[BAD_FROM + 8 * HOUR])
+@pytest.mark.parametrize(("after", "outcome"), [(15e9, Found.FOR), (9e9, Found.AGAINST)])
+def test_the_experiment_on_one_target(after: float, outcome: Found) -> None:
+    trimmed = OSTS[0]
+    first = survey(OST_WRITE, 9e9, slow_targets=[trimmed], at=[BAD_FROM + 2 * HOUR])
+    again = survey(OST_WRITE, after, slow_targets=[trimmed], at=[BAD_FROM + 8 * HOUR])
     of = sound(surveys=[*first, *[{**row, "run": "again"} for row in again]],
-               events=[trim(5, targets=[one])], bad=(BAD,))  # fmt: skip
-    assert told(CAUSE, of, "trim-recovery").found is found
+               events=[trim(5, targets=[trimmed])], bad=(BAD,))  # fmt: skip
+    shows(CAUSE, of, "trim-recovery", outcome)
 
 
 def test_a_target_that_had_lost_nothing_shows_nothing() -> None:
     two = [survey(OST_WRITE, at=[BAD_FROM + hour * HOUR]) for hour in (2, 8)]
     of = sound(surveys=[*two[0], *[{**row, "run": "again"} for row in two[1]]],
                events=[trim(5, targets=[OSTS[0]])])  # fmt: skip
-    assert told(CAUSE, of, "trim-recovery").found is Found.NOT_AVAILABLE
+    shows(CAUSE, of, "trim-recovery", Found.NOT_AVAILABLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.explain.causes.around import WELL, own, quiet, told
+from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run, runs
 
 from trimtab.explain.causes.workload_mismatch import CAUSE
@@ -27,33 +27,33 @@ def both(good: dict[str, Any], bad: dict[str, Any]) -> Context:
 
 def test_edisons_probe() -> None:
     """0.02 GiB in place of 1,536."""
-    one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 0.02 * GIB})
-    assert told(CAUSE, one, "bytes-moved").weight == 1.5
-    assert told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).weight > 1.5
-    assert own(CAUSE, one) > 2.5
+    scene = both({"bytes_read": 1536 * GIB}, {"bytes_read": 0.02 * GIB})
+    shows(CAUSE, scene, "bytes-moved", weight=1.5)
+    assert shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0).weight > 1.5
+    assert weight_of(CAUSE, scene) > 2.5
 
 
 def test_runs_that_were_found_to_do_something_else() -> None:
     problem = "another workload than asked: 512 tasks instead of 1024"
-    one = both({}, {"status": RunStatus.INVALID_WORKLOAD, "problem": problem, "values": {}})
-    piece = told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0)
+    scene = both({}, {"status": RunStatus.INVALID_WORKLOAD, "problem": problem, "values": {}})
+    piece = shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0)
     assert problem in piece.what
-    assert told(CAUSE, one, "runs-not-judged").weight > 1
-    assert own(CAUSE, one) > 2.5
+    assert shows(CAUSE, scene, "runs-not-judged").weight > 1
+    assert weight_of(CAUSE, scene) > 2.5
 
 
 def test_figures_that_are_not_believed() -> None:
     reason = "it moved 3.0 GiB; 1.5 TiB were asked for"
-    one = both({}, {"values": {}, "disbelieved": (reason,)})
-    assert reason in told(CAUSE, one, "workload-invalid", value=1.0, reference=0.0).what
+    scene = both({}, {"values": {}, "disbelieved": (reason,)})
+    assert reason in shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0).what
     cached = both({}, {"values": {}, "disbelieved": ("cached: read from memory",)})
-    assert told(CAUSE, cached, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
+    shows(CAUSE, cached, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
 
 
 def test_as_many_bytes_as_ever() -> None:
-    one = both({"bytes_read": 1536 * GIB}, {"bytes_read": 1536 * GIB})
-    assert told(CAUSE, one, "bytes-moved").found is Found.AGAINST
-    assert own(CAUSE, one) < -1
+    scene = both({"bytes_read": 1536 * GIB}, {"bytes_read": 1536 * GIB})
+    shows(CAUSE, scene, "bytes-moved", Found.AGAINST)
+    assert weight_of(CAUSE, scene) < -1
 
 
 def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
@@ -63,27 +63,33 @@ def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
         for n, at in enumerate(HOURS)
         for rate in [(WELL if at < BAD_FROM else WELL / 2) * (1 + 0.05 * (n % 7 - 3))]
     ]
-    one = quiet(runs=facts)
-    assert told(CAUSE, one, "bytes-moved").found is Found.NEUTRAL
-    assert told(CAUSE, one, "workload-invalid", value=0.0, reference=0.0).found is Found.AGAINST
+    scene = quiet(runs=facts)
+    shows(CAUSE, scene, "bytes-moved", Found.NEUTRAL)
+    shows(CAUSE, scene, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
 
 
 def test_a_mismatch_in_good_hours_as_well_is_no_news() -> None:
     facts = [run(at, {}, status=RunStatus.INVALID_WORKLOAD) for at in HOURS]
-    piece = told(CAUSE, quiet(runs=facts), "workload-invalid", value=1.0, reference=1.0)
-    assert piece.found is Found.NEUTRAL
-    assert piece.throughout
+    shows(
+        CAUSE,
+        quiet(runs=facts),
+        "workload-invalid",
+        Found.NEUTRAL,
+        value=1.0,
+        reference=1.0,
+        throughout=True,
+    )
 
 
 def test_other_numbers_of_nodes_and_tasks() -> None:
-    one = both({"nodes": 32, "tasks": 2048}, {"nodes": 16, "tasks": 2048})
-    assert told(CAUSE, one, "nodes-of-run", value=1.0).found is Found.FOR
-    assert told(CAUSE, one, "tasks-of-run", value=0.0).found is Found.AGAINST
+    scene = both({"nodes": 32, "tasks": 2048}, {"nodes": 16, "tasks": 2048})
+    shows(CAUSE, scene, "nodes-of-run", Found.FOR, value=1.0)
+    shows(CAUSE, scene, "tasks-of-run", Found.AGAINST, value=0.0)
 
 
 def test_runs_that_tell_nothing() -> None:
-    one = quiet(runs=runs(WELL, None))
-    assert told(CAUSE, one, "workload-invalid").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "bytes-moved").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, one, "nodes-of-run").found is Found.NOT_AVAILABLE
-    assert told(CAUSE, quiet(runs=()), "runs-not-judged").found is Found.NOT_AVAILABLE
+    scene = quiet(runs=runs(WELL, None))
+    shows(CAUSE, scene, "workload-invalid", Found.NOT_AVAILABLE)
+    shows(CAUSE, scene, "bytes-moved", Found.NOT_AVAILABLE)
+    shows(CAUSE, scene, "nodes-of-run", Found.NOT_AVAILABLE)
+    shows(CAUSE, quiet(runs=()), "runs-not-judged", Found.NOT_AVAILABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.explain.causes.around import own, told
+from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, gauge, incident, missing, setting, survey
 from tests.explain.causes.storage import OST_WRITE, SLOW, sound, sound_settings
 
@@ -15,58 +15,55 @@ TURNED_ON = gauge("wbt_latency_s", 0.0, 0.002, label="md0")
 
 def test_throttling_that_was_turned_on() -> None:
     of = sound(TURNED_ON, writes=0.9, tail=4.0, of=incident(effect=0.9))
-    assert own(CAUSE, of) > 2
-    assert told(CAUSE, of, "throttled-in-time", value=1.0, reference=0.0).found is Found.FOR
-    assert told(CAUSE, of, "throttled-flash").value == pytest.approx(0.002)
+    assert weight_of(CAUSE, of) > 2
+    shows(CAUSE, of, "throttled-in-time", Found.FOR, value=1.0, reference=0.0)
+    shows(CAUSE, of, "throttled-flash", value=0.002)
 
 
 def test_off_in_all_hours_clears_it() -> None:
-    assert told(CAUSE, sound(), "throttled-in-time", value=0.0).weight == pytest.approx(-1.2)
+    shows(CAUSE, sound(), "throttled-in-time", value=0.0, weight=-1.2)
 
 
 def test_on_in_all_hours_is_a_standing_condition() -> None:
     of = sound(gauge("wbt_latency_s", 0.002, label="md0"))
-    time = told(CAUSE, of, "throttled-in-time", value=1.0, reference=1.0)
-    assert time.throughout
-    assert time.weight == 0
-    assert told(CAUSE, of, "throttled-flash").weight >= 0.3
+    shows(CAUSE, of, "throttled-in-time", value=1.0, reference=1.0, throughout=True, weight=0)
+    assert shows(CAUSE, of, "throttled-flash").weight >= 0.3
 
 
 def test_one_device_of_many_is_enough() -> None:
     rows = [*gauge("wbt_latency_s", 0.0, label="md0"),
             *gauge("wbt_latency_s", 0.0, 0.002, label="nvme3n1")]  # fmt: skip
-    assert told(CAUSE, sound(rows), "throttled-in-time", value=1.0).found is Found.FOR
+    shows(CAUSE, sound(rows), "throttled-in-time", Found.FOR, value=1.0)
 
 
 def test_slow_targets_that_are_the_throttled_ones() -> None:
     slow = survey(OST_WRITE, 11e9, slow_targets=SLOW)
     some = gauge("wbt_latency_s", 0.0, 0.002, targets=SLOW, label="md0")
-    assert told(CAUSE, sound(some, surveys=slow), "throttled-between-targets").found is Found.FOR
-    assert told(CAUSE, sound(surveys=slow), "throttled-between-targets").found is Found.AGAINST
+    shows(CAUSE, sound(some, surveys=slow), "throttled-between-targets", Found.FOR)
+    shows(CAUSE, sound(surveys=slow), "throttled-between-targets", Found.AGAINST)
 
 
 def test_the_queues_settings_do_where_no_reading_is_there() -> None:
     folded = setting("drives/queue/wbt_lat_usec", "0", "2000 (11), 0 (nvme3n1)")
     of = sound(but=["wbt_latency_s"], settings=[*sound_settings(), *folded])
-    assert told(CAUSE, of, "throttled-in-time", value=1.0, reference=0.0).found is Found.FOR
+    shows(CAUSE, of, "throttled-in-time", Found.FOR, value=1.0, reference=0.0)
 
 
 def test_disks_are_throttled_with_good_reason() -> None:
     disks = setting("drives/queue/rotational", "1")
-    assert told(CAUSE, sound(TURNED_ON, settings=disks), "throttled-flash").weight == -0.6
+    shows(CAUSE, sound(TURNED_ON, settings=disks), "throttled-flash", weight=-0.6)
 
 
 @pytest.mark.parametrize(
-    ("effect", "found"),
+    ("effect", "outcome"),
     [(0.9, Found.FOR), (0.7, Found.NEUTRAL), (0.4, Found.AGAINST), (1.1, Found.NEUTRAL)],
 )
-def test_a_tenth_is_what_it_costs(effect: float, found: Found) -> None:
-    assert told(CAUSE, sound(of=incident(effect=effect)), "loss-as-throttling").found is found
+def test_a_tenth_is_what_it_costs(effect: float, outcome: Found) -> None:
+    shows(CAUSE, sound(of=incident(effect=effect)), "loss-as-throttling", outcome)
 
 
 def test_not_known_how_much_was_lost() -> None:
-    piece = told(CAUSE, sound(of=incident(effect=None)), "loss-as-throttling")
-    assert piece.found is Found.NOT_AVAILABLE
+    shows(CAUSE, sound(of=incident(effect=None)), "loss-as-throttling", Found.NOT_AVAILABLE)
 
 
 def test_devices_without_throttling() -> None:
@@ -80,5 +77,5 @@ def test_turned_on_later_did_not_begin_it() -> None:
     late = gauge(
         "wbt_latency_s", 0.0, lambda _, at: 0.002 if at >= BAD_FROM + 6 * HOUR else 0.0, label="md0"
     )
-    onset = told(CAUSE, sound(late), "onset-late")
+    onset = shows(CAUSE, sound(late), "onset-late")
     assert (onset.found, onset.at) == (Found.AGAINST, BAD_FROM + 6 * HOUR)

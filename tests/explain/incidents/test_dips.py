@@ -44,8 +44,8 @@ def test_noise_makes_less_than_one_a_month(case: series.Case) -> None:
     In 24 months each, heavy tails made 0.1 to 0.5 a month and the others none. At 0.5 a month more
     than 3 come of 7 % of all seeds, at 2 a month of 85 %.
     """
-    found = sum(len(dips(judged(frame), frame)) for frame in [case.make(1)])
-    assert found <= (3 if case.kind == "t3" else 0)
+    count = sum(len(dips(judged(frame), frame)) for frame in [case.make(1)])
+    assert count <= (3 if case.kind == "t3" else 0)
 
 
 def test_a_single_run_far_down_is_told_at_once() -> None:

@@ -80,39 +80,45 @@ def test_nothing_happens() -> None:
 def test_a_lasting_step_in_two_series_is_one_incident() -> None:
     frames = {WRITE: quiet(1, (600, HOURS, 0.83)), READ: quiet(2, (600, HOURS, 0.86))}
     changes = {WRITE: [change(600, 0.83)], READ: [change(606, 0.86)]}
-    (one,) = found(frames, changes)
-    assert (one.key, one.shape, one.state) == (WRITE, Shape.STEP, IncidentState.OPEN)
-    assert (one.at, one.until, one.detected_at) == (at(600), None, at(620))
-    assert one.effect == pytest.approx(0.83)
-    assert one.moved_with == ("hourly read_bandwidth",)
-    assert one.summary.startswith("since 2026-01-30 00:00 UTC: hourly write_bandwidth 17 % lower")
+    (incident,) = found(frames, changes)
+    assert (incident.key, incident.shape, incident.state) == (WRITE, Shape.STEP, IncidentState.OPEN)
+    assert (incident.at, incident.until, incident.detected_at) == (at(600), None, at(620))
+    assert incident.effect == pytest.approx(0.83)
+    assert incident.moved_with == ("hourly read_bandwidth",)
+    assert incident.summary.startswith(
+        "since 2026-01-30 00:00 UTC: hourly write_bandwidth 17 % lower"
+    )
 
 
 def test_a_step_is_placed_to_the_run_where_it_can_be() -> None:
     frames = {WRITE: quiet(1, (600, HOURS, 0.6))}
-    for told in (592, 600, 611):
-        (one,) = found(frames, {WRITE: [change(told, 0.6)]})
-        assert one.at == at(600)
+    for hour in (592, 600, 611):
+        (incident,) = found(frames, {WRITE: [change(hour, 0.6)]})
+        assert incident.at == at(600)
 
 
 def test_a_step_that_stays_for_two_weeks_is_lasting_and_one_that_goes_is_over() -> None:
     lasting = {WRITE: quiet(1, (300, HOURS, 0.8))}
-    (one,) = found(lasting, {WRITE: [change(300, 0.8)]})
-    assert one.state is IncidentState.LASTING
+    (incident,) = found(lasting, {WRITE: [change(300, 0.8)]})
+    assert incident.state is IncidentState.LASTING
     gone = {WRITE: quiet(1, (300, 500, 0.8))}
-    (one,) = found(gone, {WRITE: [change(300, 0.8), change(500, 0.8, back=True)]})
-    assert (one.state, one.until, one.shape) == (IncidentState.ENDED, at(499), Shape.STEP)
+    (incident,) = found(gone, {WRITE: [change(300, 0.8), change(500, 0.8, back=True)]})
+    assert (incident.state, incident.until, incident.shape) == (
+        IncidentState.ENDED,
+        at(499),
+        Shape.STEP,
+    )
     short = {WRITE: quiet(1, (300, 330, 0.8))}
-    (one,) = found(short, {WRITE: [change(300, 0.8), change(330, 0.8, back=True)]})
-    assert (one.until, one.shape) == (at(329), Shape.DIP)
+    (incident,) = found(short, {WRITE: [change(300, 0.8), change(330, 0.8, back=True)]})
+    assert (incident.until, incident.shape) == (at(329), Shape.DIP)
 
 
 def test_a_change_for_the_better_is_no_incident() -> None:
     assert found({WRITE: quiet(1)}, {WRITE: [change(400, 1.3)]}) == ()
     time = SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False)
     assert found({time: quiet(1)}, {time: [change(400, 0.8)]}) == ()
-    (one,) = found({time: quiet(1, (400, HOURS, 1.2))}, {time: [change(400, 1.2)]})
-    assert "20 % longer" in one.summary
+    (incident,) = found({time: quiet(1, (400, HOURS, 1.2))}, {time: [change(400, 1.2)]})
+    assert "20 % longer" in incident.summary
 
 
 def test_a_faint_suspect_waits_for_confirmation() -> None:
@@ -130,8 +136,8 @@ def test_a_level_without_a_ratio_is_an_incident_too() -> None:
         value=pl.when(pl.int_range(pl.len()) >= 700).then(None).otherwise("value"),
         unfinished=pl.int_range(pl.len()) >= 700,
     )
-    (one,) = found({WRITE: frame}, {WRITE: [change(700, 0.5, nothing=True)]})
-    assert (one.at, one.effect, one.unfinished) == (at(700), None, HOURS - 700)
+    (incident,) = found({WRITE: frame}, {WRITE: [change(700, 0.5, nothing=True)]})
+    assert (incident.at, incident.effect, incident.unfinished) == (at(700), None, HOURS - 700)
 
 
 def test_dips_near_each_other_are_one_and_others_are_not() -> None:
@@ -168,11 +174,11 @@ def surveys(slow: Mapping[int, Mapping[str, float]], days: int = 20) -> pl.DataF
 
 def test_a_slow_target_that_no_probe_saw() -> None:
     rows = surveys({day: {"OST0003": 0.6} for day in (10, 11, 12)})
-    (one,) = found({WRITE: quiet(1)}, surveys=rows)
-    assert (one.targets, one.key) == (("OST0003",), None)
-    assert (one.at, one.until) == (at(241), at(289))
-    assert one.detected_at == at(265), "one survey at 60 % is not enough, the second bears it out"
-    assert one.unmoved == ("hourly write_bandwidth",)
+    (incident,) = found({WRITE: quiet(1)}, surveys=rows)
+    assert (incident.targets, incident.key) == (("OST0003",), None)
+    assert (incident.at, incident.until) == (at(241), at(289))
+    assert incident.detected_at == at(265), "one survey at 60 % is not enough, two are"
+    assert incident.unmoved == ("hourly write_bandwidth",)
     (crawls,) = found({WRITE: quiet(1)}, surveys=surveys({10: {"OST0003": 0.01}}))
     assert crawls.at == crawls.until == crawls.detected_at == at(241)
 
@@ -180,9 +186,9 @@ def test_a_slow_target_that_no_probe_saw() -> None:
 def test_all_targets_slow_alike_though_no_probe_saw_it() -> None:
     everyone = {f"OST{n:04x}": 0.5 for n in range(24)}
     rows = surveys({day: everyone for day in (10, 11, 12)})
-    (one,) = found({WRITE: quiet(1)}, surveys=rows)
-    assert (one.at, one.until, one.targets) == (at(241), at(289), ())
-    assert "median target of surveys write_bandwidth down to 5" in one.summary
+    (incident,) = found({WRITE: quiet(1)}, surveys=rows)
+    assert (incident.at, incident.until, incident.targets) == (at(241), at(289), ())
+    assert "median target of surveys write_bandwidth down to 5" in incident.summary
     once = surveys({10: {name: 0.8 for name in everyone}})
     assert found({WRITE: quiet(1)}, surveys=once) == ()
 
@@ -196,10 +202,10 @@ def test_targets_that_scatter_make_no_incident() -> None:
 
 def test_a_target_and_the_probe_that_it_slows_are_one() -> None:
     rows = surveys({20: {"OST0003": 0.02}}, days=35)
-    (one,) = found({WRITE: quiet(1, (475, 490, 0.2))}, surveys=rows)
-    assert one.key == WRITE
-    assert one.targets == ("OST0003",)
-    assert one.moved_with == ("surveys of single targets",)
+    (incident,) = found({WRITE: quiet(1, (475, 490, 0.2))}, surveys=rows)
+    assert incident.key == WRITE
+    assert incident.targets == ("OST0003",)
+    assert incident.moved_with == ("surveys of single targets",)
 
 
 def run(hour: int, status: RunStatus, **more: Any) -> RunFact:
@@ -210,9 +216,9 @@ def test_runs_that_gave_nothing() -> None:
     runs = [
         run(hour, RunStatus.FAILED if 400 <= hour < 405 else RunStatus.OK) for hour in range(HOURS)
     ]
-    (one,) = found({WRITE: quiet(1)}, runs=runs)
-    assert (one.at, one.until, one.runs) == (at(400), at(404), 5)
-    assert "5 runs failed" in one.summary
+    (incident,) = found({WRITE: quiet(1)}, runs=runs)
+    assert (incident.at, incident.until, incident.runs) == (at(400), at(404), 5)
+    assert "5 runs failed" in incident.summary
     doubted = [run(hour, RunStatus.OK, disbelieved=("cached",)) for hour in (100, 200, 201)]
     assert found({WRITE: quiet(1)}, runs=[*doubted, run(HOURS, RunStatus.OK)]) == ()
 
@@ -221,8 +227,8 @@ def test_bad_checksums_are_told_at_once_and_by_themselves() -> None:
     bad = [BadChecksums(at(500), "oss001", 3), BadChecksums(at(501), "oss002", 1)]
     frames = {WRITE: quiet(1, (500, 504, 0.3))}
     incidents = found(frames, bad_checksums=bad)
-    assert sorted(one.shape for one in incidents) == [Shape.DIP, Shape.INTEGRITY]
-    integrity = next(one for one in incidents if one.shape is Shape.INTEGRITY)
+    assert sorted(incident.shape for incident in incidents) == [Shape.DIP, Shape.INTEGRITY]
+    integrity = next(incident for incident in incidents if incident.shape is Shape.INTEGRITY)
     assert integrity.detected_at == at(500)
     assert "4 transfers with a bad checksum, on oss001, oss002" in integrity.summary
     assert found({WRITE: quiet(1)}, bad_checksums=[BadChecksums(at(500), "oss001", 0)]) == ()
@@ -233,20 +239,20 @@ def test_spread_is_one_incident_whatever_its_size(cov: float) -> None:
     values = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(1)), cov=0.03)
     noise = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(2)), cov=cov)
     values[400:560] = noise[400:560]
-    (one,) = found({WRITE: series.frame(values)})
-    assert one.shape is Shape.UNSTEADY
-    assert at(352) <= one.at <= at(450)
-    assert "COV up to" in one.summary
+    (incident,) = found({WRITE: series.frame(values)})
+    assert incident.shape is Shape.UNSTEADY
+    assert at(352) <= incident.at <= at(450)
+    assert "COV up to" in incident.summary
 
 
 def test_one_dip_is_a_dip_though_the_windows_that_hold_it_miss_the_goal() -> None:
-    (one,) = found({WRITE: quiet(1, (500, 508, 0.4))})
-    assert (one.shape, one.at, one.until) == (Shape.DIP, at(500), at(507))
+    (incident,) = found({WRITE: quiet(1, (500, 508, 0.4))})
+    assert (incident.shape, incident.at, incident.until) == (Shape.DIP, at(500), at(507))
 
 
 def test_an_incident_has_the_same_id_whenever_it_is_found() -> None:
     frames = {WRITE: quiet(1, (500, 504, 0.3))}
-    (one,) = found(frames)
+    (incident,) = found(frames)
     (again,) = found({WRITE: frames[WRITE].head(700)})
-    assert one.id == again.id
-    assert len({one.id, *(other.id for other in found({READ: frames[WRITE]}))}) == 2
+    assert incident.id == again.id
+    assert len({incident.id, *(other.id for other in found({READ: frames[WRITE]}))}) == 2

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.measure.survey_files import survey_files
 from tests.support.documents import misfits
+from tests.support.narrow import present
 
 from trimtab.errors import ToolError
 from trimtab.loop.importing import importer, reading
@@ -360,8 +361,7 @@ def test_a_time_without_a_zone_is_not_guessed() -> None:
 
 def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
     (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
-    printed = plain.results[0].at
-    assert printed is not None
+    printed = present(plain.results[0].at)
     near, far = printed + timedelta(hours=8, minutes=3), printed - timedelta(days=30)
     (said,) = import_files([str(IOR)], Terms(at=near), None)
     assert said.results[0].at == printed + timedelta(hours=8)  # zones are quarters of hours
@@ -474,7 +474,6 @@ def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> 
     assert one.status is FileStatus.OK
 
 
-@pytest.mark.system
 def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -493,7 +492,6 @@ def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
     assert [one.status for one in named] == [FileStatus.OK]
 
 
-@pytest.mark.system
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     files = tmp_path / "many"
     files.mkdir()
@@ -527,6 +525,5 @@ def test_retention_leaves_what_was_imported(store: Store) -> None:
     (one,) = import_files([str(IOR)], TERMS, store)
     now = datetime(2030, 1, 1, tzinfo=UTC)
     store.prune("s", now, now=now)
-    run = one.results[0].run
-    assert run is not None
+    run = present(one.results[0].run)
     assert store.run(run, outputs=True).outputs[0].stdout == IOR.read_bytes()

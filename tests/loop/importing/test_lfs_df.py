@@ -10,6 +10,8 @@ import pytest
 from tests.measure.damage import RUBBISH, cuts, flips
 from tests.measure.of_formats import recognised
 from tests.measure.recorded import REAL_DATA
+from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.errors import DataError
 from trimtab.loop.importing.lfs_df import problems, recognises, snapshots
@@ -71,31 +73,26 @@ def test_bytes_inodes_and_flags_of_each_target() -> None:
     assert (snapshot.at, snapshot.driver, snapshot.complete) == (AT, "lustre", True)
     assert [one.target.name for one in snapshot.targets] == ["MDT0000", "OST0000", "OST000a"]
     assert [one.target.kind for one in snapshot.targets] == ["mdt", "ost", "ost"]
-    slow = snapshot.of("OST000a")
-    assert slow is not None
+    slow = present(snapshot.of("OST000a"))
     assert slow.number("capacity_bytes") == 3833116 * KIB
     assert slow.number("used_bytes") == 2528 * KIB
     assert slow.number("available_bytes") == 3604492 * KIB
     assert (slow.number("inodes_total"), slow.number("inodes_free")) == (600_000, 599_900)
     assert (slow.value("degraded"), slow.value("create_enabled")) == (True, False)
     assert slow.reading("read_only") is None
-    reading = slow.reading("used_bytes")
-    assert reading is not None
+    reading = present(slow.reading("used_bytes"))
     assert reading.source == "lfs df, line 4"
 
 
 def test_without_inodes_they_are_missing_with_a_reason() -> None:
-    target = only(SPACE).of("OST0000")
-    assert target is not None
-    reading = target.reading("inodes_free")
-    assert reading is not None
+    target = present(only(SPACE).of("OST0000"))
+    reading = present(target.reading("inodes_free"))
     assert reading.reason == "lfs df -i has no line for it in the file"
 
 
 def test_inodes_alone() -> None:
     snapshot = only(INODES)
-    target = snapshot.of("MDT0000")
-    assert target is not None
+    target = present(snapshot.of("MDT0000"))
     assert snapshot.complete
     assert target.number("inodes_free") == 999_700
     assert target.reading("used_bytes") is not None
@@ -108,10 +105,8 @@ def test_a_target_that_did_not_answer_makes_it_incomplete() -> None:
     )
     snapshot = only(text)
     assert not snapshot.complete
-    lost = snapshot.of("OST000b")
-    assert lost is not None
-    reading = lost.reading("used_bytes")
-    assert reading is not None
+    lost = present(snapshot.of("OST000b"))
+    reading = present(lost.reading("used_bytes"))
     assert reading.reason == "lfs df: inactive device"
     assert problems(source(text)) == ("OST000b: inactive device",)
 
@@ -128,8 +123,7 @@ def test_the_file_systems_of_edison() -> None:
         for name, one in found.items()
     }
     assert counts == {"snx11035": 24, "snx11036": 36, "snx11168": 248, "snx11025": 24}
-    target = found["snx11035"].of("OST0001")
-    assert target is not None
+    target = present(found["snx11035"].of("OST0001"))
     assert target.number("capacity_bytes") == 90767651352 * KIB
     assert target.number("used_bytes") == 64867282280 * KIB
     assert target.number("available_bytes") == 24942697308 * KIB
@@ -166,8 +160,7 @@ def test_it_is_kept_by_the_store(tmp_path: Path) -> None:
         identifier = store.add_snapshot("s", only(SPACE + INODES))
         kept = store.snapshot(identifier)
     assert kept is not None
-    target = kept.of("OST000a")
-    assert target is not None
+    target = present(kept.of("OST000a"))
     assert target.number("used_bytes") == 2528 * KIB
     assert target.value("degraded") is True
 
@@ -180,21 +173,20 @@ def test_a_line_that_was_lost_or_altered_is_refused(position: int) -> None:
         SPACE.replace("3605492", "3605592") if position == 2 else SPACE.replace("2528", "9528")
     )
     for text in (lost, altered):
-        with pytest.raises(DataError, match="missing or was altered") as caught:
+        with raises(DataError, "lfs-df-unusable", "missing or was altered") as caught:
             snapshots(source(text), AT)
         assert caught.value.line is not None
 
 
 def test_two_times_in_one_file_are_refused() -> None:
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, "lfs-df-repeated"):
         snapshots(source(SPACE + SPACE), AT)
-    assert caught.value.code == "lfs-df-repeated"
 
 
 def test_numbers_for_people_are_not_used() -> None:
     text = SPACE.replace("1K-blocks", "    bytes").replace("3833116", "  3.7G")
     assert recognises(source(text))
-    with pytest.raises(DataError, match="not used"):
+    with raises(DataError, "lfs-df-unusable", "not used"):
         snapshots(source(text), AT)
 
 

@@ -9,6 +9,7 @@ from statistics import median
 
 import pytest
 from tests.measure.recorded import REAL_DATA
+from tests.support.narrow import present
 
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.storing import Terms
@@ -127,8 +128,7 @@ def test_space_of_every_target_is_told(files: dict[str, ImportedFile]) -> None:
         "snx11168",
         "snx11025",
     ]
-    first = edison.results[0].snapshot
-    assert first is not None
+    first = present(edison.results[0].snapshot)
     (target,) = [one for one in first.targets if one.target.name == "OST0000"]
     assert target.number("capacity_bytes") == 90767651352 * 1024
     assert target.fullness() == pytest.approx(65387344040 / (65387344040 + 24423870832))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.loop.survey.places import Place
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.errors import UsageError
@@ -33,7 +34,7 @@ from trimtab.loop.survey.request import Asked
 @pytest.mark.parametrize("way", ["client", "server"])
 def test_nothing_is_no_number(way: Any, asked: dict[str, Any]) -> None:
     (name,) = asked
-    with pytest.raises(UsageError, match=name):
+    with raises(UsageError, "option-invalid", name):
         Asked(way=way, **asked)
 
 

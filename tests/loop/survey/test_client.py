@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, Place, make, silent
+from tests.support.codes import raises
 
 from trimtab.cli.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
@@ -156,9 +157,8 @@ def test_a_target_that_is_closed_is_no_other_ones_figure(small: Place) -> None:
 
 def test_a_target_without_room_is_refused(small: Place) -> None:
     asked = replace(ASKED, targets=("OST0001",), size_bytes=4 * 2**30)
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "survey-refused"):
         prepare(small.site, small.driver(), asked, tools(small))
-    assert caught.value.code == "survey-refused"
 
 
 def test_another_file_system_is_not_surveyed(small: Place) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tests.support.narrow import present
+
 from trimtab.loop.survey.records import begins, ended, is_directory, results_left
 from trimtab.model.event import Event, EventKind
 
@@ -22,8 +24,7 @@ def notes(*details: str, source: str = "survey") -> list[Event]:
 
 
 def test_one_that_began_and_told_no_end() -> None:
-    said = results_left(notes(begins("oss1", PLACE)), "oss1")
-    assert said is not None
+    said = present(results_left(notes(begins("oss1", PLACE)), "oss1"))
     assert f"the one of 2026-11-20 16:13 UTC on OST0003 left oss1:{PLACE}" in said
 
 

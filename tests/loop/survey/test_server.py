@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, SIZE, Place, on_servers, silent
+from tests.support.narrow import instance, present
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.launch.process import ProcessResult
@@ -24,6 +25,8 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
 from trimtab.model.run import RunStatus
 from trimtab.model.survey import Outcome, Survey
 from trimtab.record.comparability import comparability_key
+
+pytestmark = pytest.mark.system
 
 
 def survey(place: Place, asked: Asked, tools: Tools | None = None) -> Survey:
@@ -63,6 +66,7 @@ def state_of(place: Place) -> FakeLustre:
         return state
 
 
+@pytest.mark.unit
 def test_nothing_is_done_without_being_asked(place: Place) -> None:
     before = state_of(place)
     prepared = prepare(place.site, place.driver(), on_servers("OST0000"), place.tools())
@@ -74,7 +78,6 @@ def test_nothing_is_done_without_being_asked(place: Place) -> None:
     assert not (place.root / "t.db").exists()
 
 
-@pytest.mark.system
 def test_each_target_by_itself_in_waves(place: Place) -> None:
     before = state_of(place)
     with place.changing() as state:
@@ -93,7 +96,6 @@ def test_each_target_by_itself_in_waves(place: Place) -> None:
     check_clean(place, before)
 
 
-@pytest.mark.system
 def test_what_is_kept(place: Place) -> None:
     found = survey(place, on_servers("OST0000"))
     with place.store() as store:
@@ -119,7 +121,6 @@ def test_what_is_kept(place: Place) -> None:
     assert "OST0000 measured; nothing left" in notes[1].detail
 
 
-@pytest.mark.system
 def test_all_of_a_server_together(place: Place) -> None:
     before = state_of(place)
     found = survey(place, on_servers("OST0000", "OST0001", "OST0002", together=True))
@@ -133,7 +134,6 @@ def test_all_of_a_server_together(place: Place) -> None:
     assert comparability_key(found.run) != comparability_key(alone.run)
 
 
-@pytest.mark.system
 def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
     driver, tools = place.driver(), place.tools()
     prepared = prepare(place.site, driver, on_servers("OST0000", "OST0003"), tools)
@@ -143,13 +143,11 @@ def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
         found = carry_out(prepared, driver, store, progress=silent, tools=tools)
     assert outcomes(found) == {"OST0000": Outcome.MEASURED, "OST0003": Outcome.REFUSED}
     assert place.surveys() == ["oss1"]
-    error = error_of(found)
-    assert isinstance(error, RefusedError)
+    error = instance(RefusedError, error_of(found))
     assert "OST0003: it is degraded" in error.message
     assert found.run.status is RunStatus.PARTIAL
 
 
-@pytest.mark.system
 def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
     with place.changing() as state:
         state.server("oss1").echo_clients.append("scratch-OST0000_ecc")
@@ -161,7 +159,6 @@ def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
         assert state.server("oss1").echo_clients == ["scratch-OST0000_ecc"]
 
 
-@pytest.mark.system
 def test_no_survey_beside_one_of_the_same_server(place: Place) -> None:
     """Not of its target, and yet of the server whose network and memory they would share."""
     with place.changing() as state:
@@ -201,7 +198,6 @@ def wait_for(path: Path, text: str) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("number", "at", "outcome"),
     [
@@ -230,7 +226,6 @@ def test_a_survey_that_is_killed_leaves_nothing(
     check_clean(place, before)
 
 
-@pytest.mark.system
 def test_a_person_stops_it(place: Place) -> None:
     """As the fan-out does at SIGINT: its own end is killed, the survey over there runs on."""
     before = state_of(place)
@@ -261,7 +256,6 @@ def test_a_person_stops_it(place: Place) -> None:
     assert "removed the objects 0x2" in notes[-1]
 
 
-@pytest.mark.system
 def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     before = state_of(place)
     with place.changing() as state:
@@ -272,13 +266,11 @@ def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     check_clean(place, before)
 
 
-@pytest.mark.system
 def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 0.5
     tools = hit(place, signal.SIGTERM, at="rewrite ")
-    usual = tools.run
-    assert usual is not None
+    usual = present(tools.run)
 
     def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
         for server, argv in commands.items():
@@ -287,8 +279,7 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
         return usual(commands, timeout_s)
 
     found = survey(place, on_servers("OST0000"), replace(tools, run=run))
-    error = error_of(found)
-    assert isinstance(error, ToolError)
+    assert isinstance(error_of(found), ToolError)
     assert "the object 0x2 of scratch-OST0000_ecc was not removed" in " ".join(found.notes)
     assert any("less are free than before" in note for note in found.notes)
     (directory,) = directories(place)
@@ -298,7 +289,6 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
     directory.rmdir()
 
 
-@pytest.mark.system
 def test_a_server_that_goes_away(place: Place) -> None:
     """From its survey on nothing is heard of it: what may be left on it is said."""
     gone: list[str] = []
@@ -360,7 +350,6 @@ def end(running: subprocess.Popen[bytes], directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-@pytest.mark.system
 def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 60.0
@@ -390,13 +379,11 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
         end(running[0], directory)
 
 
-@pytest.mark.system
 def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 0.5
     tools = hit(place, signal.SIGTERM, at="rewrite ")
-    usual = tools.run
-    assert usual is not None
+    usual = present(tools.run)
 
     def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
         for server, argv in commands.items():
@@ -415,7 +402,6 @@ def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None
     shutil.rmtree(directory)
 
 
-@pytest.mark.system
 def test_a_survey_that_never_began_leaves_no_directory(place: Place) -> None:
     """It wrote nothing, so there is nothing to keep."""
     before = state_of(place)
@@ -436,7 +422,6 @@ class KilledError(BaseException):
     """Stands for SIGKILL of Trimtab itself: nothing more is done."""
 
 
-@pytest.mark.system
 def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 60.0
@@ -464,7 +449,6 @@ def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) ->
         end(running[0], directory)
 
 
-@pytest.mark.system
 def test_objects_that_are_gone_already_are_no_trouble(place: Place) -> None:
     detail = (
         "=======================> ost  1 sz    65536K rsz 1024K obj    1 thr   16 \n"
@@ -478,6 +462,7 @@ def test_objects_that_are_gone_already_are_no_trouble(place: Place) -> None:
         assert state.server("oss1").echo_clients == []
 
 
+@pytest.mark.unit
 def test_the_command() -> None:
     spec = SurveySpec(size_bytes=SIZE, threads=4)
     argv = command(spec, ("scratch-OST0000", "scratch-OST000a"), directory="/tmp/x", deadline_s=60)

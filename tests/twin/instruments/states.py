@@ -99,7 +99,7 @@ def scenario_of(osts: int = 8, hours: float = 336.0, **others: object) -> Scenar
         Mdts(4),
         Server(),
         Clients(100, 25e9),
-        Users(100, 0.6, 1e14, 1e14),
+        Users(count=100, fullness=0.6, daily_writes_bytes=1e14, daily_reads_bytes=1e14),
         seed=7,
         timezone="America/Los_Angeles",
         probes=(HOURLY, DAILY),

@@ -75,7 +75,7 @@ def test_throttling_is_set_in_microseconds() -> None:
     assert isinstance(shown, Setting)
     assert shown.value == "0"
     for wrong in ("-1", "a", "0.5", "99999999999"):
-        with pytest.raises(UsageError, match="does not take"):
+        with pytest.raises(UsageError, check=lambda error: error.code == "malformed-value"):
             driver.set("OST0000", name, wrong)
 
 
@@ -86,7 +86,7 @@ def test_what_a_server_shows_and_the_twin_cannot_change_is_refused() -> None:
     fixed.remove("drives/queue/wbt_lat_usec")
     assert fixed
     for name in fixed:
-        with pytest.raises(RefusedError, match="cannot be set"):
+        with pytest.raises(RefusedError, check=lambda error: error.code == "setting-read-only"):
             driver.set("OST0000", name, "1")
 
 
@@ -170,7 +170,9 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
         lambda: driver.reset_allocator("OST0000"),
         lambda: driver.trim_practice("OST0000"),
     ):
-        with pytest.raises(RefusedError, match="together with 3 others") as refused:
+        with pytest.raises(
+            RefusedError, check=lambda error: error.code == "target-not-alone"
+        ) as refused:
             act()
         assert 'classes = "all"' in str(refused.value.hint)
     answer = driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", "25")
@@ -229,5 +231,5 @@ def test_a_path_shows_what_a_client_sees() -> None:
         path.reset_allocator("/twin"),
     ):
         assert isinstance(answer, NotAvailable)
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "path-missing"):
         TwinPath(driver, "/twin/else")

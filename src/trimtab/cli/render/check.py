@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, table, value_text, verdict_word
+from trimtab.cli.render.text import console, print_indented, table, value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
@@ -43,14 +43,11 @@ def print_verdicts(
     comparisons: tuple[Comparison, ...],
 ) -> None:
     """Print what a run says by itself, over time and against earlier ones, and what it lacks."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     if verdicts:
         out.print()
         out.print(verdict_table(verdicts))
         for line in (*_reasons(verdicts), *_not_believed(run)):
-            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+            print_indented(out, line, "dim")
     for comparison in comparisons:
         out.print(f"  {comparison.metric}: {visible(comparison.reason)}")
     if run is not None and run.problem:
@@ -88,17 +85,13 @@ def print_finding(out: Console, finding: Finding) -> None:
     seen = f"seen  {format_value(finding.seen.value, finding.seen.unit)}, {finding.seen.what}"
     if finding.source:
         seen += f" ({finding.source})"
-    lines = [
-        visible(seen),
-        f"why   {visible(finding.why)}",
-        f"do    {visible(finding.fix.prose)}",
-    ]
-    for line in lines:
-        out.print(Padding(Text(line), (0, 0, 0, 2)))
+    print_indented(out, visible(seen))
+    print_indented(out, f"why   {visible(finding.why)}")
+    print_indented(out, f"do    {visible(finding.fix.prose)}")
     if finding.fix.argv:
         command = shell_text(finding.fix.argv)
         out.print(Padding(Text(f"      {command}", style="cyan"), (0, 0, 0, 2)), soft_wrap=True)
-    out.print(Padding(Text(f"sure  {finding.confidence:.0%}", style="dim"), (0, 0, 0, 2)))
+    print_indented(out, f"sure  {finding.confidence:.0%}", "dim")
 
 
 def describe_layers(path: PathDescription) -> str:
@@ -145,7 +138,7 @@ def _not_believed(run: Run | None) -> list[str]:
 
 def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:
     if not findings:
-        out.print("Nothing is set up badly, as far as can be seen.", style="green")
+        out.print("No misconfiguration found, as far as settings can be read.", style="green")
         return
     for finding in findings:
         print_finding(out, finding)

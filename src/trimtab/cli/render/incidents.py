@@ -110,7 +110,7 @@ def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> Non
 def _facts(incident: Incident) -> Iterator[str]:
     yield (
         f"{incident.shape.value} {_stretch(incident)}; {_counted(incident)}; "
-        f"told {utc_moment(incident.detected_at)}, {incident.certainty.value}"
+        f"detected {utc_moment(incident.detected_at)}, {incident.certainty.value}"
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
@@ -178,11 +178,8 @@ def _titles(causes: Iterable[Assessment]) -> str:
 
 
 def _instrument(instrument: Instrument) -> str:
-    limit = (
-        ""
-        if instrument.notices_below is None
-        else f", below {format_value(instrument.notices_below, 'B/s')}"
-    )
+    below = instrument.notices_below
+    limit = "" if below is None else f", below {format_value(below, 'B/s')}"
     saw = "saw" if instrument.saw else "has no data"
     name, reason = visible(instrument.name), visible(instrument.reason)
     return f"{name} ({instrument.metric}{limit}) {saw}: {reason}"

@@ -12,6 +12,7 @@ from trimtab.cli.render.text import (
     moment,
     percent_text,
     print_facts,
+    print_indented,
     table,
     value_text,
     verdict_word,
@@ -42,7 +43,6 @@ _NAMED_MOST = 4
 
 def print_status(status: Status) -> None:
     """Print where things stand."""
-    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
@@ -56,7 +56,7 @@ def print_status(status: Status) -> None:
         of_site = [series for series in status.series if series.site == site]
         out.print(_series_table(of_site))
         for line in _reasons(of_site):
-            out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+            print_indented(out, line, "dim")
         print_standing(out, status, site)
         out.print()
     for sweep in status.sweeps:
@@ -183,12 +183,8 @@ def _holders(names: Sequence[str]) -> str:
 
 def _probe(series_status: SeriesStatus) -> str:
     """Return the probe with its benchmark, and what sets it apart from others of that name."""
-    asked = ", ".join(
-        f"{name} {_set_to(name, value)}" for name, value in series_status.asked.items()
-    )
-    return visible(
-        f"{series_status.verdict.probe}, {asked}" if asked else series_status.verdict.probe
-    )
+    settings = [f"{name} {_set_to(name, value)}" for name, value in series_status.asked.items()]
+    return visible(", ".join((series_status.verdict.probe, *settings)))
 
 
 def _set_to(name: str, value: object) -> str:

@@ -31,17 +31,17 @@ def print_discovery(
     name: str, text: str, out: str | None, discovered: Sequence[str], not_found: Sequence[str]
 ) -> None:
     """Print a new site file, or where it was written with what was found."""
-    said = console(to_error=out is None)
+    page = console(to_error=out is None)
     for line in discovered:
-        said.print(f"found: {visible(line)}", soft_wrap=True)
+        page.print(f"found: {visible(line)}", soft_wrap=True)
     for line in not_found:
-        said.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
+        page.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
     if out is None:
         # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
         print(text, end="")
         return
-    said.print(f"site {visible(name)} written to {visible(out)}", style="bold")
-    said.print(f"next: read it, then trimtab site {visible(out)} --validate")
+    page.print(f"site {visible(name)} written to {visible(out)}", style="bold")
+    page.print(f"next: read it, then trimtab site {visible(out)} --validate")
 
 
 def _facts(site: Site) -> Iterator[tuple[str, str]]:

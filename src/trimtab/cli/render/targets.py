@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.text import console, fixed_table, moment, table
+from trimtab.cli.render.text import (
+    GAP,
+    console,
+    fixed_table,
+    moment,
+    natural_width,
+    print_indented,
+    table,
+    taken_width,
+)
 from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -32,8 +41,6 @@ _TROUBLE_COMFORTABLE: Final = 60
 _BESIDE_MINIMUM: Final = 70
 _TRIM_WIDTH: Final = 20
 _NAME_MINIMUM: Final = 12
-_GAP: Final = 2
-_INDENT: Final = 2
 
 
 def print_targets(state: SiteState, out: Console | None = None) -> None:
@@ -75,7 +82,7 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
     )
     troubled = [target for target in state.targets if target.troubles]
     if troubled or state.hosts:
-        names = ", ".join(visible(one.name) for one in troubled[:6])
+        names = ", ".join(visible(target.name) for target in troubled[:6])
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
         machines = f"; {plural(len(state.hosts), 'machine')}" if state.hosts else ""
         out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
@@ -92,28 +99,27 @@ def _print_head(out: Console, state: SiteState) -> None:
 def _print_table(out: Console, state: SiteState) -> None:
     """Print a line for each target: its troubles beside it, or below where there is no room."""
     rows = [_row(target) for target in state.targets]
-    asked = max((_width(_troubles(target.troubles).plain) for target in state.targets), default=0)
-    room = min(max(asked, len(_TROUBLE)), _TROUBLE_MINIMUM)
-    widths = _columns(rows, out.width - room - _GAP)
-    beside = out.width - _GAP - _taken(widths)
+    plain = [_troubles(target.troubles).plain for target in state.targets]
+    requested = natural_width((_TROUBLE, *plain))
+    room = min(requested, _TROUBLE_MINIMUM)
+    widths = _columns(rows, out.width - room - GAP)
+    beside = out.width - GAP - taken_width(widths.values())
     if out.width < _BESIDE_MINIMUM or beside < room:
         _print_troubles_below(out, state, rows)
         return
     if "TRIM" in widths:
         # It is folded where troubles are long, and has what they leave free.
-        free = max(beside - min(max(asked, len(_TROUBLE)), _TROUBLE_COMFORTABLE), 0)
+        free = max(beside - min(requested, _TROUBLE_COMFORTABLE), 0)
         widths["TRIM"] = min(widths["TRIM"] + free, _natural(rows, "TRIM"))
-    table = _table(widths, out.width - _GAP - _taken(widths))
-    for one, row in zip(state.targets, rows, strict=True):
-        table.add_row(*(row[name] for name in widths), _troubles(one.troubles))
+    table = _table(widths, out.width - GAP - taken_width(widths.values()))
+    for target, row in zip(state.targets, rows, strict=True):
+        table.add_row(*(row[name] for name in widths), _troubles(target.troubles))
     out.print(table)
 
 
 def _print_troubles_below(
     out: Console, state: SiteState, rows: Sequence[Mapping[str, str]]
 ) -> None:
-    from rich.padding import Padding
-
     widths = _columns(rows, out.width)
     _fold_names(widths, out.width)
     out.print(_table(widths))
@@ -123,7 +129,7 @@ def _print_troubles_below(
         table.add_row(*(row[name] for name in widths))
         out.print(table)
         for trouble in target.troubles:
-            out.print(Padding(_troubles((trouble,)), (0, 0, 0, _INDENT), expand=False))
+            print_indented(out, _troubles((trouble,)))
 
 
 def _table(widths: Mapping[str, int], beside: int = 0, *, header: bool = True) -> Table:
@@ -136,7 +142,7 @@ def _columns(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
     widths = {name: _natural(rows, name) for name in _COLUMNS}
     widths["TRIM"] = min(widths["TRIM"], _TRIM_WIDTH)
     for name in _DROPPED:
-        if _taken(widths) <= room:
+        if taken_width(widths.values()) <= room:
             break
         del widths[name]
     return widths
@@ -145,23 +151,12 @@ def _columns(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
 def _fold_names(widths: dict[str, int], room: int) -> None:
     """Narrow names that are too long for any line: they are folded, never cut."""
     for name in ("SERVER", "TARGET"):
-        excess = max(_taken(widths) - room, 0)
+        excess = max(taken_width(widths.values()) - room, 0)
         widths[name] = max(widths[name] - excess, min(widths[name], _NAME_MINIMUM))
 
 
 def _natural(rows: Sequence[Mapping[str, str]], name: str) -> int:
-    return max([len(name), *(_width(row[name]) for row in rows)])
-
-
-def _taken(widths: Mapping[str, int]) -> int:
-    return sum(widths.values()) + _GAP * len(widths)
-
-
-def _width(text: str) -> int:
-    """Return the cells that a text takes: those of Asia are two wide."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
+    return natural_width((name, *(row[name] for row in rows)))
 
 
 def _row(target_state: TargetState) -> dict[str, str]:
@@ -169,17 +164,12 @@ def _row(target_state: TargetState) -> dict[str, str]:
     return {
         "TARGET": visible(target_state.name),
         "SERVER": visible(seen.target.server or _UNKNOWN),
-        "SIZE": _bytes(seen),
+        "SIZE": _UNKNOWN if (size := seen.number("capacity_bytes")) is None else format_bytes(size),
         "FULL": _percent(seen.fullness()),
         "INODES": _percent(_inodes(seen)),
         "NEW FILES": _creation(seen),
         "TRIM": visible(trim_state(seen)),
     }
-
-
-def _bytes(seen: TargetSnapshot) -> str:
-    size = seen.number("capacity_bytes")
-    return _UNKNOWN if size is None else format_bytes(size)
 
 
 def _percent(fraction: float | None) -> str:
@@ -195,12 +185,9 @@ def _creation(seen: TargetSnapshot) -> str:
     """Return whether new files may come: a local file system is never closed to them alone."""
     match seen.value("create_enabled"):
         case True:
-            closed = [
-                reading
-                for reading in seen.readings
-                if reading.name == "create_enabled" and reading.value is False
-            ]
-            return f"not {plural(len(closed), 'MDT')}" if closed else "open"
+            readings = [r for r in seen.readings if r.name == "create_enabled"]
+            closed = sum(reading.value is False for reading in readings)
+            return f"not {plural(closed, 'MDT')}" if closed else "open"
         case False:
             return "closed"
         case _:

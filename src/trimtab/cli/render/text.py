@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trimtab.model.verdict import Interval, VerdictStatus
 
 WIDTH_WITHOUT_TERMINAL = 120
+GAP = 2
+"""Between two columns of a table."""
 
 
 def console(*, to_error: bool = False) -> Console:
@@ -76,7 +78,7 @@ def fixed_table(
 ) -> Table:
     """Return an empty table with columns of these widths; ``last`` takes the ``room``, if any."""
     columns = list(columns)
-    made = table(*(name for name, _ in columns), **{"padding": (0, 2, 0, 0), **options})
+    made = table(*(name for name, _ in columns), **{"padding": (0, GAP, 0, 0), **options})
     for column, (_, width) in zip(made.columns, columns, strict=True):
         column.width = width
     if room:
@@ -89,6 +91,27 @@ def print_table(out: Console, made: Table) -> None:
     from rich.padding import Padding
 
     out.print(Padding(made, (0, 0, 0, 2), expand=False))
+
+
+def print_indented(out: Console, text: str | Text, style: str = "", indent: int = 2) -> None:
+    """Print a paragraph, wrapped to the page and indented."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    paragraph = Text(text, style=style) if isinstance(text, str) else text
+    out.print(Padding(paragraph, (0, 0, 0, indent), expand=False))
+
+
+def natural_width(cells: Iterable[str]) -> int:
+    """Return the width of the longest line in cells: letters of Asia are two wide."""
+    from rich.cells import cell_len
+
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
+
+
+def taken_width(widths: Iterable[int]) -> int:
+    """Return the width that columns take, each with the gap after it."""
+    return sum(width + GAP for width in widths)
 
 
 def print_facts(out: Console, facts: Iterable[tuple[str, str]], width: int = 0) -> None:
@@ -141,6 +164,18 @@ def interval_text(interval: Interval | None) -> str:
     if interval is None:
         return "-"
     return f"{format_percent(interval.low)} .. {format_percent(interval.high)}"
+
+
+def change_text(ratio: float | None) -> str:
+    """Return by how much a ratio differs from 1: ``+3.2 %``; nothing where it is not known."""
+    return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def change_interval_text(interval: Interval | None) -> str:
+    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
+    if interval is None:
+        return ""
+    return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
 
 
 def _ended(sentence: str) -> str:

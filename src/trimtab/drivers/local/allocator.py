@@ -105,10 +105,10 @@ def read_free_space(
     if isinstance(summary, NotAvailable) or isinstance(space, NotAvailable):
         assert isinstance(missing, NotAvailable)
         return FreeSpace(missing, missing, path)
-    told = isinstance(statistics, AllocatorStatistics)
+    counted = isinstance(statistics, AllocatorStatistics)
     groups = count_groups(
         summary,
-        told=(statistics.groups_loaded, statistics.groups) if told else (None, None),
+        reported=(statistics.groups_loaded, statistics.groups) if counted else (None, None),
         device_bytes=device_bytes,
         block_bytes=space.block_size_bytes,
         free_blocks=space.blocks_free * space.fragment_size_bytes // space.block_size_bytes,
@@ -176,5 +176,6 @@ def _put_back(host: Host, path: str, value: str) -> None:
     if error is not None:
         raise ToolError(
             f"{path} could not be set back to {value}: {error.strerror}",
+            code="setting-not-restored",
             hint=f"set it by hand: echo {value} > {path}",
         )

@@ -52,25 +52,25 @@ def read_device_bytes(
     Before Linux 6.4 an NVMe multipath device counts nothing and its paths count everything; from
     6.4 on both count the same. The larger of the two is what was moved.
     """
-    own = _read_stat(host, device)
+    moved = _read_stat(host, device)
     if not paths:
-        return own
+        return moved
     below = [_read_stat(host, path) for path in paths]
-    counted = [one for one in below if not isinstance(one, NotAvailable)]
+    counted = [part for part in below if not isinstance(part, NotAvailable)]
     if len(counted) < len(below):
         # Without a path the sum is too small, and the device itself may be silent.
-        quiet = next(one for one in below if isinstance(one, NotAvailable))
-        silent = isinstance(own, NotAvailable) or not (own.read_bytes or own.written_bytes)
-        return quiet if silent else own
+        quiet = next(part for part in below if isinstance(part, NotAvailable))
+        silent = isinstance(moved, NotAvailable) or not (moved.read_bytes or moved.written_bytes)
+        return quiet if silent else moved
     together = _sum(counted)
-    return together if isinstance(own, NotAvailable) else _larger(own, together)
+    return together if isinstance(moved, NotAvailable) else _larger(moved, together)
 
 
 def read_bytes_of(
     host: Host, device: BlockDevice, devices: Sequence[BlockDevice]
 ) -> DeviceBytes | NotAvailable:
     """Return the bytes that one of ``devices`` moved, its paths counted in where it has them."""
-    by_name = {one.name: one for one in devices}
+    by_name = {device.name: device for device in devices}
     if device.kind == "nvme-multipath":
         return read_device_bytes(host, device.name, device.beneath)
     counted = read_device_bytes(host, device.name)
@@ -112,21 +112,21 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
 
 
 def _sum(counted: Sequence[DeviceBytes]) -> DeviceBytes:
-    discards = [one.discarded_bytes for one in counted]
+    discards = [part.discarded_bytes for part in counted]
     missing = next((discard for discard in discards if isinstance(discard, NotAvailable)), None)
     return DeviceBytes(
-        read_bytes=sum(one.read_bytes for one in counted),
-        written_bytes=sum(one.written_bytes for one in counted),
+        read_bytes=sum(part.read_bytes for part in counted),
+        written_bytes=sum(part.written_bytes for part in counted),
         discarded_bytes=missing or sum(discard for discard in discards if isinstance(discard, int)),
     )
 
 
-def _larger(one: DeviceBytes, other: DeviceBytes) -> DeviceBytes:
-    known = [n for n in (one.discarded_bytes, other.discarded_bytes) if isinstance(n, int)]
+def _larger(first: DeviceBytes, other: DeviceBytes) -> DeviceBytes:
+    known = [n for n in (first.discarded_bytes, other.discarded_bytes) if isinstance(n, int)]
     return DeviceBytes(
-        read_bytes=max(one.read_bytes, other.read_bytes),
-        written_bytes=max(one.written_bytes, other.written_bytes),
-        discarded_bytes=max(known) if known else one.discarded_bytes,
+        read_bytes=max(first.read_bytes, other.read_bytes),
+        written_bytes=max(first.written_bytes, other.written_bytes),
+        discarded_bytes=max(known) if known else first.discarded_bytes,
     )
 
 

@@ -53,7 +53,9 @@ def describe(
     real_path = existing(state)
     mount = find_mount(mount_table(host), real_path, state.device)
     if mount is None:
-        raise ToolError(f"{MOUNT_TABLE} names no mount for {visible(real_path)}")
+        raise ToolError(
+            f"{MOUNT_TABLE} names no mount for {visible(real_path)}", code="mount-not-found"
+        )
     return describe_mount(host, mount, path=path, real_path=real_path, execute=execute)
 
 
@@ -97,7 +99,9 @@ def mount_table(host: Host) -> tuple[Mount, ...]:
     """
     text = host.read_text(MOUNT_TABLE, limit_bytes=1 << 24)
     if isinstance(text, NotAvailable):
-        raise ToolError(f"the mount table cannot be read: {text.reason}")
+        raise ToolError(
+            f"the mount table cannot be read: {text.reason}", code="mount-table-unreadable"
+        )
     return parse_mountinfo(text)
 
 
@@ -112,11 +116,12 @@ def existing(state: bounded.PathState) -> str:
     if state.dangling and state.failure is not None and state.failure.name == "ENOENT":
         raise UsageError(
             f"{visible(state.path)} is a link to nothing",
+            code="path-link-broken",
             hint="see where it leads: readlink -f",
         )
     if state.real_path is None:
         if state.failure is None:
-            raise UsageError(f"{visible(state.path)} does not exist")
+            raise UsageError(f"{visible(state.path)} does not exist", code="path-missing")
         raise bounded.error_of(state.failure, state.path)
     return state.real_path
 
@@ -137,9 +142,9 @@ def file_system_uuid(
             return uuid
     database = host.read_text(f"/run/udev/data/b{mount.device_number}")
     if isinstance(database, str) and (
-        found := re.search(r"^E:ID_FS_UUID=(\S+)$", database, re.MULTILINE)
+        match := re.search(r"^E:ID_FS_UUID=(\S+)$", database, re.MULTILINE)
     ):
-        return found.group(1)
+        return match.group(1)
     if not host.is_this_one:
         return NotAvailable("the file system's UUID is in none of udev's files")
     if os.geteuid() != 0:

@@ -53,22 +53,22 @@ def devices_beneath(
     first = device_directory(host, mount)
     if isinstance(first, NotAvailable):
         return (), (first.reason,)
-    found = _Found(notes=_other_members(host, mount, basename(first)))
+    beneath_mount = _Found(notes=_other_members(host, mount, basename(first)))
     # Breadth first: the tree is shallow and wide (24 drives under one md), and a device that is
     # reached twice (two partitions of one disk) is visited once, which ends cycles too.
     waiting = [first]
-    while waiting and len(found.devices) < DEVICES_LIMIT:
+    while waiting and len(beneath_mount.devices) < DEVICES_LIMIT:
         directory = waiting.pop(0)
         name = basename(directory)
-        if name in found.devices:
+        if name in beneath_mount.devices:
             continue
         kind, label = kind_and_label(host, directory)
-        beneath = _beneath(host, mounts, directory, kind, found.notes)
-        found.devices[name] = _described(
+        beneath = _beneath(host, mounts, directory, kind, beneath_mount.notes)
+        beneath_mount.devices[name] = _described(
             host, directory, kind, label, beneath, link_rates=link_rates
         )
         waiting += beneath
-    return tuple(found.devices.values()), tuple(dict.fromkeys(found.notes))
+    return tuple(beneath_mount.devices.values()), tuple(dict.fromkeys(beneath_mount.notes))
 
 
 def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
@@ -196,5 +196,5 @@ def _multipath_legs(host: Host, directory: str) -> list[str]:
         inner = () if isinstance(controller, NotAvailable) else host.list_directory(controller)
         if isinstance(inner, NotAvailable):
             continue
-        legs += [f"{controller}/{one}" for one in inner if leg.fullmatch(one)]
+        legs += [f"{controller}/{name}" for name in inner if leg.fullmatch(name)]
     return legs

@@ -138,7 +138,7 @@ class LocalDriver:
             drive.name: read_bytes_of(self._host, drive, devices)
             for drive in self._description.drives
         }
-        known = {name: one for name, one in seen.items() if not isinstance(one, NotAvailable)}
+        known = {name: moved for name, moved in seen.items() if not isinstance(moved, NotAvailable)}
         return known if len(known) == len(seen) else {}
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
@@ -157,25 +157,31 @@ class LocalDriver:
         """Trim a byte range of the file system with fstrim, and return what fstrim counted."""
         self._check(target)
         if start < 0 or (length is not None and length <= 0):
-            raise UsageError(f"{start} and {length} are not the start and length of a range")
+            raise UsageError(
+                f"{start} and {length} are not the start and length of a range",
+                code="range-invalid",
+            )
         if "trim" not in self.capabilities:
             return NotAvailable(self._why_no_trim())
         self._check_still_mounted()
         argv = fstrim_command(self._description.mount_point, start, length)
         result = self._execute(argv, timeout_s=TRIM_TIMEOUT_S, output_limit_bytes=1 << 20)
         if result.problem is not None:
-            said = complaint(result)
-            if "not supported" in said:
+            complaint_text = complaint(result)
+            if "not supported" in complaint_text:
                 return NotAvailable(f"the discard operation is not supported on {target}")
-            if "Invalid argument" in said:
+            if "Invalid argument" in complaint_text:
                 raise UsageError(
                     f"{target} has no range from {start} of length {length} to trim",
+                    code="range-invalid",
                     hint="ranges lie inside the file system and are at least one block long",
                 )
-            raise ToolError(f"trim of {target}: {result.problem}{said}")
+            raise ToolError(
+                f"trim of {target}: {result.problem}{complaint_text}", code="trim-failed"
+            )
         trimmed = parse_fstrim(result.stdout.decode("utf-8", "replace"))
         if isinstance(trimmed, NotAvailable):
-            raise ToolError(f"trim of {target}: {trimmed.reason}")
+            raise ToolError(f"trim of {target}: {trimmed.reason}", code="trim-failed")
         return TrimResult(target, start, length, trimmed, argv)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
@@ -258,6 +264,7 @@ class LocalDriver:
         if target != self._description.mount_point:
             raise UsageError(
                 f"there is no target {target!r}",
+                code="target-unknown",
                 hint=f"the one target here is {self._description.mount_point}",
             )
 
@@ -293,6 +300,7 @@ class LocalDriver:
         ):
             raise RefusedError(
                 f"{description.mount_point} is not the mount point of this file system any more",
+                code="mount-changed",
                 hint="see what is mounted there: findmnt",
             )
 

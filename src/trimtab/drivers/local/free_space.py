@@ -54,7 +54,7 @@ class Groups:
 def count_groups(
     summary: FreeSpaceSummary,
     *,
-    told: tuple[int | None, int | None],
+    reported: tuple[int | None, int | None],
     device_bytes: int | None,
     block_bytes: int,
     free_blocks: int,
@@ -80,7 +80,7 @@ def count_groups(
         return NotAvailable("the size of the device is not known")
     blocks_each = 8 * block_bytes
     expected = math.ceil(device_bytes / block_bytes / blocks_each)
-    loaded, count = told
+    loaded, count = reported
     if count is None or loaded is None:
         return Groups(expected, expected - listed, blocks_each, block_bytes, free_blocks)
     if 2 * count <= expected:

@@ -197,7 +197,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
 
 def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:
     """Return what e2freefrag counted, or why that cannot be read."""
-    found: dict[str, int] = {}
+    figures: dict[str, int] = {}
     for name, pattern in (
         ("block_bytes", r"^Blocksize:\s*(\d+) bytes"),
         ("free_blocks", r"^Free blocks:\s*(\d+)"),
@@ -208,13 +208,13 @@ def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
             return NotAvailable("e2freefrag printed something that is not known, or was cut off")
-        found[name] = int(match.group(1))
+        figures[name] = int(match.group(1))
     return FreeExtents(
-        block_bytes=found["block_bytes"],
-        free_blocks=found["free_blocks"],
-        extents=found["extents"],
-        smallest_bytes=found["smallest_kib"] * 1024,
-        largest_bytes=found["largest_kib"] * 1024,
+        block_bytes=figures["block_bytes"],
+        free_blocks=figures["free_blocks"],
+        extents=figures["extents"],
+        smallest_bytes=figures["smallest_kib"] * 1024,
+        largest_bytes=figures["largest_kib"] * 1024,
     )
 
 

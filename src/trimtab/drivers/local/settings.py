@@ -84,14 +84,14 @@ def read_settings(
 def read_queue(host: Host, device: str) -> dict[str, str]:
     """Return the queue settings of one device that can be read, by their own names."""
     directory = host.resolve(f"/sys/class/block/{device}/queue")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if isinstance(directory, NotAvailable):
-        return found
+        return values
     for name in _QUEUE:
         text = host.read_text(f"{directory}/{name}")
         if not isinstance(text, NotAvailable):
-            found[name] = _value(name, text)
-    return found
+            values[name] = _value(name, text)
+    return values
 
 
 def write_setting(
@@ -110,21 +110,26 @@ def write_setting(
     """
     place = _writable_place(dict(_places(description, ext4)), name)
     if not value or any(ord(character) < 32 for character in value):
-        raise UsageError(f"{value!r} is not a value for {name}")
+        raise UsageError(f"{value!r} is not a value for {name}", code="setting-value-invalid")
     if name.endswith("/discard_max_bytes") and _is_zero(value):
         raise RefusedError(
             f"{name} is never set to 0",
+            code="setting-value-harmful",
             hint="some devices take no discard again until they are attached anew",
         )
     error = host.write_text(place.path, value)
     if error is not None:
         if error.errno in {errno.EINVAL, errno.ERANGE, errno.EOVERFLOW, errno.ENOTSUP}:
-            raise UsageError(f"{place.path} does not take {value!r}: {error.strerror}")
+            raise UsageError(
+                f"{place.path} does not take {value!r}: {error.strerror}",
+                code="setting-value-refused",
+            )
         return NotAvailable(f"{place.path} cannot be written: {error.strerror}")
     setting = _read(host, name, place)
     if isinstance(setting, Setting) and value != _DEFAULT_AGAIN and setting.value != value.strip():
         raise ToolError(
             f"{place.path} was set to {value!r} and reads {setting.value!r}",
+            code="setting-not-kept",
             hint="the kernel may round or limit the value; see its documentation",
         )
     return setting
@@ -135,10 +140,11 @@ def _writable_place(places: Mapping[str, _Place], name: str) -> _Place:
     if place is not None and place.writable:
         return place
     if place is not None or name == "mount/options":
-        raise RefusedError(f"{name} is read only here")
-    known = sorted(one for one, where in places.items() if where.writable)
+        raise RefusedError(f"{name} is read only here", code="setting-read-only")
+    known = sorted(setting for setting, where in places.items() if where.writable)
     raise UsageError(
         f"there is no setting {name!r} here",
+        code="setting-unknown",
         hint=f"settings that can be written: {', '.join(known) or 'none'}",
     )
 

@@ -143,15 +143,15 @@ def parse_intel_log(text: str) -> tuple[int, int] | NotAvailable:
     values = _json_object(text)
     if isinstance(values, NotAvailable):
         return values
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for name, value in _walk(values):
         if name in {"nand_bytes_written", "host_bytes_written"}:
             raw = integer(value.get("raw") if isinstance(value, dict) else value)
             if raw is not None:
-                found[name] = raw * _INTEL_UNIT_BYTES
-    if len(found) < 2:
+                numbers[name] = raw * _INTEL_UNIT_BYTES
+    if len(numbers) < 2:
         return NotAvailable("the log has no bytes written by host and to NAND")
-    return found["nand_bytes_written"], found["host_bytes_written"]
+    return numbers["nand_bytes_written"], numbers["host_bytes_written"]
 
 
 def integer(value: Any) -> int | None:
@@ -228,13 +228,13 @@ def _walk(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield every name, in lower case with underscores, and its value, at any depth."""
     waiting = [value]
     while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, dict):
-            for name, inner in one.items():
+        node = waiting.pop(0)
+        if isinstance(node, dict):
+            for name, inner in node.items():
                 yield re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_"), inner
                 waiting.append(inner)
-        elif isinstance(one, list):
-            waiting += one
+        elif isinstance(node, list):
+            waiting += node
 
 
 def _json_object(text: str) -> dict[str, Any] | NotAvailable:

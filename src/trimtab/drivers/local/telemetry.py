@@ -189,8 +189,8 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
 
 
 def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
-    found = tuple(health)
-    if not found:
+    drives = tuple(health)
+    if not drives:
         reason = NotAvailable("no drive is seen beneath")
         for name in (
             "drive_percentage_used",
@@ -198,7 +198,7 @@ def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
             "drive_write_amplification",
         ):
             yield _reading(name, reason, None)
-    for drive in found:
+    for drive in drives:
         label, source = drive.drive, drive.log_source
         yield _reading("drive_percentage_used", drive.percentage_used, source, label)
         yield _reading("drive_media_errors_total", drive.media_errors, source, label)

@@ -33,8 +33,8 @@ def ask_name(path: str, execute: Execute) -> str | None:
         result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
     except ToolError:
         return None
-    found = parse_lfs_df(_text(result.stdout), _text(result.stderr))
-    return next((df.file_system for df in found if df.file_system is not None), None)
+    listed = parse_lfs_df(_text(result.stdout), _text(result.stderr))
+    return next((df.file_system for df in listed if df.file_system is not None), None)
 
 
 def ask_client(
@@ -117,31 +117,31 @@ def _lfs_df(
     argv: Sequence[str], file_system: str, ask: Execute
 ) -> tuple[dict[str, LfsDfLine], str | None, bool]:
     """Return the lines by target, why some or all are missing, and whether it hung."""
-    told = " ".join(argv)
+    words = " ".join(argv)
     waiting = hanging().get(argv[0], 0)
     if waiting >= HUNG_LIMIT:
         # A watch would add one an hour for as long as the target is lost.
-        return {}, f"{told} was not started: {waiting} of them hang already", True
+        return {}, f"{words} was not started: {waiting} of them hang already", True
     try:
         result = ask(argv)
     except ToolError as error:
         return {}, error.message, False
-    found = parse_lfs_df(_text(result.stdout), _text(result.stderr), inodes="i" in argv[2])
-    ours = [df for df in found if df.file_system in (file_system, None)]
+    listed = parse_lfs_df(_text(result.stdout), _text(result.stderr), inodes="i" in argv[2])
+    ours = [df for df in listed if df.file_system in (file_system, None)]
     lines = {line.target: line for df in ours for line in df.lines}
     if result.timed_out:
-        return lines, f"{told} did not answer in {result.timeout_s:g} s", True
+        return lines, f"{words} did not answer in {result.timeout_s:g} s", True
     if not lines:
-        return {}, f"{told}: {_why_nothing(result, ours)}", False
+        return {}, f"{words}: {_why_nothing(result, ours)}", False
     # Its exit code says nothing: 107 with every line there, 0 with lines left out.
     problems = [problem for df in ours for problem in df.problems]
     if any(not df.complete for df in ours) or problems:
-        return lines, f"{told}: {'; '.join(problems) or 'not whole'}", False
+        return lines, f"{words}: {'; '.join(problems) or 'not whole'}", False
     return lines, None, False
 
 
-def _why_nothing(result: ProcessResult, found: Sequence[LfsDf]) -> str:
-    problems = [problem for df in found for problem in df.problems]
+def _why_nothing(result: ProcessResult, listed: Sequence[LfsDf]) -> str:
+    problems = [problem for df in listed for problem in df.problems]
     if problems:
         return "; ".join(problems)
     return f"{result.problem or 'it printed nothing'}{complaint(result)}"
@@ -154,16 +154,16 @@ def _lctl(argv: Sequence[str], ask: Execute, problems: list[str]) -> Parameters:
     except ToolError as error:
         problems.append(error.message)
         return NOTHING
-    told = " ".join(argv[:2])
+    words = " ".join(argv[:2])
     ended = result.exit_code is not None and not (result.timed_out or result.truncated)
-    found = parse_asked(_text(result.stdout), complete=ended)
+    parameters = parse_asked(_text(result.stdout), complete=ended)
     if not ended:
-        problems.append(f"{told}: {result.problem}")
-    elif not found.text:
-        problems.append(f"{told}: it printed nothing{complaint(result)}")
-    elif not found.complete:
-        problems.append(f"{told}: the answer was cut")
-    return found
+        problems.append(f"{words}: {result.problem}")
+    elif not parameters.text:
+        problems.append(f"{words}: it printed nothing{complaint(result)}")
+    elif not parameters.complete:
+        problems.append(f"{words}: the answer was cut")
+    return parameters
 
 
 def _text(output: bytes) -> str:

@@ -100,8 +100,8 @@ def read_backing(server: ServerView, target: str, *, link_rates: bool = False) -
     devices, notes = (), ["ZFS keeps its drives to itself: see zpool status"]
     ext4 = None
     if kind != "zfs":
-        devices, found = devices_beneath(host, (), mount, link_rates=link_rates)
-        notes = list(found)
+        devices, unseen = devices_beneath(host, (), mount, link_rates=link_rates)
+        notes = list(unseen)
         ext4 = Ext4(devices[0].name, "ldiskfs") if devices else None
     options = _options(host, ext4, mount)
     description = PathDescription(

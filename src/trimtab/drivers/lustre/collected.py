@@ -40,7 +40,7 @@ class CollectedHost(Host):
 
     answer: Answer
     request: Mapping[str, Any]
-    _asked: _Asked = field(init=False, compare=False, repr=False)
+    _requested: _Requested = field(init=False, compare=False, repr=False)
     _targets: frozenset[str | None] = field(init=False, compare=False, repr=False)
     _places: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     _above_files: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -50,8 +50,8 @@ class CollectedHost(Host):
 
     def __post_init__(self) -> None:
         kinds = ("files", "links", "directories")
-        patterns = tuple(one for kind in kinds for one in self.request.get(kind) or ())
-        object.__setattr__(self, "_asked", _sorted_out(patterns))
+        patterns = tuple(pattern for kind in kinds for pattern in self.request.get(kind) or ())
+        object.__setattr__(self, "_requested", _sorted_out(patterns))
         object.__setattr__(self, "_targets", frozenset(self.answer.links.values()))
 
     @property
@@ -61,7 +61,7 @@ class CollectedHost(Host):
 
     def path(self, path: str) -> Path:
         """Refuse: nothing of another machine is found on this one."""
-        raise RefusedError(f"{path} is on {self.answer.node}")
+        raise RefusedError(f"{path} is on {self.answer.node}", code="file-on-another-host")
 
     def exists(self, path: str) -> bool:
         """Return whether there is something at the path, links followed."""
@@ -93,7 +93,10 @@ class CollectedHost(Host):
         text = files.get(path)
         if text is None:
             if path.rpartition("/")[2] in NEVER_OPENED:
-                raise RefusedError(f"{path} is never opened: reading it loads every block group")
+                raise RefusedError(
+                    f"{path} is never opened: reading it loads every block group",
+                    code="file-never-read",
+                )
             text = files.get(self._place(path))
             if text is None:
                 return self._missing(path)
@@ -104,7 +107,7 @@ class CollectedHost(Host):
 
     def write_text(self, path: str, value: str) -> OSError | None:
         """Refuse: what was collected cannot be written."""
-        raise RefusedError(f"{path} on {self.answer.node} is read only here")
+        raise RefusedError(f"{path} on {self.answer.node} is read only here", code="file-read-only")
 
     def list_directory(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return the names in a directory, sorted, or why there are none."""
@@ -138,9 +141,14 @@ class CollectedHost(Host):
         command = self._commands.get(tuple(argv))
         if command is None:
             late = next((why for name, why in self.answer.skipped.items() if words in name), None)
-            raise ToolError(late or f"{words} was not collected from {self.answer.node}")
+            raise ToolError(
+                late or f"{words} was not collected from {self.answer.node}",
+                code="command-not-collected",
+            )
         if command.error is not None:
-            raise ToolError(f"{words} could not be started: {command.error}")
+            raise ToolError(
+                f"{words} could not be started: {command.error}", code="program-not-started"
+            )
         return _result_of(command, self.answer, timeout_s)
 
     def _place(self, path: str) -> str:
@@ -205,13 +213,13 @@ class CollectedHost(Host):
             path in NAMED_DIRECTORIES or (place.startswith("/sys/") and name in BLOCK_NAMES)
         ):
             return True
-        if self._asked.holds(path):
+        if self._requested.holds(path):
             return True
         return above != "" and not self.exists(above) and self._absent(above, above)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Requested:
     """The paths that a request asks for by name, and its patterns as one."""
 
     exact: frozenset[str]
@@ -224,21 +232,21 @@ class _Asked:
 
 def _all_above(paths: Iterable[str]) -> set[str]:
     """Return every directory above any of the paths; the root is the empty text."""
-    found = {""}
+    directories = {""}
     for path in paths:
         above = path.rpartition("/")[0]
-        while above not in found:
-            found.add(above)
+        while above not in directories:
+            directories.add(above)
             above = above.rpartition("/")[0]
-    return found
+    return directories
 
 
 @lru_cache(maxsize=16)
-def _sorted_out(paths: tuple[str, ...]) -> _Asked:
-    wild = [one for one in paths if re.search(r"[*?\[]", one)]
+def _sorted_out(paths: tuple[str, ...]) -> _Requested:
+    wild = [path for path in paths if re.search(r"[*?\[]", path)]
     # With no pattern at all: an expression that nothing matches.
     either = "|".join(map(_expression, wild)) or "(?!)"
-    return _Asked(frozenset(paths).difference(wild), re.compile(either, re.DOTALL))
+    return _Requested(frozenset(paths).difference(wild), re.compile(either, re.DOTALL))
 
 
 def _expression(glob: str) -> str:

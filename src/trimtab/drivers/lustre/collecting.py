@@ -105,11 +105,11 @@ class Answer:
 
     def command(self, key: str) -> CommandAnswer | None:
         """Return the first command of that key, ``None`` when there is none."""
-        return next((one for one in self.commands if one.key == key), None)
+        return next((command for command in self.commands if command.key == key), None)
 
     def commands_of(self, key: str) -> tuple[CommandAnswer, ...]:
         """Return every command of that key: one for each drive, say."""
-        return tuple(one for one in self.commands if one.key == key)
+        return tuple(command for command in self.commands if command.key == key)
 
 
 def program(request: Mapping[str, Any]) -> bytes:
@@ -143,8 +143,8 @@ def parse_answer(node: str, result: ProcessResult) -> Answer:
         value = json.loads(line)
     except (ValueError, RecursionError):
         cut = end < 0
-        what = f"half an answer came ({len(line)} bytes)" if cut else "what came is no JSON"
-        return Answer(node, problem=f"{what}{_because(result)}")
+        problem = f"half an answer came ({len(line)} bytes)" if cut else "what came is no JSON"
+        return Answer(node, problem=f"{problem}{_because(result)}")
     try:
         return _answer(node, value)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -168,7 +168,7 @@ def _answer(node: str, value: dict[str, Any]) -> Answer:
         times={
             path: float(at) for path, at in _mapping(value.get("times", {}), int, float).items()
         },
-        commands=tuple(_command(one) for one in _of(list, value["commands"])),
+        commands=tuple(_command(command) for command in _of(list, value["commands"])),
         skipped={_of(str, name): _of(str, reason) for name, reason in _of(list, value["skipped"])},
         whole=True,
         euid=_number(value["euid"]),
@@ -225,8 +225,8 @@ def _instead(result: ProcessResult) -> str:
 
 def _because(result: ProcessResult) -> str:
     # ssh and a shell say last why they failed; warnings and banners stand before.
-    said = result.stderr.decode("utf-8", "replace").strip().splitlines()
-    reasons = [result.problem, _short(said[-1]) if said else None]
+    complaints = result.stderr.decode("utf-8", "replace").strip().splitlines()
+    reasons = [result.problem, _short(complaints[-1]) if complaints else None]
     text = ": ".join(reason for reason in reasons if reason)
     return f": {text}" if text else ""
 

@@ -49,9 +49,9 @@ ALARM_S = 30
 def commands_of(request, tree, euid):
     """Return the commands to run, ``each`` unfolded and sudo's words put in front."""
     unfolded = []
-    for asked in request.get("commands") or ():
-        command = dict(asked, program=os.path.basename(asked["argv"][0]))
-        before = list(request.get("sudo") or ()) if asked.get("sudo") and euid != 0 else []
+    for requested in request.get("commands") or ():
+        command = dict(requested, program=os.path.basename(requested["argv"][0]))
+        before = list(request.get("sudo") or ()) if requested.get("sudo") and euid != 0 else []
         if not command.get("each"):
             unfolded.append(dict(command, argv=before + list(command["argv"])))
             continue
@@ -470,15 +470,15 @@ def without_sudo(job, commands, request, answer):
     before = list(request.get("sudo") or ())
     if job not in commands or not before:
         return None
-    told = job.answer()
-    refused = told["exit_code"] == 1 and not told["stdout"] and told["stderr"].startswith("sudo:")
-    if told["argv"][: len(before)] != before or not refused:
+    end = job.answer()
+    refused = end["exit_code"] == 1 and not end["stdout"] and end["stderr"].startswith("sudo:")
+    if end["argv"][: len(before)] != before or not refused:
         return None
     commands.remove(job)
-    words = " ".join(told["argv"])
-    why = told["stderr"].splitlines()[0][:160]
+    words = " ".join(end["argv"])
+    why = end["stderr"].splitlines()[0][:160]
     answer["skipped"].append([words, words[:60] + " ...: " + why + "; run without it"])
-    return dict(job.command, argv=told["argv"][len(before) :])
+    return dict(job.command, argv=end["argv"][len(before) :])
 
 
 def wait_for(jobs):

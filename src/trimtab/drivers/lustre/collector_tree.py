@@ -152,18 +152,18 @@ class Tree:
 
     def expand(self, pattern):
         """Return the paths that a pattern stands for; its last parts need not exist."""
-        found = [""]
+        paths = [""]
         for part in pattern.strip("/").split("/"):
             if not any(sign in part for sign in "*?["):
-                found = [path + "/" + part for path in found]
+                paths = [path + "/" + part for path in paths]
                 continue
-            found = [
+            paths = [
                 path + "/" + name
-                for path in found
+                for path in paths
                 for name in fnmatch.filter(self.names(path or "/"), part)
                 if not name.startswith(".")
             ]
-        return found
+        return paths
 
 
 def allowed(path, where):

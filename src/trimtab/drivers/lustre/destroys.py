@@ -113,23 +113,23 @@ def deleted_space(views: list[ServerView], file_system: str) -> DeletedSpace:
             if device.kind == "ost":
                 queues[device.by or "", device.target] = queue
     gaps = list(_gaps(queues, servers)) or ([] if queues else [f"no MDS told of {file_system}"])
-    on = {pair: one for pair, one in queues.items() if one.active is not False}
-    off = {pair: one for pair, one in queues.items() if one.active is False}
+    on = {pair: queue for pair, queue in queues.items() if queue.active is not False}
+    off = {pair: queue for pair, queue in queues.items() if queue.active is False}
     return DeletedSpace(
-        objects=None if gaps else {pair: one.objects or 0 for pair, one in on.items()},
-        uncounted=frozenset(pair for pair, one in on.items() if one.old_done is False),
-        held={pair: one.objects for pair, one in off.items() if one.objects},
+        objects=None if gaps else {pair: queue.objects or 0 for pair, queue in on.items()},
+        uncounted=frozenset(pair for pair, queue in on.items() if queue.old_done is False),
+        held={pair: queue.objects for pair, queue in off.items() if queue.objects},
         trash_cans=tuple(_trash_cans(whole, file_system)),
         problems=tuple(dict.fromkeys((*problems, *gaps))),
     )
 
 
 def _queues(view: ServerView, file_system: str) -> Iterator[tuple[TargetName, _Queue]]:
-    told = view.parameters
+    parameters = view.parameters
     names = (
         name.split(".")[1]
         for leaf in ("active", "destroys_in_flight", "old_sync_processed")
-        for name in told.matching(f"osp.*.{leaf}")
+        for name in parameters.matching(f"osp.*.{leaf}")
     )
     for name in dict.fromkeys(names):
         device = parse_name(name)
@@ -137,9 +137,9 @@ def _queues(view: ServerView, file_system: str) -> Iterator[tuple[TargetName, _Q
             continue
         if not (device.by or "").startswith("MDT"):
             continue
-        active = told.number(f"osp.{name}.active")
-        objects = told.number(f"osp.{name}.destroys_in_flight")
-        old_done = told.number(f"osp.{name}.old_sync_processed")
+        active = parameters.number(f"osp.{name}.active")
+        objects = parameters.number(f"osp.{name}.destroys_in_flight")
+        old_done = parameters.number(f"osp.{name}.old_sync_processed")
         yield (
             device,
             _Queue(
@@ -158,8 +158,8 @@ def _gaps(queues: Mapping[Pair, _Queue], servers: Mapping[str, list[str]]) -> It
             both = " and ".join(serving)
             yield f"{both} both serve {mdt}" if serving else f"no MDS that answered serves {mdt}"
             continue
-        told = {ost: queues[mdt, ost] for ost in osts if (mdt, ost) in queues}
-        missing = [ost for ost in osts if ost not in told or not told[ost].whole]
+        known = {ost: queues[mdt, ost] for ost in osts if (mdt, ost) in queues}
+        missing = [ost for ost in osts if ost not in known or not known[ost].whole]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             yield f"{mdt} does not tell of {', '.join(missing[:3])}{more}"

@@ -105,10 +105,10 @@ class LustreDriver:
 
     def view(self) -> View:
         """Return what client and servers say now: one round trip."""
-        asked = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
+        views = ask_servers(self._servers, self._file_system, fan_out=self._fan_out)
         serving = set(self._servers.names)
-        servers = {name: one for name, one in asked.items() if name in serving}
-        others = {name: one for name, one in asked.items() if name not in serving}
+        servers = {name: view for name, view in views.items() if name in serving}
+        others = {name: view for name, view in views.items() if name not in serving}
         client = ask_client(
             self._file_system, self._path, self._execute, timeout_s=self._servers.timeout_s
         )
@@ -140,16 +140,16 @@ class LustreDriver:
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
         """Return the settings of a target as the last snapshot of this driver found them."""
-        found = self._latest().of(target)
-        if found is None:
+        snapshot = self._latest().of(target)
+        if snapshot is None:
             raise self._no_such(target)
-        return dict(found.settings)
+        return dict(snapshot.settings)
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
         """Refuse: this driver changes nothing."""
         if name not in self.settings(target):
-            raise UsageError(f"there is no setting {name!r} on {target}")
-        raise RefusedError(f"{name} is not written: {_READING_ONLY}")
+            raise UsageError(f"there is no setting {name!r} on {target}", code="setting-unknown")
+        raise RefusedError(f"{name} is not written: {_READING_ONLY}", code="driver-read-only")
 
     def trim(
         self, target: str, start: int = 0, length: int | None = None
@@ -157,7 +157,10 @@ class LustreDriver:
         """Answer that nothing is trimmed yet."""
         self._check(target)
         if start < 0 or (length is not None and length <= 0):
-            raise UsageError(f"{start} and {length} are not the start and length of a range")
+            raise UsageError(
+                f"{start} and {length} are not the start and length of a range",
+                code="range-invalid",
+            )
         return NotAvailable(_READING_ONLY)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
@@ -216,10 +219,10 @@ class LustreDriver:
             return NotAvailable(f"{server} is not among the site's servers and clients")
         if self._servers.reach == "local":
             return self._execute(argv, timeout_s=timeout_s)
-        found: Mapping[str, ProcessResult] = self._fan_out(
+        results: Mapping[str, ProcessResult] = self._fan_out(
             (server,), tuple(argv), ssh=self._servers.ssh, timeout_s=timeout_s
         )
-        return found[server]
+        return results[server]
 
     def launcher(self, name: str) -> Launcher | NotAvailable:
         """Return the launcher of that name, or why it cannot be used here."""
@@ -237,25 +240,29 @@ class LustreDriver:
             raise self._no_such(target)
 
     def _no_such(self, target: str) -> UsageError:
-        known = ", ".join(one.target.name for one in self._latest().targets[:8])
-        return UsageError(f"there is no target {target!r}", hint=f"known: {known or 'none'}")
+        known = ", ".join(target_seen.target.name for target_seen in self._latest().targets[:8])
+        return UsageError(
+            f"there is no target {target!r}",
+            code="target-unknown",
+            hint=f"known: {known or 'none'}",
+        )
 
     def _cpu(self, view: View) -> Cpu:
         """Return how busy each server was since the last snapshot of this driver."""
-        found: Cpu = {}
+        fractions: Cpu = {}
         for name, server in view.servers.items():
             if not server.answered:
-                found[name] = NotAvailable(server.why_no("parameters"))
+                fractions[name] = NotAvailable(server.why_no("parameters"))
                 continue
             now = read_cpu_times(server.host)
             if isinstance(now, NotAvailable):
-                found[name] = now
+                fractions[name] = now
                 continue
             before = self._cpu_times.get(name)
             self._cpu_times[name] = now
-            found[name] = (
+            fractions[name] = (
                 NotAvailable("needs two snapshots: it is the share between them")
                 if before is None
                 else busy_fraction(before, now)
             )
-        return found
+        return fractions

@@ -47,75 +47,77 @@ def _partly(server: ServerView) -> str | None:
 
 
 def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
-    found: dict[str, Setting | NotAvailable] = {}
+    settings: dict[str, Setting | NotAvailable] = {}
     for name, path in (
         ("kernel_release", "/proc/sys/kernel/osrelease"),
         ("hostname", "/proc/sys/kernel/hostname"),
     ):
         text = server.host.read_text(path)
-        found[name] = text if isinstance(text, NotAvailable) else Setting(name, text.strip(), path)
+        settings[name] = (
+            text if isinstance(text, NotAvailable) else Setting(name, text.strip(), path)
+        )
     for name, parameter in (("lustre_version", "version"), ("health_check", "health_check")):
         value = server.parameters.get(parameter)
         if value is None:
-            found[name] = NotAvailable(server.why_no("parameters", parameter))
+            settings[name] = NotAvailable(server.why_no("parameters", parameter))
         else:
-            found[name] = Setting(name, " ".join(value.split()), f"lctl get_param {parameter}")
+            settings[name] = Setting(name, " ".join(value.split()), f"lctl get_param {parameter}")
     if server.nids:
-        found["nids"] = Setting("nids", " ".join(server.nids), "lctl get_param nis")
-    return found
+        settings["nids"] = Setting("nids", " ".join(server.nids), "lctl get_param nis")
+    return settings
 
 
 def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSnapshot:
     """Return this host as a client: what it could not see, its version, checksums and atime."""
     parameters = view.client.parameters
-    found: dict[str, Setting | NotAvailable] = {}
+    settings: dict[str, Setting | NotAvailable] = {}
     version = parameters.get("version")
     if version is not None:
-        found["lustre_version"] = Setting("lustre_version", version, "lctl get_param version")
+        settings["lustre_version"] = Setting("lustre_version", version, "lctl get_param version")
     for setting, pattern in (
         ("checksums", "osc.*.checksums"),
         ("checksum_type", "osc.*.checksum_type"),
         ("llite_checksums", "llite.*.checksums"),
     ):
         values = {
-            one: value.strip()
-            for one, value in parameters.matching(pattern).items()
-            if f".{view.file_system}-" in one
+            name: value.strip()
+            for name, value in parameters.matching(pattern).items()
+            if f".{view.file_system}-" in name
         }
         if values:
-            found[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
+            settings[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
         else:
             # A client is blamed for what it lacks, not for what got lost on the way.
             lost = () if parameters.text and parameters.complete else view.client.problems
             why = "; ".join(problem for problem in lost if "lctl" in problem)
-            found[setting] = NotAvailable(why or f"not available on this client ({pattern})")
+            settings[setting] = NotAvailable(why or f"not available on this client ({pattern})")
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
-        found["atime_recorded"] = NotAvailable(reason)
+        settings["atime_recorded"] = NotAvailable(reason)
     else:
-        found |= _of_mount(mount)
+        settings |= _of_mount(mount)
     problems = "; ".join(view.client.problems) or None
-    answered = bool(view.client.space or view.client.links or found.get("lustre_version"))
-    return HostSnapshot(name, "client", answered, problem=problems, settings=found)
+    answered = bool(view.client.space or view.client.links or settings.get("lustre_version"))
+    return HostSnapshot(name, "client", answered, problem=problems, settings=settings)
 
 
 def other_client(client: ServerView) -> HostSnapshot:
     """Return another client: its versions, and whether reads through it are recorded."""
     if not client.answered:
         return HostSnapshot(client.name, "client", False, client.answer.problem)
-    found = _server_settings(client)
+    settings = _server_settings(client)
     mount = client.client_mount
     table = client.host.read_text("/proc/self/mountinfo")
     if isinstance(table, NotAvailable):
-        found["atime_recorded"] = table
+        settings["atime_recorded"] = table
     elif mount is None:
         reason = f"{client.file_system} is not mounted on {client.name}"
-        found["atime_recorded"] = NotAvailable(reason)
+        settings["atime_recorded"] = NotAvailable(reason)
     else:
-        found |= _of_mount(mount)
-    told = (key for key in ("parameters", "imports") if client.answer.command(key) is not None)
-    problem = "; ".join(dict.fromkeys(filter(None, map(client.lacks, told)))) or None
-    return HostSnapshot(client.name, "client", problem=problem, settings=found)
+        settings |= _of_mount(mount)
+    printed = (key for key in ("parameters", "imports") if client.answer.command(key) is not None)
+    problem = "; ".join(dict.fromkeys(filter(None, map(client.lacks, printed)))) or None
+    return HostSnapshot(client.name, "client", problem=problem, settings=settings)
 
 
 def _of_mount(mount: Mount) -> dict[str, Setting | NotAvailable]:

@@ -71,31 +71,31 @@ def parse_import(text: str, *, complete: bool = True) -> Import | None:
     lines = text.split("\n")
     fields: dict[str, str] = {}
     for line in lines if complete else lines[:-1]:
-        found = _FIELD.fullmatch(line) if len(line) <= _LINE_CHARACTERS_MAXIMUM else None
-        if found is not None:
-            fields.setdefault(found[1], found[2].strip())
-    one = Import(
-        name=_one(fields, "name", _NAME),
-        target=_one(fields, "target", _NAME),
-        state=_one(fields, "state", _STATE),
+        match = _FIELD.fullmatch(line) if len(line) <= _LINE_CHARACTERS_MAXIMUM else None
+        if match is not None:
+            fields.setdefault(match[1], match[2].strip())
+    link = Import(
+        name=_value(fields, "name", _NAME),
+        target=_value(fields, "target", _NAME),
+        state=_value(fields, "state", _STATE),
         failover_nids=_list(fields, "failover_nids", _NID),
-        current_connection=_one(fields, "current_connection", _NID),
+        current_connection=_value(fields, "current_connection", _NID),
         connection_attempts=_number(fields, "connection_attempts"),
         import_flags=_list(fields, "import_flags", _WORD),
-        target_version=_one(fields, "target_version", _VERSION),
+        target_version=_value(fields, "target_version", _VERSION),
         mdt_index=_number(fields, "mdt_index"),
         target_index=_number(fields, "target_index"),
     )
-    return None if (one.name, one.target, one.state) == (None, None, None) else one
+    return None if (link.name, link.target, link.state) == (None, None, None) else link
 
 
-def _one(fields: dict[str, str], key: str, form: re.Pattern[str]) -> str | None:
+def _value(fields: dict[str, str], key: str, form: re.Pattern[str]) -> str | None:
     value = _unquoted(fields.get(key, ""))
     return value if form.fullmatch(value) else None
 
 
 def _number(fields: dict[str, str], key: str) -> int | None:
-    value = _one(fields, key, _NUMBER)
+    value = _value(fields, key, _NUMBER)
     return None if value is None else int(value)
 
 

@@ -96,15 +96,15 @@ def parse_kernel_log(text: str) -> KernelLog:
             checksum_lines = [*checksum_lines[1 - _LINES_KEPT :], visible(line)]
         elif _EVICTED.search(line):
             last = "eviction"
-        elif found := _ERROR.search(line):
-            errors[found[1]] = errors.get(found[1], 0) + 1
-        elif found := _READ_ONLY.search(line):
-            read_only.setdefault(found[1])
-        elif found := _ABORTED.search(line):
-            aborted.setdefault(found[1])
-        elif found := _MOUNTED.search(line):
-            read_only.pop(found[1], None)
-            aborted.pop(found[1], None)
+        elif match := _ERROR.search(line):
+            errors[match[1]] = errors.get(match[1], 0) + 1
+        elif match := _READ_ONLY.search(line):
+            read_only.setdefault(match[1])
+        elif match := _ABORTED.search(line):
+            aborted.setdefault(match[1])
+        elif match := _MOUNTED.search(line):
+            read_only.pop(match[1], None)
+            aborted.pop(match[1], None)
         counts[last] += 1
     return KernelLog(
         begins_at_boot=begins_at_boot,

@@ -183,10 +183,10 @@ class _Block:
         wanted = _inode_sums(lines) if inodes else _sums_of(lines, "ost")
         # Lustre sums bytes and each line is rounded to KiB: one KiB for each line may be lost.
         slack = 0 if inodes else len(lines) * _KIB
-        what = "inodes" if inodes else "bytes"
+        noun = "inodes" if inodes else "bytes"
         return [
             f"a line is missing or was altered: the {column} of the lines comes to"
-            f" {wanted[column]} {what}, the summary says {getattr(self.summary, column)}"
+            f" {wanted[column]} {noun}, the summary says {getattr(self.summary, column)}"
             for column in COLUMNS
             if abs(wanted[column] - getattr(self.summary, column)) > slack
         ]
@@ -222,21 +222,21 @@ class _Reader:
     def read(self, line: str, number: int) -> None:
         if header := _HEADER.match(line):
             self._start(header[1])
-        elif found := _NO_LUSTRE.fullmatch(line.strip()):
-            self.blocks.append(_Block(usable=False, mount=found[1] or None))
-            self.complain(f"{visible(found[1])}: not a Lustre file system, says lfs df")
+        elif match := _NO_LUSTRE.fullmatch(line.strip()):
+            self.blocks.append(_Block(usable=False, mount=match[1] or None))
+            self.complain(f"{visible(match[1])}: not a Lustre file system, says lfs df")
         elif self._open is None:
             self.complain(f"line {number} belongs to nothing: {_short(line)}", wrong=False)
         elif self._open.usable:
             self._read_into(self._open, line, number)
 
     def _read_into(self, block: _Block, line: str, number: int) -> None:
-        if found := _LINE.fullmatch(line):
-            self._numbers(block, found, number)
-        elif found := _SUMMARY.fullmatch(line):
-            self._summarise(block, found, number)
-        elif found := _COMPLAINT.fullmatch(line):
-            self._complaint(block, found, number)
+        if match := _LINE.fullmatch(line):
+            self._numbers(block, match, number)
+        elif match := _SUMMARY.fullmatch(line):
+            self._summarise(block, match, number)
+        elif match := _COMPLAINT.fullmatch(line):
+            self._complaint(block, match, number)
         elif _HUMAN.search(line):
             block.usable = False
             block.lines.clear()
@@ -247,12 +247,12 @@ class _Reader:
     def read_error(self, line: str) -> None:
         if not line:
             return
-        found = _COMPLAINT.fullmatch(line[:_LINE_CHARACTERS_MAXIMUM])
-        block = None if found is None else self._block_of(found[1])
-        if found is None or block is None:
+        match = _COMPLAINT.fullmatch(line[:_LINE_CHARACTERS_MAXIMUM])
+        block = None if match is None else self._block_of(match[1])
+        if match is None or block is None:
             self.complain(f"lfs df says: {_short(line)}", wrong=False)
         else:
-            self._complaint(block, found, 0)
+            self._complaint(block, match, 0)
 
     def _start(self, unit: str) -> None:
         wanted = "Inodes" if self._inodes else "1K-blocks"
@@ -261,34 +261,34 @@ class _Reader:
         if unit != wanted:
             self._open.complain(f"the numbers are {unit}, not {wanted}: they are not used")
 
-    def _numbers(self, block: _Block, found: re.Match[str], number: int) -> None:
-        name = parse_name(f"{found[1]}_UUID")
-        index = int(found[7])
+    def _numbers(self, block: _Block, match: re.Match[str], number: int) -> None:
+        name = parse_name(f"{match[1]}_UUID")
+        index = int(match[7])
         if name is None or name.by is not None or name.device is not None or name.index != index:
-            block.complain(f"line {number} contradicts itself: {_short(found[0])}")
+            block.complain(f"line {number} contradicts itself: {_short(match[0])}")
             return
-        if name.kind != found[6].lower() or not _is_of(block, name.file_system, found[5]):
-            block.complain(f"line {number} contradicts the others: {_short(found[0])}")
+        if name.kind != match[6].lower() or not _is_of(block, name.file_system, match[5]):
+            block.complain(f"line {number} contradicts the others: {_short(match[0])}")
             return
-        total, used, available = (self._quantity(found[place]) for place in (2, 3, 4))
+        total, used, available = (self._quantity(match[place]) for place in (2, 3, 4))
         block.add(
-            LfsDfLine(name.target, name.kind, index, total, used, available, found[8], number)
+            LfsDfLine(name.target, name.kind, index, total, used, available, match[8], number)
         )
 
-    def _summarise(self, block: _Block, found: re.Match[str], number: int) -> None:
-        if not _is_of(block, None, found[4]):
-            block.complain(f"line {number} contradicts the others: {_short(found[0])}")
+    def _summarise(self, block: _Block, match: re.Match[str], number: int) -> None:
+        if not _is_of(block, None, match[4]):
+            block.complain(f"line {number} contradicts the others: {_short(match[0])}")
             return
-        total, used, available = (self._quantity(found[place]) for place in (1, 2, 3))
+        total, used, available = (self._quantity(match[place]) for place in (1, 2, 3))
         block.summary = LfsDfSummary(total, used, available, number)
         # What follows belongs to the next file system, which has a header of its own.
         self._open = None
 
-    def _complaint(self, block: _Block, found: re.Match[str], number: int) -> None:
-        file_system, target, problem = found[1], found[2], found[3].strip()
+    def _complaint(self, block: _Block, match: re.Match[str], number: int) -> None:
+        file_system, target, problem = match[1], match[2], match[3].strip()
         index = index_of(target)
         if index is None or (file_system is not None and not _is_of(block, file_system, None)):
-            block.complain(f"line {number} contradicts the others: {_short(found[0])}")
+            block.complain(f"line {number} contradicts the others: {_short(match[0])}")
             return
         kind: TargetKind = "ost" if target.startswith("OST") else "mdt"
         name = target_of(kind, index)

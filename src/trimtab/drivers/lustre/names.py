@@ -87,15 +87,15 @@ def parse_name(text: str) -> TargetName | None:
 
 @lru_cache(maxsize=8192)
 def _parsed(text: str) -> TargetName | None:
-    found = _NAME.fullmatch(text)
-    if found is None:
+    match = _NAME.fullmatch(text)
+    if match is None:
         return None
-    by = found["by"]
+    by = match["by"]
     return TargetName(
-        file_system=found["file_system"],
-        target=_spelt(found["target"]),
+        file_system=match["file_system"],
+        target=_spelt(match["target"]),
         by=_spelt(by) if by is not None and _SHORT.fullmatch(by) else by,
-        device=found["link"] or found["own"],
+        device=match["link"] or match["own"],
     )
 
 

@@ -98,14 +98,14 @@ class Parameters:
     def number(self, name: str) -> int | None:
         """Return a value that is a whole number and nothing else; else ``None``."""
         value = self.get(name)
-        found = None if value is None else _NUMBER.fullmatch(value)
-        return None if found is None else int(found[1])
+        match = None if value is None else _NUMBER.fullmatch(value)
+        return None if match is None else int(match[1])
 
     def percent(self, name: str) -> float | None:
         """Return a value such as ``17%`` as a fraction (0.17); ``None`` where it is no such."""
         value = self.get(name)
-        found = None if value is None else _PERCENT.fullmatch(value)
-        return None if found is None else float(found[1]) / 100
+        match = None if value is None else _PERCENT.fullmatch(value)
+        return None if match is None else float(match[1]) / 100
 
     def matching(self, pattern: str) -> dict[str, str]:
         """Return name to value for the names that match, in the order of printing.
@@ -212,25 +212,25 @@ def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
 
 def parse_errors(stderr: str) -> tuple[ParameterError, ...]:
     """Return what ``lctl`` complained of, in order; lines in other forms are passed over."""
-    found = []
+    errors = []
     for line in stderr.split("\n"):
         match = _ERROR.fullmatch(line) if len(line) <= _ERROR_LINE_CHARACTERS_MAXIMUM else None
         if match is None:
             continue
         message = match["message"].strip()
-        found.append(
+        errors.append(
             ParameterError(
                 _subject(match["what"]), message, _ERRNO_NAMES.get(message), match["action"]
             )
         )
-    return tuple(found)
+    return tuple(errors)
 
 
-def _subject(what: str) -> str:
+def _subject(text: str) -> str:
     """Return the path or pattern in the middle of a complaint."""
-    if quoted := _QUOTED.search(what):
+    if quoted := _QUOTED.search(text):
         return quoted[1]
-    return next((word for word in what.split() if "/" in word), what).partition("=")[0]
+    return next((word for word in text.split() if "/" in word), text).partition("=")[0]
 
 
 def _begins(first: str, rest: str | None) -> bool:

@@ -40,9 +40,9 @@ def parse_placement(path: str, text: str) -> Placement | NotAvailable:
     """
     # The name comes first, as it is: whatever stands in it is not layout.
     text = text.removeprefix(path)
-    indices = [int(found) for found in _LISTED.findall(text)]
+    indices = [int(index) for index in _LISTED.findall(text)]
     if not indices:
-        indices = [int(found) for found in _ROW.findall(text)]
+        indices = [int(index) for index in _ROW.findall(text)]
     if not indices:
         return NotAvailable(f"lfs getstripe names no objects of {visible(path)}")
     size = _STRIPE_SIZE.search(text)

@@ -43,15 +43,15 @@ def read_pools(file_system: str, execute: Execute) -> dict[str, tuple[int, ...]]
     names = listed if isinstance(listed, NotAvailable) else parse_pools(file_system, listed)
     if isinstance(names, NotAvailable):
         return names
-    found = {}
+    pools = {}
     for name in names:
         whole = f"{file_system}.{name}"
         printed = _ask(whole, execute)
         osts = printed if isinstance(printed, NotAvailable) else parse_members(whole, printed)
         if isinstance(osts, NotAvailable):
             return osts
-        found[name] = osts
-    return found
+        pools[name] = osts
+    return pools
 
 
 def parse_pools(file_system: str, text: str) -> tuple[str, ...] | NotAvailable:
@@ -90,22 +90,22 @@ def parse_members(pool: str, text: str) -> tuple[int, ...] | NotAvailable:
     file_system = pool.partition(".")[0]
     indices: set[int] = set()
     for line in lines:
-        found = parse_name(line)
+        member = parse_name(line)
         if (
-            found is None
-            or found.kind != "ost"
-            or (found.file_system, found.by, found.device) != (file_system, None, None)
+            member is None
+            or member.kind != "ost"
+            or (member.file_system, member.by, member.device) != (file_system, None, None)
             or not line.endswith("_UUID")
         ):
             return _unreadable(f"{line[:_SHOWN]!r} is no OST of {file_system}")
-        if found.index in indices:
-            return _unreadable(f"it names {found.target} twice")
-        indices.add(found.index)
+        if member.index in indices:
+            return _unreadable(f"it names {member.target} twice")
+        indices.add(member.index)
     return tuple(sorted(indices))
 
 
-def _ask(what: str, execute: Execute) -> str | NotAvailable:
-    result = run_tool(execute, ("lfs", "pool_list", what), timeout_s=_TIMEOUT_S)
+def _ask(pool: str, execute: Execute) -> str | NotAvailable:
+    result = run_tool(execute, ("lfs", "pool_list", pool), timeout_s=_TIMEOUT_S)
     if isinstance(result, NotAvailable):
         return result
     return result.stdout.decode("utf-8", "surrogateescape")

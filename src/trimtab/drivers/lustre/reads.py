@@ -236,10 +236,10 @@ def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str
 
 def purge_request(*, deadline_s: float) -> dict[str, Any]:
     """Return what a purge asks an MDS: `PURGE_PARAMETERS`, and nothing else."""
-    asked = {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
+    command = {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
     return {
         **clock_request(deadline_s=deadline_s),
-        "commands": [_sent("parameters", asked, deadline_s)],
+        "commands": [_sent("parameters", command, deadline_s)],
     }
 
 

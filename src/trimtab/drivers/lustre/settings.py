@@ -55,14 +55,14 @@ def target_settings(
     view: View, target: str, server: ServerView | None, backing: Backing | None
 ) -> Settings:
     """Return every named setting of a target; those known to exist and unreadable say why."""
-    found: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
+    settings: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
     if server is None or backing is None:
-        found["server"] = NotAvailable(why_not_served(view, target))
-        return found
-    found |= dict(_of_server(view, target, server))
-    found |= dict(_histograms(view, target, server))
-    found |= _beneath(backing)
-    return found
+        settings["server"] = NotAvailable(why_not_served(view, target))
+        return settings
+    settings |= dict(_of_server(view, target, server))
+    settings |= dict(_histograms(view, target, server))
+    settings |= _beneath(backing)
+    return settings
 
 
 def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
@@ -84,7 +84,7 @@ def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailab
 
 def _partners(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
     """Yield the servers that may serve a target, by the NIDs that its connections list."""
-    link = next((one for one in view.links_to(target) if one.nids), None)
+    link = next((link for link in view.links_to(target) if link.nids), None)
     name = "failover/servers"
     if link is None:
         yield name, NotAvailable(f"nobody's connection to {target} is seen")
@@ -138,22 +138,22 @@ def _counted(histogram: Histogram) -> str:
 
 
 def _beneath(backing: Backing) -> Settings:
-    found: Settings = backing.settings()
+    settings: Settings = backing.settings()
     of_drives: dict[str, dict[str, str]] = {}
     for drive in backing.drives:
         for knob, value in read_queue(backing.host, drive.name).items():
             of_drives.setdefault(knob, {})[drive.name] = value
     for knob, values in of_drives.items():
         name = f"drives/queue/{knob}"
-        found[name] = Setting(name, folded(values), f"/sys/class/block/*/queue/{knob}")
-    found["devices"] = Setting("devices", _tree(backing), "/sys/class/block")
+        settings[name] = Setting(name, folded(values), f"/sys/class/block/*/queue/{knob}")
+    settings["devices"] = Setting("devices", _tree(backing), "/sys/class/block")
     if backing.ext4 is not None:
-        found |= _of_ldiskfs(backing)
-    return found
+        settings |= _of_ldiskfs(backing)
+    return settings
 
 
 def _of_ldiskfs(backing: Backing) -> Settings:
-    found: Settings = {}
+    settings: Settings = {}
     ext4 = backing.ext4
     assert ext4 is not None
     places = [(name, f"{ext4.settings}/{name}") for name in _LDISKFS]
@@ -162,8 +162,8 @@ def _of_ldiskfs(backing: Backing) -> Settings:
         text = backing.host.read_text(path)
         if not isinstance(text, NotAvailable):
             full = f"ldiskfs/{ext4.device}/{name}"
-            found[full] = Setting(full, " ".join(text.split()), path)
-    return found
+            settings[full] = Setting(full, " ".join(text.split()), path)
+    return settings
 
 
 def _tree(backing: Backing) -> str:

@@ -119,12 +119,12 @@ def _import_state(view: View, target: str) -> Iterator[Reading]:
 
 def _one_of_each(links: tuple[Link, ...]) -> tuple[Link, ...]:
     """Return one link for each who has one; where several mounts have one, the worst."""
-    found: dict[str, Link] = {}
+    worst: dict[str, Link] = {}
     for link in links:
-        before = found.get(link.by)
+        before = worst.get(link.by)
         if before is None or (before.state in CONNECTED and link.state not in CONNECTED):
-            found[link.by] = link
-    return tuple(found.values())
+            worst[link.by] = link
+    return tuple(worst.values())
 
 
 # Creation
@@ -169,8 +169,8 @@ def _creation_by(view: View, target: str, mdt: str) -> Reading:
         return Reading(name, None, reason=why_not_served(view, mdt), label=mdt)
     device = f"osp.{view.file_system}-{target}-osc-{mdt}"
     numbers = {
-        one: mds.parameters.number(f"{device}.{one}")
-        for one in ("active", "max_create_count", "prealloc_status")
+        leaf: mds.parameters.number(f"{device}.{leaf}")
+        for leaf in ("active", "max_create_count", "prealloc_status")
     }
     seen = next((link for link in view.links_to(target) if link.by == mdt), None)
     reason = None
@@ -184,7 +184,7 @@ def _creation_by(view: View, target: str, mdt: str) -> Reading:
         reason = f"{device}.import state {seen.state}"
     if reason is not None:
         return Reading(name, False, source=reason, label=mdt)
-    missing = [one for one, value in numbers.items() if value is None]
+    missing = [leaf for leaf, value in numbers.items() if value is None]
     if missing:
         why = mds.why_no("parameters", f"osp.*.{missing[0]}")
         return Reading(name, None, reason=why, label=mdt)

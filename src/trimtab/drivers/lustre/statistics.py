@@ -183,15 +183,15 @@ def parse_stats(text: str, *, complete: bool = True) -> Stats:
     counters: dict[str, Counter] = {}
     unread: dict[str, None] = {}
     for line in _lines(text, complete):
-        if found := _COUNTER.fullmatch(line):
-            columns = (found[4] or "").strip()
+        if match := _COUNTER.fullmatch(line):
+            columns = (match[4] or "").strip()
             # Either nothing more, or smallest, largest and sum, and since 2.10 the squares. With
             # anything else the counter stays without: left out, it would look like nothing counted.
             known = _COLUMNS.fullmatch(columns) is not None
             numbers = [int(word) for word in columns.split()] if known else []
-            counters.setdefault(found[1], Counter(int(found[2]), found[3], *numbers))
-        elif found := _TIME.fullmatch(line):
-            times.setdefault(found[1], float(found[2]))
+            counters.setdefault(match[1], Counter(int(match[2]), match[3], *numbers))
+        elif match := _TIME.fullmatch(line):
+            times.setdefault(match[1], float(match[2]))
         elif line.strip() and not line.startswith("elapsed_time") and len(unread) < _UNREAD_MAXIMUM:
             unread.setdefault(line.split(maxsplit=1)[0])
     return Stats(times.get("snapshot"), times.get("start"), counters, tuple(unread))
@@ -202,9 +202,9 @@ def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]
     sections: dict[str, tuple[str, list[tuple[Bucket, int, int]]]] = {}
     rows: list[tuple[Bucket, int, int]] | None = None
     for line in _lines(text, complete):
-        if found := _BUCKET.fullmatch(line):
-            start = int(found[1]) * _SCALE[found[2]]
-            row = Bucket(start, int(found[3]), int(found[5])), int(found[4]), int(found[6])
+        if match := _BUCKET.fullmatch(line):
+            start = int(match[1]) * _SCALE[match[2]]
+            row = Bucket(start, int(match[3]), int(match[5])), int(match[4]), int(match[6])
             if rows is not None and (not rows or rows[-1][0].start < start):
                 rows.append(row)
         elif "% cum % |" in line and line.count("% cum %") == 2:
@@ -256,12 +256,12 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
 
 def parse_nis(text: str, *, complete: bool = True) -> tuple[NetworkInterface, ...]:
     """Return the own NIDs with their states from the parameter ``nis``, each once."""
-    found: dict[str, NetworkInterface] = {}
+    interfaces: dict[str, NetworkInterface] = {}
     for line in _lines(text, complete):
         if row := _NID.fullmatch(line):
             # A NID has a line for each CPU partition that serves it.
-            found.setdefault(row[1], NetworkInterface(row[1], row[2]))
-    return tuple(found.values())
+            interfaces.setdefault(row[1], NetworkInterface(row[1], row[2]))
+    return tuple(interfaces.values())
 
 
 def parse_recovery_status(text: str, *, complete: bool = True) -> RecoveryStatus | None:
@@ -297,8 +297,8 @@ def _lines(text: str, complete: bool) -> list[str]:
 def _fields(text: str) -> dict[str, str]:
     fields: dict[str, str] = {}
     for line in text.split("\n"):
-        if found := _FIELD.fullmatch(line):
-            fields.setdefault(found[1], found[2].strip())
+        if match := _FIELD.fullmatch(line):
+            fields.setdefault(match[1], match[2].strip())
     return fields
 
 
@@ -307,8 +307,8 @@ def _number(text: str | None) -> int | None:
 
 
 def _of(text: str | None) -> tuple[int, int] | None:
-    these, slash, of = ("" if text is None else text).partition("/")
-    first, second = _number(these), _number(of)
+    part, slash, of = ("" if text is None else text).partition("/")
+    first, second = _number(part), _number(of)
     return (first, second) if slash and first is not None and second is not None else None
 
 

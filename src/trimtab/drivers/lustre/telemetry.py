@@ -47,16 +47,16 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         beneath: Iterable[Reading] = _nothing(why_not_served(view, target))
     else:
         beneath = backing.readings(cpu.get(server.name, _NOT_COUNTED))
-    own = [
+    of_lustre = [
         *_space(view, target, backing),
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
         Reading("concurrent_jobs", None, reason="no scheduler was asked"),
     ]
-    replaced = {reading.name for reading in own}
+    replaced = {reading.name for reading in of_lustre}
     # An md array that is degraded is told beside Lustre's own flag.
-    kept = [
+    of_backing = [
         reading
         for reading in beneath
         if reading.name not in replaced
@@ -65,7 +65,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
     kind = "mdt" if target.startswith("MDT") else "ost"
     return TargetSnapshot(
         Target(target, kind, None if server is None else server.name),
-        tuple([*own, *kept]),
+        tuple([*of_lustre, *of_backing]),
         target_settings(view, target, server, backing),
     )
 
@@ -99,13 +99,13 @@ def _space_of_server(
     view: View, target: str, backing: Backing | None, names: tuple[str, ...]
 ) -> Iterator[Reading]:
     line = view.client.space.get(target)
-    said = view.client.why_no_space or "lfs df has no line for it"
+    why_not_df = view.client.why_no_space or "lfs df has no line for it"
     if line is not None and line.problem is not None:
-        said = f"lfs df: {line.problem}"
+        why_not_df = f"lfs df: {line.problem}"
     space = None if backing is None else backing.space
     if space is None or isinstance(space, NotAvailable):
         beside = why_not_served(view, target) if space is None else space.reason
-        yield from (Reading(name, None, reason=f"{said}; {beside}") for name in names)
+        yield from (Reading(name, None, reason=f"{why_not_df}; {beside}") for name in names)
         return
     values = {
         "capacity_bytes": space.capacity_bytes,
@@ -116,7 +116,7 @@ def _space_of_server(
     }
     # Grants to clients are not taken off here: a little fuller than lfs df would say.
     for name in names:
-        yield Reading(name, values[name], source=f"the server's own count ({said})")
+        yield Reading(name, values[name], source=f"the server's own count ({why_not_df})")
 
 
 def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
@@ -161,14 +161,14 @@ def _operations(stats: Stats) -> int:
 
 def _bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
     """Return bytes moved; a counter that is not listed has counted nothing yet."""
-    found = stats.counters.get(counter)
-    if found is None:
+    counted = stats.counters.get(counter)
+    if counted is None:
         if stats.snapshot_time_s is None or counter in stats.unread:
             return Reading(name, None, reason=f"{source} has no {counter}")
         return Reading(name, 0, source=f"{source}: no {counter} yet")
-    if found.sum is None:
+    if counted.sum is None:
         return Reading(name, None, reason=f"{source}: {counter} has no sum")
-    return Reading(name, found.sum, source=f"{source}: {counter}")
+    return Reading(name, counted.sum, source=f"{source}: {counter}")
 
 
 def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:

@@ -88,56 +88,56 @@ class ServerView:
     @cached_property
     def served(self) -> dict[str, str]:
         """Every target that it serves now, with what says so."""
-        found: dict[str, str] = {}
+        sources: dict[str, str] = {}
         listed = self.answer.command("devices")
         devices = () if listed is None else parse_device_list(listed.stdout).devices
         for device in devices:
             if device.type in {"obdfilter", "mdt"}:
-                self._add(found, device.name, "lctl dl")
+                self._add(sources, device.name, "lctl dl")
         for kind in ("obdfilter.*.recovery_status", "mdt.*.recovery_status"):
             for name in self.parameters.matching(kind):
-                self._add(found, name.split(".")[1], "lctl get_param")
+                self._add(sources, name.split(".")[1], "lctl get_param")
         for mount in self.target_mounts.values():
             service = service_of(mount)
             if service is not None:
-                self._add(found, service, "/proc/self/mountinfo")
-        return found
+                self._add(sources, service, "/proc/self/mountinfo")
+        return sources
 
-    def _add(self, found: dict[str, str], name: str, source: str) -> None:
+    def _add(self, sources: dict[str, str], name: str, source: str) -> None:
         parsed = parse_name(name)
         if parsed is not None and parsed.file_system == self.file_system and parsed.by is None:
-            found.setdefault(parsed.target, source)
+            sources.setdefault(parsed.target, source)
 
     @cached_property
     def target_mounts(self) -> dict[str, Mount]:
         """Target to the mount of it on this server."""
         text = self.host.read_text("/proc/self/mountinfo")
         mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
-        found = {}
+        mounts_of_targets = {}
         for mount in mounts:
             parsed = parse_name(service_of(mount) or "")
             if parsed is not None and parsed.file_system == self.file_system:
-                found[parsed.target] = mount
-        return found
+                mounts_of_targets[parsed.target] = mount
+        return mounts_of_targets
 
     @cached_property
     def client_mount(self) -> Mount | None:
         """The mount of the file system as a client of it, ``None`` where there is none."""
         text = self.host.read_text("/proc/self/mountinfo")
         mounts = () if isinstance(text, NotAvailable) else parse_mountinfo(text)
-        found = (
+        client_mounts = (
             mount
             for mount in mounts
             if lustre_name(mount.fs_type, mount.source) == self.file_system
         )
-        return next(found, None)
+        return next(client_mounts, None)
 
     @cached_property
     def nids(self) -> tuple[str, ...]:
         """Its own NIDs, without the loopback's."""
         text = self.parameters.get("nis")
-        found = () if text is None else parse_nis(text)
-        return tuple(one.nid for one in found if not one.nid.endswith("@lo"))
+        interfaces = () if text is None else parse_nis(text)
+        return tuple(interface.nid for interface in interfaces if not interface.nid.endswith("@lo"))
 
     @cached_property
     def trim_timer(self) -> Timer:
@@ -147,14 +147,14 @@ class ServerView:
     @cached_property
     def kernel_log(self) -> KernelLog | NotAvailable:
         """The lines of its kernel log that matter."""
-        found = self.answer.command("kernel-log")
+        log = self.answer.command("kernel-log")
         # Of half a log nothing is known: what it does not show may stand in the rest.
-        if found is None or found.exit_code != 0 or not found.complete:
+        if log is None or log.exit_code != 0 or not log.complete:
             return NotAvailable(self.why_no("kernel-log"))
-        first = found.first_line
-        return parse_kernel_log(found.stdout if first is None else f"{first}\n{found.stdout}")
+        first = log.first_line
+        return parse_kernel_log(log.stdout if first is None else f"{first}\n{log.stdout}")
 
-    def why_no(self, key: str, what: str | None = None) -> str:
+    def why_no(self, key: str, noun: str | None = None) -> str:
         """Return why a command gave nothing, or why a value in its output is missing."""
         if self.answer.problem is not None:
             return f"{self.name} did not answer: {self.answer.problem}"
@@ -168,28 +168,32 @@ class ServerView:
         if command.timed_out:
             return f"{words} did not end in its time"
         if not command.stdout and command.exit_code != 0:
-            said = command.stderr.strip().splitlines()
-            return f"{words}{f': {said[0][:160]}' if said else f' ended with {command.exit_code}'}"
+            complaints = command.stderr.strip().splitlines()
+            if not complaints:
+                return f"{words} ended with {command.exit_code}"
+            return f"{words}: {complaints[0][:160]}"
         if not command.complete:
             return f"{words}: its output was cut"
-        asked = self._asked(key)
+        parameters = self._printed(key)
         # A kernel is blamed for what it lacks, not for what got lost on the way.
-        if asked is not None and not asked.text:
+        if parameters is not None and not parameters.text:
             return f"{words} gave nothing"
-        if asked is not None and not asked.complete:
+        if parameters is not None and not parameters.complete:
             return f"{words} was cut"
-        return f"not available on this kernel and version ({what or key} on {self.name})"
+        return f"not available on this kernel and version ({noun or key} on {self.name})"
 
     def _why_not_run(self, key: str) -> str:
         """Return why a command is not among the answers: skipped, or there was nothing to ask."""
-        asked = next((one for one in self.request["commands"] if one["key"] == key), None)
-        if asked is None:
+        requested = next(
+            (command for command in self.request["commands"] if command["key"] == key), None
+        )
+        if requested is None:
             return f"{self.name} was not asked for it"
-        words = " ".join(word for word in asked["argv"] if word != "{}")
+        words = " ".join(word for word in requested["argv"] if word != "{}")
         for name, why in self.answer.skipped.items():
             if words in name:
                 return f"{self.name}: {why}"
-        if asked.get("each"):
+        if requested.get("each"):
             return f"{self.name} has no device to ask"
         return f"{self.name} had no time left for it"
 
@@ -201,11 +205,11 @@ class ServerView:
         key
             ``parameters`` or ``imports``.
         """
-        asked = self._asked(key)
-        whole = asked is not None and asked.text and asked.complete
+        parameters = self._printed(key)
+        whole = parameters is not None and parameters.text and parameters.complete
         return None if whole else self.why_no(key)
 
-    def _asked(self, key: str) -> Parameters | None:
+    def _printed(self, key: str) -> Parameters | None:
         if key == "imports":
             return self.imports
         return self.parameters if key == "parameters" else None
@@ -296,21 +300,21 @@ class View:
 
     @cached_property
     def _serving(self) -> dict[str, tuple[ServerView, ...]]:
-        found: dict[str, list[ServerView]] = {}
+        serving: dict[str, list[ServerView]] = {}
         for server in self.servers.values():
             for target in server.served if server.answered else ():
-                found.setdefault(target, []).append(server)
-        return {target: tuple(servers) for target, servers in found.items()}
+                serving.setdefault(target, []).append(server)
+        return {target: tuple(servers) for target, servers in serving.items()}
 
     @cached_property
     def _links(self) -> dict[str, tuple[Link, ...]]:
-        found: dict[str, list[Link]] = {}
+        links_of: dict[str, list[Link]] = {}
         for link in self.client.links:
-            found.setdefault(link.target, []).append(self._as_used(link))
+            links_of.setdefault(link.target, []).append(self._as_used(link))
         for server in self.servers.values():
             for link in server.links if server.answered else ():
-                found.setdefault(link.target, []).append(link)
-        return {target: tuple(of) for target, of in found.items()}
+                links_of.setdefault(link.target, []).append(link)
+        return {target: tuple(of) for target, of in links_of.items()}
 
 
 def parse_asked(stdout: str, *, complete: bool) -> Parameters:
@@ -321,10 +325,10 @@ def parse_asked(stdout: str, *, complete: bool) -> Parameters:
     complete
         False when it is known already that some of it is missing.
     """
-    found = parse_parameters(stdout, complete=complete)
-    if found.complete and stdout and found.get(LAST) is None:
+    parameters = parse_parameters(stdout, complete=complete)
+    if parameters.complete and stdout and parameters.get(LAST) is None:
         return parse_parameters(stdout, complete=False)
-    return found
+    return parameters
 
 
 def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link]:

@@ -7,14 +7,13 @@ Counters: ``mb_alloc_stats`` and ``mb_stats``; the driver has put the names of t
 from __future__ import annotations
 
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Contrast, in_time
 from trimtab.explain.telemetry import OSTS, SERVERS, Observations
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
 _REQUESTS_LEAST: Final = 1.0
@@ -33,8 +32,6 @@ def groups_per_request(seen: Observations) -> pl.DataFrame:
 
 def cpu_up(seen: Observations, *, absent: float) -> Contrast:
     """Return whether the servers' processors were busier in the bad hours."""
-    import polars as pl
-
     of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
     if not of_servers.filter(pl.col("bad")).height:
         of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
@@ -58,8 +55,6 @@ def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | Non
 
 
 def _per_request(seen: Observations, name: str) -> pl.DataFrame:
-    import polars as pl
-
     requests = seen.rates("allocator_requests_total", kinds=OSTS)
     counted = seen.rates(name, kinds=OSTS)
     both = counted.join(

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import polars as pl
+
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import (
     cpu_share_of_allocator,
@@ -24,16 +26,23 @@ from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN, commonest, flags, settings, targets_of, timing
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, expected, in_time, not_available, weighed
+from trimtab.explain.contrasts import (
+    Sign,
+    between_targets,
+    expected,
+    in_time,
+)
 from trimtab.explain.findings.allocator_useless_loops import RATE_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
-from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-_LOOPS: Final = "useless loops per request"
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
-_GROUPS: Final = "block groups looked at per request"
+_LOOPS: Final = "useless loops per request"
+_IN_TIME: Final = Sign("loops-in-time", Route.TIME, _LOOPS, source=_SOURCE)
+_BETWEEN: Final = Sign("loops-between-targets", Route.TARGETS, _LOOPS, source=_SOURCE)
+_OVER_LIMIT: Final = Sign("loops-over-limit", Route.EXPECTED, _LOOPS, source=_SOURCE)
+_CPU: Final = Sign("server-cpu", Route.TIME, "server CPU", source="server_cpu_fraction", unit="1")
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
@@ -49,35 +58,23 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         *_loops(context, seen),
         _groups(seen),
-        cpu_up(seen, absent=-0.5).evidence(
-            "server-cpu", "server CPU", unit="1", source="server_cpu_fraction",
-            why_not=seen.why_not("server_cpu_fraction"),
-        ),
+        _CPU.of(cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction")),
         _cpu_of_slow(context, seen),
         _profile(context),
         _thresholds(context, seen),
         _full(seen),
         recovery_evidence(context, speaks_for=False),
         writes_and_reads(context),
-    )  # fmt: skip
+    )
 
 
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return the counters compared with good hours, fast targets and the limit."""
-    import polars as pl
-
     rate = useless_per_request(seen)
     bad = rate.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
-        return tuple(
-            not_available(code, _LOOPS, route, why, source=_SOURCE)
-            for code, route in (
-                ("loops-in-time", Route.TIME),
-                ("loops-between-targets", Route.TARGETS),
-                ("loops-over-limit", Route.EXPECTED),
-            )
-        )
+        return tuple(sign.not_available(why) for sign in (_IN_TIME, _BETWEEN, _OVER_LIMIT))
     over_limit = flags(rate, pl.col("value") >= RATE_LIMIT)
     names = targets_of(over_limit)
     per_target = bad.group_by("target").agg(pl.col("value").median())
@@ -88,21 +85,18 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     )
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
-        time.evidence("loops-in-time", _LOOPS, source=_SOURCE, targets=names),
+        _IN_TIME.of(time, targets=names),
         timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}"),
-        slow.evidence("loops-between-targets", _LOOPS, source=_SOURCE, targets=names),
-        limit.evidence(
-            "loops-over-limit", f"{_LOOPS} of the worst target", source=_SOURCE, targets=names
-        ),
+        _BETWEEN.of(slow, targets=names),
+        _OVER_LIMIT.of(limit, f"{_LOOPS} of the worst target", targets=names),
     )
 
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
+    sign = Sign("groups-searched", Route.TIME, "block groups looked at per request", source=source)
     contrast = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
-    return contrast.evidence(
-        "groups-searched", _GROUPS, source=source, why_not=seen.why_not(source, kinds=OSTS)
-    )
+    return sign.of(contrast, why_not=seen.why_not(source, kinds=OSTS))
 
 
 def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
@@ -111,61 +105,45 @@ def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
         seen.values("server_cpu_fraction", kinds=OSTS), breadth(context), ratio=1.15, by=0.05,
         absent=-0.4,
     )  # fmt: skip
-    return contrast.evidence(
-        "cpu-of-slow-targets", "CPU of the targets' servers", unit="1", source="server_cpu_fraction"
-    )
+    return _CPU.of(contrast, "CPU of the targets' servers", code="cpu-of-slow-targets")
 
 
 def _profile(context: Context) -> Evidence:
     """Return what share of the servers' CPU samples lies in the allocator."""
     subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
-    share, usual = (cpu_share_of_allocator(context, bad=which) for which in (True, False))
+    sign = Sign("allocator-cpu-share", Route.EXPECTED, subject, source="CPU profile", unit="1")
+    share, usual = (cpu_share_of_allocator(context, bad=side) for side in (True, False))
     if share is None:
-        return not_available(
-            "allocator-cpu-share",
-            subject,
-            Route.EXPECTED,
-            Message("no-cpu-profile", "no CPU profile of the bad hours"),
-        )
+        return sign.missing("no-cpu-profile", "no CPU profile of the bad hours", source=None)
     contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
     before = "" if usual is None else f", {format_percent(usual, 0)} in good hours"
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
-    return weighed(
-        "allocator-cpu-share",
+    return sign.weighed(
         f"{subject}: {format_percent(share, 0)}{before}",
-        Route.EXPECTED,
         contrast.weight / 3 if same else contrast.weight,
         value=share,
         reference=_CPU_SHARE,
-        unit="1",
-        source="CPU profile",
         throughout=same,
     )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     """Return whether the thresholds are those with which the loops begin under 25 % free."""
-    import polars as pl
-
     subject = "thresholds of the allocator's loops"
+    sign = Sign("thresholds", Route.EXPECTED, subject, source="ldiskfs/*/mb_c1_threshold")
     family = seen.texts("allocator_family", kinds=OSTS).filter(pl.col("bad"))
     values = _threshold_values(context)
     if not values:
         if family.is_empty():
-            why = Message("name-missing", "no snapshot contains mb_c1_threshold to mb_c3_threshold")
-            return not_available(
-                "thresholds", subject, Route.EXPECTED, why, source="ldiskfs/*/mb_c1_threshold"
+            return sign.missing(
+                "name-missing", "no snapshot contains mb_c1_threshold to mb_c3_threshold"
             )
         name = commonest(family) or ""
         old = name.startswith("loops-by-number")
         text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer walks, none of them by threshold.
-        return weighed(
-            "allocator-family",
-            text,
-            Route.EXPECTED,
-            0.0 if old else -0.3,
-            source="allocator_family",
+        return sign.weighed(
+            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family"
         )
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
@@ -173,15 +151,7 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     text = f"{subject}: {shown}"
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
-    return weighed(
-        "thresholds",
-        text,
-        Route.EXPECTED,
-        weight,
-        value=shown,
-        reference="c1 25, c2 15, c3 5",
-        source="ldiskfs/*/mb_c1_threshold",
-    )
+    return sign.weighed(text, weight, value=shown, reference="c1 25, c2 15, c3 5")
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
@@ -198,18 +168,13 @@ def _threshold_values(context: Context) -> dict[str, int]:
 
 def _full(seen: Observations) -> Evidence:
     """Return whether any target is so full that the loops can fail at all."""
-    import polars as pl
-
+    sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1")
     bad = seen.fullness().filter(pl.col("bad"))
-    subject = "the fullest target"
     if bad.is_empty():
-        why = seen.why_not("used_bytes", kinds=OSTS)
-        return not_available("fullest-target", subject, Route.EXPECTED, why, source="used_bytes")
+        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
     fullest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return contrast.evidence(
-        "fullest-target", subject, unit="1", source="used_bytes, available_bytes"
-    )
+    return sign.of(contrast, source="used_bytes, available_bytes")
 
 
 CAUSE: Final = Cause(

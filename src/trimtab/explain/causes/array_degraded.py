@@ -6,7 +6,9 @@ Lustre the flag also keeps new files away while others are open (``facts/lustre.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
@@ -15,62 +17,49 @@ from trimtab.explain.causes.shared import (
     flags,
     fresh,
     grown,
+    in_place,
     logged,
     named,
     targets_of,
-    timing,
 )
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, expected, not_available, presence, weighed
+from trimtab.explain.contrasts import (
+    Sign,
+    between_targets,
+    expected,
+    presence,
+)
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_WHAT: Final = "degraded arrays"
-_SOURCE: Final = "degraded"
+_IN_TIME: Final = Sign(
+    "degraded-in-time", Route.TIME, "degraded arrays", source="degraded", unit="1"
+)
+_BETWEEN: Final = Sign(
+    "degraded-between-targets", Route.TARGETS, "degraded arrays among slow and fast targets"
+)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against a degraded array or a rebuild."""
-    import polars as pl
-
     seen = observe(context)
     degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
     if degraded.filter(pl.col("bad")).is_empty():
         why = seen.why_not("degraded")
-        return (
-            not_available("degraded-in-time", _WHAT, Route.TIME, why, source=_SOURCE),
-            not_available(
-                "degraded-between-targets",
-                f"{_WHAT} among slow and fast targets",
-                Route.TARGETS,
-                why,
-            ),
-            rebuild,
-            _media_errors(seen),
-        )
+        missing = (_IN_TIME.not_available(why), _BETWEEN.not_available(why))
+        return (*missing, rebuild, _media_errors(seen))
     names = targets_of(degraded)
-    who = f"{_WHAT} ({named(names)})" if names else _WHAT
     around = breadth(context)
+    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
+    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
     return (
-        presence(degraded, absent=-1.5).evidence(
-            "degraded-in-time", who, unit="1", targets=names, source=_SOURCE
+        *in_place(context, degraded, _IN_TIME, names, absent=-1.5),
+        Sign("degraded-expected", Route.EXPECTED, "degraded arrays (expected: none)").of(
+            number, source="degraded", targets=names
         ),
-        timing(context, degraded, who),
-        expected(float(len(names)), 0.5, over=0.5, under=-0.3).evidence(
-            "degraded-expected", "degraded arrays (expected: none)", source=_SOURCE, targets=names
-        ),
-        between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8).evidence(
-            "degraded-between-targets",
-            f"{_WHAT} among slow and fast targets",
-            unit="1",
-            source=_SOURCE,
-            targets=names,
-        ),
+        _BETWEEN.of(apart, unit="1", source="degraded", targets=names),
         _only_it(names, around.slow, degraded),
         rebuild,
         _media_errors(seen),
@@ -79,44 +68,39 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
     """Return whether slow targets are left that no degraded array explains."""
+    sign = Sign("slow-targets-whole", Route.TARGETS)
     subject = "slow targets whose arrays are whole"
     if not slow or not names:
-        return weighed(
-            "slow-targets-whole",
-            f"{subject}: no slow target or no degraded array",
-            Route.TARGETS,
-            0.0,
-        )
-    whole = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
-    weight = -0.5 if len(whole) > len(slow) / 2 else 0.0
-    text = f"{subject}: {len(whole)} of {len(slow)}" + (f" ({named(whole)})" if whole else "")
-    return weighed("slow-targets-whole", text, Route.TARGETS, weight, value=float(len(whole)),
-                   reference=float(len(slow)), targets=whole)  # fmt: skip
+        return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
+    intact = sorted(set(slow) & set(degraded.get_column("target")) - set(names))
+    weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
+    text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
+    return sign.weighed(
+        text,
+        weight,
+        value=float(len(intact)),
+        reference=float(len(slow)),
+        targets=intact,
+    )
 
 
 def _media_errors(seen: Observations) -> Evidence:
     """Return whether drives counted media errors: a drive that is about to leave its array."""
-    import polars as pl
-
     subject = "media errors of drives"
+    sign = Sign("media-errors", Route.TIME, subject, unit="1")
     source = "drive_media_errors_total"
     # The sum over a target's drives: telling its thousands of drives apart would cost more.
     errors = grown(seen.values(source))
     if errors.filter(pl.col("bad")).is_empty():
-        return not_available(
-            "media-errors", subject, Route.TIME, seen.why_not(source), source=source
-        )
+        return sign.not_available(seen.why_not(source), source=source)
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
-    return weighed(
-        "media-errors",
+    return sign.weighed(
         f"{subject}{who}",
-        Route.TIME,
         min(0.4, contrast.weight),
         value=contrast.value,
         reference=contrast.reference,
-        unit="1",
         targets=names,
         at=contrast.at,
         source=source,

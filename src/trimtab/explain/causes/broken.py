@@ -6,11 +6,13 @@ An incident of runs that failed, did not start or are not believed shows in no s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from trimtab.explain.causes.runs import of_incident
 from trimtab.explain.context import Context, RunFact
+from trimtab.message import code_of
 from trimtab.model.run import METRIC_UNITS, RunStatus
 
 Runs = tuple[RunFact, ...]
@@ -23,7 +25,7 @@ def runs_of_probe(context: Context) -> tuple[Runs, Runs]:
     Where it shows in no series they are those of the probe with the largest share of bad runs
     that tell nothing; of all probes where every run tells something.
     """
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
     if context.incident.key is not None:
         return bad, good
     probes = sorted({run.probe for run in bad})
@@ -46,6 +48,15 @@ def has_figure(run: RunFact, metric: str | None) -> bool:
 def metric_of(context: Context) -> str | None:
     """Return the metric in which the incident shows; ``None`` where it shows in none."""
     return None if context.incident.key is None else context.incident.key.metric
+
+
+def says(text: str | None, codes: Collection[str], words: re.Pattern[str]) -> bool:
+    """Return whether a problem or a reason has one of these codes.
+
+    Words decide for what was read from a store, which keeps no code, and for what another
+    program printed.
+    """
+    return code_of(text) in codes or words.search(text or "") is not None
 
 
 def _silent_share(runs: Sequence[RunFact]) -> tuple[float, int]:

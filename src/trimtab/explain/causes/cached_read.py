@@ -16,9 +16,8 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
-from trimtab.explain.findings.cached_read import MARK
-from trimtab.message import Message
+from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
+from trimtab.explain.findings.cached_read import is_from_memory
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s
 
@@ -45,27 +44,22 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _metric(context: Context) -> Evidence:
     """Return whether the incident is in reads at all."""
+    sign = Sign("metric-of-incident", Route.RUNS)
     key = context.incident.key
     if key is None:
-        return weighed(
-            "metric-of-incident", "the incident belongs to no single metric", Route.RUNS, 0.0
-        )
+        return sign.weighed("the incident belongs to no single metric", 0.0)
     if key.metric.startswith(_READ):
-        return weighed(
-            "metric-of-incident", f"the incident is in reads ({key.metric})", Route.RUNS, 0.0
-        )
+        return sign.weighed(f"the incident is in reads ({key.metric})", 0.0)
     text = f"the incident is in {key.metric}, which cached reads do not affect"
-    return weighed(
-        "metric-of-incident", text, Route.RUNS, _OTHER_METRIC, value=key.metric, source=key.probe
-    )
+    return sign.weighed(text, _OTHER_METRIC, value=key.metric, source=key.probe)
 
 
 def _disbelieved(context: Context) -> Evidence:
     """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
-    subject = "reads served from memory"
+    sign = Sign("reads-from-memory", Route.RUNS, "reads served from memory", unit="1")
     bad, good = runs_of_probe(context)
     if not bad:
-        return not_available("reads-from-memory", subject, Route.RUNS, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     cached = [[run for run in runs if _from_memory(run)] for runs in (bad, good)]
     in_bad = len(cached[0]) / len(bad)
     in_good = len(cached[1]) / len(good) if good else None
@@ -75,39 +69,25 @@ def _disbelieved(context: Context) -> Evidence:
     if different:
         weight = _CACHED * _sure(len(bad), len(good))
     elif in_bad >= 0.5:
-        return weighed(
-            "reads-from-memory",
-            text,
-            Route.RUNS,
-            0.0,
-            value=in_bad,
-            reference=in_good,
-            unit="1",
-            throughout=True,
-        )
+        return sign.weighed(text, 0.0, value=in_bad, reference=in_good, throughout=True)
     else:
         weight = _NOT_CACHED * _sure(len(bad), len(good))
     first = next((run for runs in cached for run in runs), None)
-    return weighed(
-        "reads-from-memory", text, Route.RUNS, weight, value=in_bad, reference=in_good, unit="1",
-        at=None if first is None else first.at,
-        source=None if first is None else f"run {first.id}",
-    )  # fmt: skip
+    return sign.weighed(text, weight, first, value=in_bad, reference=in_good)
 
 
 def _nothing_believed(context: Context) -> Evidence:
     """Return whether the bad hours hold no read that may be judged at all."""
     subject = "reads of the bad hours are credible"
+    sign = Sign("reads-believed", Route.EXPECTED, subject, unit="1")
     bad, _ = runs_of_probe(context)
     if not bad:
-        return not_available("reads-believed", subject, Route.EXPECTED, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     metric = metric_of(context) or "read_bandwidth"
     cached = [run for run in bad if _from_memory(run) and not has_figure(run, metric)]
     share = len(cached) / len(bad)
     text = f"{len(bad) - len(cached)} of {len(bad)} {subject}"
-    return weighed(
-        "reads-believed", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
-    )
+    return sign.weighed(text, 1.2 * share, value=share, reference=0.0)
 
 
 def _sure(n_bad: int, n_good: int) -> float:
@@ -117,18 +97,22 @@ def _sure(n_bad: int, n_good: int) -> float:
 
 
 def _from_memory(run: RunFact) -> bool:
-    return any(MARK in reason.lower() for reason in run.disbelieved)
+    return any(map(is_from_memory, run.disbelieved))
 
 
 def _faster_than_carried(context: Context) -> Evidence:
     """Return whether reads are faster than the network or the drives can carry them."""
-    subject = "read rate against the capacity of network and drives"
+    sign = Sign(
+        "read-rate-possible",
+        Route.EXPECTED,
+        "read rate against the capacity of network and drives",
+        unit="B/s",
+    )
     limits = _carries(context)
     if not limits:
-        reason = Message(
+        return sign.missing(
             "hardware-unknown", "the site file does not give the rates of network and drives"
         )
-        return not_available("read-rate-possible", subject, Route.EXPECTED, reason)
     fastest: list[tuple[float, RunFact]] = []
     for runs in runs_of_probe(context):
         values = [
@@ -141,27 +125,12 @@ def _faster_than_carried(context: Context) -> Evidence:
             middle = median(value for value, _ in values)
             fastest.append(min(values, key=lambda pair: abs(pair[0] - middle)))
     if not fastest:
-        return not_available(
-            "read-rate-possible",
-            subject,
-            Route.EXPECTED,
-            Message("no-read-bandwidth", "no run has a credible read bandwidth"),
-        )
+        return sign.missing("no-read-bandwidth", "no run has a credible read bandwidth")
     value, run = max(fastest, key=lambda pair: pair[0])
     limit, of = min(limits + _of_clients(context, run))
     text = f"reads at {format_bytes_per_s(value)}; {of} can carry {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
-    return weighed(
-        "read-rate-possible",
-        text,
-        Route.EXPECTED,
-        weight,
-        value=value,
-        reference=limit,
-        unit="B/s",
-        at=run.at,
-        source=f"run {run.id}",
-    )
+    return sign.weighed(text, weight, run, value=value, reference=limit)
 
 
 def _carries(context: Context) -> list[tuple[float, str]]:

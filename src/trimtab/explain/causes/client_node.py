@@ -15,10 +15,10 @@ from statistics import median
 from typing import Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.runs import levels, of_incident, value_of
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import CLIENTS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
@@ -61,32 +61,27 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
     """Return whether one node separates slow runs from others, and which."""
-    subject = "slow runs with one node and without it"
+    sign = Sign("slow-with-node", Route.RUNS, "slow runs with one node and without it")
     if context.incident.key is None:
-        return not_available(
-            "slow-with-node",
-            subject,
-            Route.RUNS,
-            Message("no-series", "the incident belongs to no series of runs"),
-        ), None
+        return sign.missing("no-series", "the incident belongs to no series of runs"), None
     runs = _since(context)
     telling = _telling_nodes(runs)
     if len(telling) < _RUNS:
         reason = Message(
             "too-few-runs", f"{len(telling)} of {len(runs)} runs since it began name their nodes"
         )
-        return not_available("slow-with-node", subject, Route.RUNS, reason), None
+        return sign.not_available(reason), None
     limit = _limit(context)
     slow = [_is_slow(context, run, limit) for run in telling]
     if not any(slow):
-        return weighed(
-            "no-slow-run", "no slow run among those that name their nodes", Route.RUNS, 0.0
+        return sign.weighed(
+            "no slow run among those that name their nodes", 0.0, code="no-slow-run"
         ), None
     everywhere = set.intersection(*(set(run.hosts) for run in telling))
     names = sorted({host for run in telling for host in run.hosts} - everywhere)
     if not names:
         text = "every run since it began used the same nodes: they cannot be compared"
-        return weighed("nodes-alike", text, Route.RUNS, 0.0), None
+        return sign.weighed(text, 0.0, code="nodes-alike"), None
     base = _base(context, limit)
     nodes = [_node(name, telling, slow, base) for name in names]
     # One of them is as likely as the other beforehand; those in every run are indistinguishable.
@@ -99,11 +94,14 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     if weight <= 0:
         text = f"no single node separates slow runs from others; closest: {text}"
     with_, without = most.slow_with + most.well_with, most.slow_without + most.well_without
-    evidence = weighed(
-        "slow-with-node", text, Route.RUNS, weight, value=most.slow_with / with_ if with_ else None,
-        reference=most.slow_without / without if without else None, unit="1",
+    evidence = sign.weighed(
+        text,
+        weight,
+        value=most.slow_with / with_ if with_ else None,
+        reference=most.slow_without / without if without else None,
+        unit="1",
         source=f"nodes of {len(telling)} runs",
-    )  # fmt: skip
+    )
     return evidence, most.name if weight > 0 else None
 
 
@@ -112,31 +110,21 @@ def _before(context: Context, node: str | None) -> Evidence:
 
     That they were well says nothing: so were those with every other node.
     """
-    subject = "runs with the node before the incident"
+    sign = Sign("node-slow-earlier", Route.TIME, "runs with the node before the incident", unit="1")
     if node is None:
-        return not_available(
-            "node-slow-earlier",
-            subject,
-            Route.TIME,
-            Message("no-node-suspected", "no single node separates slow runs from others"),
-        )
+        return sign.missing("no-node-suspected", "no single node separates slow runs from others")
     runs = [
         run
         for run in of_incident(context, bad=False)
         if node in run.hosts and run.at < context.incident.at and value_of(context, run) is not None
     ]
     if len(runs) < _RUNS - 1:
-        return not_available(
-            "node-slow-earlier",
-            subject,
-            Route.TIME,
-            Message("too-few-runs", f"{len(runs)} runs before it began included {node}"),
-        )
+        return sign.missing("too-few-runs", f"{len(runs)} runs before it began included {node}")
     limit = _limit(context)
     slow = sum(_is_slow(context, run, limit) for run in runs)
     text = f"{slow} of {len(runs)} runs with {node} were slow before the incident"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
-    return weighed("node-slow-earlier", text, Route.TIME, weight, value=slow / len(runs), unit="1")
+    return sign.weighed(text, weight, value=slow / len(runs))
 
 
 def _since(context: Context) -> list[RunFact]:
@@ -182,11 +170,7 @@ def _is_slow(context: Context, run: RunFact, limit: float | None) -> bool:
 
 def _limit(context: Context) -> float | None:
     """Return the value between well and slow: half of what the incident lost."""
-    values = [
-        value
-        for run in of_incident(context, bad=False)
-        if (value := value_of(context, run)) is not None and value > 0
-    ]
+    values = levels(context, of_incident(context, bad=False))
     if not values:
         return None
     effect = context.incident.effect
@@ -248,33 +232,26 @@ def _alone(context: Context) -> Evidence:
         for run in context.runs
         if key is not None and run.probe != key.probe and context.is_bad(run.at)
     }
-    subject = "other probes on other nodes"
+    sign = Sign("moved-alone", Route.RUNS, "other probes on other nodes", unit="series")
     if not others:
-        return not_available(
-            "moved-alone",
-            subject,
-            Route.RUNS,
-            Message("no-other-probe", "no other probe ran in the bad hours"),
-        )
+        return sign.missing("no-other-probe", "no other probe ran in the bad hours")
     # How other probes fared says something of the whole, not of one node.
     moved = len(context.incident.moved_with)
     text = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
     weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0
-    return weighed("moved-alone", text, Route.RUNS, weight, value=float(moved), unit="series")
+    return sign.weighed(text, weight, value=float(moved))
 
 
 def _answered(context: Context) -> Evidence:
     """Return whether the client nodes that are asked showed anything."""
     seen = observe(context)
     subject = "CPU of client nodes"
+    sign = Sign("clients-answered", Route.TARGETS, subject, source="server_cpu_fraction")
     readings = seen.values("server_cpu_fraction", kinds=CLIENTS)
     if readings.is_empty():
-        why = seen.why_not("server_cpu_fraction", kinds=CLIENTS)
-        return not_available(
-            "clients-answered", subject, Route.TARGETS, why, source="server_cpu_fraction"
-        )
+        return sign.not_available(seen.why_not("server_cpu_fraction", kinds=CLIENTS))
     machines = readings.get_column("target").n_unique()
-    return weighed("clients-answered", f"{subject}: read on {machines}", Route.TARGETS, 0.0)
+    return sign.weighed(f"{subject}: read on {machines}", 0.0, source=None)
 
 
 CAUSE: Final = Cause(

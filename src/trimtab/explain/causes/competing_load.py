@@ -10,24 +10,23 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.runs import levels, of_incident
 from trimtab.explain.causes.shared import UNSEEN, with_circumstance
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.contrasts import Sign, in_time
 from trimtab.explain.telemetry import OSTS, TARGETS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes_per_s, format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    Step = tuple[datetime, float, float, bool]
-    """End, seconds, B/s of all targets, whether bad."""
+Step = tuple[datetime, float, float, bool]
+"""End, seconds, B/s of all targets, whether bad."""
 
 _OF_CLIENTS: Final = ("client_bytes_written_total", "client_bytes_read_total")
 _OF_DEVICES: Final = ("bytes_written_total", "bytes_read_total")
@@ -78,8 +77,6 @@ def _others(context: Context) -> tuple[list[Step], str, Message]:
 
 def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
     """Return the sums over targets and directions; times at which many targets lack left out."""
-    import polars as pl
-
     columns = ["at", "target", "value", "seconds", "bad"]
     rows = pl.concat([frame.select(columns) for frame in frames])
     times = (
@@ -94,8 +91,8 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
         .sort("at")
     )
     most = times.get_column("parts").max()
-    whole = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
-    return whole.select("at", "seconds", "value", "bad").rows()
+    complete = times.filter(pl.col("parts") >= _WHOLE * float(most or 0))  # pyright: ignore[reportArgumentType]
+    return complete.select("at", "seconds", "value", "bad").rows()
 
 
 def _own_runs(context: Context) -> list[RunFact]:
@@ -142,33 +139,37 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
 
 def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
     """Return whether others moved more in the bad hours than in good ones."""
-    import polars as pl
-
-    subject = "bytes per second moved by other jobs"
+    sign = Sign("load-in-time", Route.TIME, "bytes per second moved by other jobs", unit="B/s")
     if not steps:
-        return not_available("load-in-time", subject, Route.TIME, why, source=source)
+        return sign.not_available(why, source=source)
     frame = pl.DataFrame(
         [(at, value, is_bad) for at, _, value, is_bad in steps],
         schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean},
         orient="row",
     )
     contrast = in_time(frame, ratio=_MORE, absent=-1.5, over="sum")
-    return contrast.evidence("load-in-time", subject, unit="B/s", source=source)
+    return sign.of(contrast, source=source)
 
 
 def _against_the_probe(
     context: Context, steps: Sequence[Step], source: str, why: Message
 ) -> Evidence:
     """Return whether what others moved more is enough to take from the probe what it lost."""
-    subject = "additional load relative to what the probe reaches"
+    sign = Sign(
+        "load-of-reach",
+        Route.EXPECTED,
+        "additional load relative to what the probe reaches",
+        unit="1",
+    )
     bad = [value for *_, value, is_bad in steps if is_bad]
     good = [value for *_, value, is_bad in steps if not is_bad]
     if not bad:
-        return not_available("load-of-reach", subject, Route.EXPECTED, why, source=source)
+        return sign.not_available(why, source=source)
     reach = _reach(context)
     if reach is None:
-        reason = Message("no-good-runs", "no run of good hours shows what the probe reaches")
-        return not_available("load-of-reach", subject, Route.EXPECTED, reason, source=source)
+        return sign.missing(
+            "no-good-runs", "no run of good hours shows what the probe reaches", source=source
+        )
     more = median(bad) - (median(good) if good else 0.0)
     share = more / reach
     text = (
@@ -181,27 +182,14 @@ def _against_the_probe(
         weight = min(1.0, 0.5 + 0.5 * math.log10(share / _MATTERS))
     else:
         weight = -1.5 if share < _MATTERS / 3 else -0.7
-    return weighed(
-        "load-of-reach",
-        text,
-        Route.EXPECTED,
-        weight,
-        value=share,
-        reference=_MATTERS,
-        unit="1",
-        source=source,
-    )
+    return sign.weighed(text, weight, value=share, reference=_MATTERS, source=source)
 
 
 def _reach(context: Context) -> float | None:
     key = context.incident.key
     if key is None or not key.metric.endswith("bandwidth"):
         return None
-    values = [
-        value
-        for run in of_incident(context, bad=False)
-        if (value := value_of(context, run)) is not None and value > 0
-    ]
+    values = levels(context, of_incident(context, bad=False))
     return median(values) if values else None
 
 
@@ -209,42 +197,35 @@ def _jobs(context: Context) -> Evidence:
     """Return whether more jobs ran at the same time."""
     seen = observe(context)
     subject = "concurrent jobs"
+    sign = Sign("concurrent-jobs", Route.RUNS, subject, source="concurrent_jobs", unit="jobs")
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
-        why = seen.why_not("concurrent_jobs")
-        return not_available("concurrent-jobs", subject, Route.RUNS, why, source="concurrent_jobs")
+        return sign.not_available(seen.why_not("concurrent_jobs"))
     contrast = in_time(jobs, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
     if contrast.reason is not None:
-        return not_available(
-            "concurrent-jobs", subject, Route.RUNS, contrast.reason, source="concurrent_jobs"
-        )
+        return sign.not_available(contrast.reason)
     # Jobs are no bytes: most move little. It counts beside them.
-    return weighed(
-        "concurrent-jobs",
+    return sign.weighed(
         f"{subject}: {contrast.in_words('jobs')}",
-        Route.RUNS,
         min(0.5, contrast.weight),
         value=contrast.value,
         reference=contrast.reference,
-        unit="jobs",
-        source="concurrent_jobs",
     )
 
 
 def _shape(context: Context) -> Evidence:
     """Return whether it came and went as jobs do."""
+    sign = Sign("shape-of-load", Route.EXPECTED)
     shape = context.incident.shape
     if shape in (Shape.DIP, Shape.UNSTEADY):
-        return weighed("shape-of-load", "intermittent, as jobs are", Route.EXPECTED, 0.2)
+        return sign.weighed("intermittent, as jobs are", 0.2)
     end = context.incident.until or context.now
     days = (end - context.incident.at) / timedelta(days=1)
     if shape is Shape.STEP and days >= 4:
         # The longest job of the first seed's site runs 24 h (seed 000, VII).
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return weighed("shape-of-load", text, Route.EXPECTED, -0.4, value=days, unit="days")
-    return weighed(
-        "shape-of-load", f"its shape ({shape}) does not indicate load", Route.EXPECTED, 0.0
-    )
+        return sign.weighed(text, -0.4, value=days, unit="days")
+    return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
 CAUSE: Final = Cause(

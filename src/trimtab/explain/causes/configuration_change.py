@@ -20,19 +20,19 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
+import polars as pl
+
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import of_incident, value_of
+from trimtab.explain.causes.runs import levels, of_incident, value_of
 from trimtab.explain.causes.shared import named, with_circumstance
 from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.setting_changes import SettingChange
 from trimtab.explain.telemetry import OSTS, observe
-from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
-from trimtab.model.run import RunStatus
 from trimtab.units import format_percent
 
 KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
@@ -87,10 +87,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _event(context: Context) -> tuple[Event | None, float]:
     """Return the entry of the log book that fits the beginning best, and what it weighs."""
-    changes = sorted(
-        (event for event in context.events if event.kind in KINDS and event.at <= context.now),
-        key=lambda change: change.at,
-    )
+    changes = context.entries(lambda event: event.kind in KINDS and event.at <= context.now)
     begun = context.incident.at
     near = [
         change
@@ -131,13 +128,7 @@ def _down_before(context: Context, at: datetime) -> bool:
         for run in of_incident(context, bad=True)
         if run.at < at and (value := value_of(context, run)) is not None
     ]
-    good = [
-        value
-        for run in of_incident(context, bad=False)
-        if run.status is not RunStatus.UNFINISHED
-        and (value := value_of(context, run)) is not None
-        and value > 0
-    ]
+    good = levels(context, of_incident(context, bad=False))
     effect = context.incident.effect
     if len(before) < _RUNS_UNDISTURBED or not good or effect is None or not math.isfinite(effect):
         # The beginning of a small step is known to some hours only.
@@ -148,13 +139,15 @@ def _down_before(context: Context, at: datetime) -> bool:
 
 
 def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
+    sign = Sign("change-logged", Route.LOG, "a change in the log book")
     begun = context.incident.at
     if event is None:
         if not context.events:
-            reason = Message("log-empty", "the log book is empty: changes may be missing from it")
-            return not_available("change-logged", "a change in the log book", Route.LOG, reason)
+            return sign.missing(
+                "log-empty", "the log book is empty: changes may be missing from it"
+            )
         text = "the log book has no change in the two days before the first bad run"
-        return weighed("change-not-logged", text, Route.LOG, _NOTHING_LOGGED)
+        return sign.weighed(text, _NOTHING_LOGGED, code="change-not-logged")
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
     text = (
@@ -163,15 +156,7 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     )
     if weight < 0 and hours < 0:
         text += "; the incident had begun by then"
-    return weighed(
-        "change-logged",
-        text,
-        Route.LOG,
-        weight,
-        targets=event.targets,
-        at=event.at,
-        source=f"event {event.id}",
-    )
+    return sign.weighed(text, weight, event, targets=event.targets)
 
 
 def _changes(context: Context) -> list[SettingChange]:
@@ -200,25 +185,20 @@ def _set(
     logged: float,
 ) -> Evidence:
     """Return whether snapshots show that a setting was changed when it began."""
-    subject = "settings in snapshots before and after the onset"
+    sign = Sign(
+        "setting-changed", Route.EXPECTED, "settings in snapshots before and after the onset"
+    )
     known = _times_of_settings(context)
     begun = context.incident.at
     if not any(at < begun for at in known) or not any(at >= begun for at in known):
-        reason = Message(
-            "no-settings", "no snapshots with settings on both sides of the first bad run"
-        )
-        return not_available("setting-changed", subject, Route.EXPECTED, reason, source="settings")
+        reason = "no snapshots with settings on both sides of the first bad run"
+        return sign.missing("no-settings", reason, source="settings")
     others = [change for change in changes if change not in near]
     if not near:
         text = f"no setting changed at the onset; {len(others)} at other times"
         # Mitigations, firmware and switches are not among the settings that are read.
-        return weighed(
-            "setting-unchanged",
-            text,
-            Route.EXPECTED,
-            _NOTHING_SET,
-            value=0.0,
-            reference=float(len(others)),
+        return sign.weighed(
+            text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others))
         )
     weight = _weight_of_setting(near, others, known)
     if logged > 0:
@@ -233,43 +213,32 @@ def _set(
         f"{widest.before_at:%d %B %H:%M} and {widest.at:%d %B %H:%M} on {len(widest.targets)} of "
         f"{widest.of} with this setting{more}"
     )
-    return weighed(
-        "setting-changed", text, Route.EXPECTED, weight,
-        value=widest.after[:60], reference=widest.before[:60], targets=widest.targets,
-        at=widest.at, source=f"setting {widest.name}",
+    return sign.weighed(
+        text, weight, value=widest.after[:60], reference=widest.before[:60],
+        targets=widest.targets, at=widest.at, source=f"setting {widest.name}",
     )  # fmt: skip
 
 
 def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether targets are there in the bad hours that no good one knew: capacity added."""
-    import polars as pl
-
-    subject = "targets missing in the good hours"
+    sign = Sign(
+        "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
+    )
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad")).get_column("target").to_list())
     bad = seen.filter(pl.col("bad"))
     if bad.is_empty() or not good:
-        why = observe(context).why_not("capacity_bytes", kinds=OSTS)
-        return not_available("targets-added", subject, Route.TIME, why, source="capacity_bytes")
+        return sign.not_available(observe(context).why_not("capacity_bytes", kinds=OSTS))
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
-        return weighed("targets-unchanged", "no target added", Route.TIME, 0.0)
+        return sign.weighed("no target added", 0.0, code="targets-unchanged", source=None)
     at = min(added.get_column("at").to_list())
     names = added.get_column("target").to_list()
     soon = at - context.incident.at <= _AFTER
     text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
     weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
-    return weighed(
-        "targets-added",
-        text,
-        Route.TIME,
-        weight,
-        value=float(len(names)),
-        targets=names,
-        at=at,
-        source="capacity_bytes",
-    )
+    return sign.weighed(text, weight, value=float(len(names)), targets=names, at=at)
 
 
 def _gap_h(change: SettingChange, begun: datetime) -> float:
@@ -299,36 +268,26 @@ def _times_of_settings(context: Context) -> list[datetime]:
 
 def _shape(context: Context) -> Evidence:
     """Return whether it is a lasting step, as a change makes one."""
+    sign = Sign("shape-of-change", Route.RUNS)
     incident = context.incident
     match incident.shape:
         case Shape.STEP:
             weight = 0.4 if incident.until is None else 0.0
-            return weighed(
-                "shape-of-change", "a step: the level changed and stayed", Route.RUNS, weight
-            )
+            return sign.weighed("a step: the level changed and stayed", weight)
         case Shape.DRIFT:
             text = "the level fell gradually; a change makes a step"
-            return weighed("shape-of-change", text, Route.RUNS, -0.8)
+            return sign.weighed(text, -0.8)
         case Shape.DIP:
-            return weighed(
-                "shape-of-change", "a dip; a change lasts until it is reverted", Route.RUNS, -0.7
-            )
+            return sign.weighed("a dip; a change lasts until it is reverted", -0.7)
         case Shape.UNSTEADY:
-            return weighed(
-                "shape-of-change", "the level held; a change shifts it", Route.RUNS, -0.3
-            )
+            return sign.weighed("the level held; a change shifts it", -0.3)
         case _:
-            return weighed(
-                "shape-of-change",
-                f"its shape ({incident.shape}) is not indicative",
-                Route.RUNS,
-                0.0,
-            )
+            return sign.weighed(f"its shape ({incident.shape}) is not indicative", 0.0)
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether every target lost alike, or those that were changed."""
-    subject = "whether all targets changed equally"
+    sign = Sign("targets-alike", Route.TARGETS, "whether all targets changed equally", unit="1")
     extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
     for change in settings:
@@ -338,46 +297,32 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
         fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
         text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
         weight = 0.8 if fits >= 0.5 else -0.6
-        return weighed(
-            "slow-among-changed",
-            text,
-            Route.TARGETS,
-            weight,
-            value=fits,
-            unit="1",
-            targets=extent.slow,
+        return sign.weighed(
+            text, weight, code="slow-among-changed", value=fits, targets=extent.slow
         )
     if not extent.surveyed:
-        return not_available("targets-alike", subject, Route.TARGETS, extent.reason)
+        return sign.not_available(extent.reason)
     if extent.slow:
         text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
-        return weighed("some-targets-slow", text, Route.TARGETS, -0.8, targets=extent.slow)
+        return sign.weighed(text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None)
     level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
     if extent.level is not None and settings:
         # A survey on the servers does not feel what was changed on the clients.
         of_clients = all(change.kind == "client" for change in settings)
         if of_clients and extent.alike and on_servers(context):
             text = f"the targets themselves lost speed{level}; the change is on the clients"
-            return weighed(
-                "changed-on-clients", text, Route.TARGETS, -0.4, value=extent.level, unit="1"
-            )
-    return weighed(
-        "targets-alike",
-        f"no single target was slow{level}",
-        Route.TARGETS,
-        0.3,
-        value=extent.level,
-        unit="1",
-    )
+            return sign.weighed(text, -0.4, code="changed-on-clients", value=extent.level)
+    return sign.weighed(f"no single target was slow{level}", 0.3, value=extent.level)
 
 
 def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
     """Return whether the level came back with the change or without it."""
+    sign = Sign("recovered-unchanged", Route.TIME)
     until = context.incident.until
     if until is None:
-        return weighed("incident-open", "the incident is open", Route.TIME, 0.0)
+        return sign.weighed("the incident is open", 0.0, code="incident-open")
     close = timedelta(hours=6)
     reversal = next(
         (
@@ -391,13 +336,8 @@ def _taken_back(
     )
     if reversal is not None:
         text = f"it ended when {reversal.name} went back to {reversal.after[:60]}"
-        return weighed(
-            "setting-reverted",
-            text,
-            Route.TIME,
-            0.8,
-            at=reversal.at,
-            source=f"setting {reversal.name}",
+        return sign.weighed(
+            text, 0.8, code="setting-reverted", at=reversal.at, source=f"setting {reversal.name}"
         )
     logged = [
         event
@@ -406,21 +346,13 @@ def _taken_back(
     ]
     if logged:
         text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
-        return weighed(
-            "reversal-logged",
-            text,
-            Route.TIME,
-            0.5,
-            at=logged[0].at,
-            source=f"event {logged[0].id}",
-        )
-    return weighed(
-        "recovered-unchanged", "the level recovered without a reversal", Route.TIME, -0.8, at=until
-    )
+        return sign.weighed(text, 0.5, logged[0], code="reversal-logged")
+    return sign.weighed("the level recovered without a reversal", -0.8, at=until)
 
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as the one that such a change is known to have."""
+    sign = Sign("known-effect", Route.EXPECTED, source="first seed, VI", unit="1")
     incident = context.incident
     words = " ".join(
         [*(change.name for change in settings), event.detail if event is not None else ""]
@@ -436,17 +368,8 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
             f"the level is {format_percent(incident.effect)} of its former value; {name} reduced "
             f"another system's writes to {format_percent(known)}"
         )
-        return weighed(
-            "known-effect",
-            text,
-            Route.EXPECTED,
-            0.2 if fits else 0.0,
-            value=incident.effect,
-            reference=known,
-            unit="1",
-            source="first seed, VI",
-        )
-    return weighed("known-effect", "no change with a known effect elsewhere", Route.EXPECTED, 0.0)
+        return sign.weighed(text, 0.2 if fits else 0.0, value=incident.effect, reference=known)
+    return sign.weighed("no change with a known effect elsewhere", 0.0, source=None, unit=None)
 
 
 CAUSE: Final = Cause(

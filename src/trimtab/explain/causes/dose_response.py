@@ -14,15 +14,14 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.causes.trims import end_of, trims
 from trimtab.explain.context import Context
 from trimtab.explain.telemetry import OSTS, Observations
 from trimtab.message import Message
-
-if TYPE_CHECKING:
-    import polars as pl
 
 UNDONE: Final = 0.5
 """Sizes from which on a trim is undone, in the simulation of ``facts/flash.md`` (f, reading 1):
@@ -120,8 +119,6 @@ def _since(target: _Target, start: datetime, end: datetime) -> float:
 def _targets(
     context: Context, seen: Observations, shown: Mapping[str, Sequence[datetime]]
 ) -> dict[str, _Target] | Message:
-    import polars as pl
-
     sizes = _latest(seen.values("capacity_bytes", kinds=OSTS))
     name = "bytes_written_total"
     if seen.rates(name, kinds=OSTS).is_empty():
@@ -153,6 +150,4 @@ def _targets(
 
 
 def _latest(frame: pl.DataFrame) -> dict[str, float]:
-    import polars as pl
-
     return dict(frame.sort("at").group_by("target").agg(pl.col("value").last()).iter_rows())

@@ -6,58 +6,47 @@ OSTs "regardless of their current failover status" (000, IV B): it is a state th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, flags, fresh, logged, named, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, flags, fresh, in_place, logged, targets_of
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, expected, not_available, presence
+from trimtab.explain.contrasts import Sign, between_targets, expected
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_SOURCE: Final = "failover_active, server"
+_AWAY: Final = Sign(
+    "away-from-home", Route.TIME, "targets served away from home",
+    source="failover_active, server", unit="1",
+)  # fmt: skip
+_BUSIEST: Final = Sign(
+    "server-doubled", Route.EXPECTED,
+    "targets of the busiest server, as a multiple of the median", source="server",
+)  # fmt: skip
+_SLOW: Final = Sign("slow-on-doubled", Route.TARGETS, "slow targets on doubled servers")
 _DOUBLED: Final = 1.5
 """Times the targets of the median server. Pairs of servers take over for one another."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against a failover."""
-    import polars as pl
-
     seen = observe(context)
     serving = _serving(seen)
     away = fresh(_away(context, seen, serving))
     log = logged(context, (EventKind.FAILOVER,), "a failover", weight=0.8)
     if away.filter(pl.col("bad")).is_empty():
         why = seen.why_not("failover_active")
-        return (
-            not_available(
-                "away-from-home", "targets served away from home", Route.TIME, why, source=_SOURCE
-            ),
-            not_available(
-                "server-doubled",
-                "servers with twice the targets",
-                Route.EXPECTED,
-                why,
-                source=_SOURCE,
-            ),
-            not_available("slow-on-doubled", "slow targets on doubled servers", Route.TARGETS, why),
-            log,
+        doubled = _BUSIEST.not_available(
+            why, subject="servers with twice the targets", source=_AWAY.source
         )
-    names = targets_of(away)
-    who = f" ({named(names)})" if names else ""
-    subject = f"targets served away from home{who}"
+        return (_AWAY.not_available(why), doubled, _SLOW.not_available(why), log)
     return (
-        presence(away, absent=-1.5).evidence(
-            "away-from-home", subject, unit="1", targets=names, source=_SOURCE
-        ),
-        timing(context, away, subject),
+        *in_place(context, away, _AWAY, targets_of(away), absent=-1.5),
         _doubled(serving),
         _slow_ones(context, serving, away),
         log,
@@ -66,16 +55,12 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _serving(seen: Observations) -> pl.DataFrame:
     """Return which server serves each target at each time, as text in ``value``."""
-    import polars as pl
-
     servers = seen.texts("server").filter(pl.col("label").is_null())
     return servers.select("at", "target", "value", "bad").sort("at", "target")
 
 
 def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.DataFrame:
     """Return 1 where a target is not served by its home; the usual server where none is named."""
-    import polars as pl
-
     flagged = seen.values("failover_active").select("at", "target", "value", "bad")
     flag = flags(flagged, pl.col("value") > 0.5)
     usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
@@ -94,8 +79,6 @@ def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.Dat
 
 def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
     """Return ``relative``: a server's number of targets over that of the median server."""
-    import polars as pl
-
     osts = serving.filter(~pl.col("target").str.starts_with("MDT"))
     return (
         osts.group_by("at", "bad", "value")
@@ -105,9 +88,6 @@ def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
 
 
 def _doubled(serving: pl.DataFrame) -> Evidence:
-    import polars as pl
-
-    subject = "targets of the busiest server, as a multiple of the median"
     bad = _per_server(serving).filter(pl.col("bad"))
     most = None if bad.is_empty() else bad.group_by("at").agg(pl.col("relative").max())
     value = None if most is None else most.get_column("relative").median()
@@ -119,14 +99,11 @@ def _doubled(serving: pl.DataFrame) -> Evidence:
         scale=0.2,
         reason=Message("servers-unknown", "the servers of the targets are unknown"),
     )
-    return contrast.evidence("server-doubled", subject, source="server")
+    return _BUSIEST.of(contrast)
 
 
 def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> Evidence:
     """Return whether the slow targets are those of the doubled servers."""
-    import polars as pl
-
-    subject = "slow targets on doubled servers"
     moved = away.filter(pl.col("value") > 0.5).select("at", "target")
     crowded = serving.join(moved, on=["at", "target"], how="semi").select("at", "value").unique()
     if serving.is_empty():
@@ -137,9 +114,7 @@ def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> E
         )
         of_target = flags(marked, pl.col("crowded").fill_null(False))
     contrast = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
-    return contrast.evidence(
-        "slow-on-doubled", subject, source="server", targets=targets_of(of_target)
-    )
+    return _SLOW.of(contrast, source="server", targets=targets_of(of_target))
 
 
 CAUSE: Final = Cause(

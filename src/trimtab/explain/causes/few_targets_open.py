@@ -7,25 +7,30 @@ ways to close a target are in ``facts/lustre.md`` c.1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import SLACK, flags, logged, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import expected, in_time, not_available, weighed
+from trimtab.explain.contrasts import Sign, expected, in_time
 from trimtab.explain.telemetry import MDTS, OSTS, Observations, observe
 from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_bytes_per_s, format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _SOURCE: Final = "create_enabled, read_only"
 _WHAT: Final = "targets closed to new files"
+_NOW: Final = Sign("closed-now", Route.EXPECTED, f"share of {_WHAT}", source=_SOURCE, unit="1")
+_IN_TIME: Final = Sign(
+    "closed-in-time", Route.TIME, f"{_WHAT} in bad and good hours", source=_SOURCE, unit="1"
+)
+_WHY: Final = Sign("why-closed", Route.EXPECTED, "why targets are closed")
 _MANY: Final = 0.25
 """Files of the usual layout are made on three quarters of the targets that they ask for, or not
 at all (``facts/lustre.md`` c.1, lod_stripe_count_min): from a quarter closed on layouts break, and
@@ -43,14 +48,10 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     if share is None:
         why = seen.why_not("create_enabled", kinds=OSTS)
         return (
-            not_available("closed-now", f"share of {_WHAT}", Route.EXPECTED, why, source=_SOURCE),
-            not_available(
-                "closed-in-time", f"{_WHAT} in bad and good hours", Route.TIME, why, source=_SOURCE
-            ),
+            _NOW.not_available(why),
+            _IN_TIME.not_available(why),
             _logged(context),
-            not_available(
-                "why-closed", "why targets are closed", Route.EXPECTED, why, source=_SOURCE
-            ),
+            _WHY.not_available(why, source=_SOURCE),
             _enough(context, None),
         )
     names = targets_of(closed)
@@ -58,9 +59,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     many_closed = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
     return (
         _now(share, names, closed),
-        mean.evidence(
-            "closed-in-time", f"share of {_WHAT}", unit="1", source=_SOURCE, targets=names
-        ),
+        _IN_TIME.of(mean, f"share of {_WHAT}", targets=names),
         timing(context, many_closed, f"{len(names)} {_WHAT}"),
         _for_one_mdt(seen),
         _logged(context),
@@ -74,17 +73,15 @@ def _closed(seen: Observations) -> pl.DataFrame:
 
     A target that one of several MDTs does not use still takes files of the others.
     """
-    import polars as pl
-
     rows = flags(seen.labelled("create_enabled", kinds=OSTS), pl.col("value") > 0.5)
     mdts = max(1, seen.values("create_enabled", kinds=MDTS).get_column("target").n_unique())
-    whole = pl.col("label").is_null()
+    overall = pl.col("label").is_null()
     creation = (
         rows.group_by("at", "target", "bad")
         .agg(
-            whole=pl.col("value").filter(whole).min(),
-            parts=(1 - pl.col("value")).filter(~whole).sum(),
-            n=(~whole).sum(),
+            whole=pl.col("value").filter(overall).min(),
+            parts=(1 - pl.col("value")).filter(~overall).sum(),
+            n=(~overall).sum(),
         )
         .with_columns(
             value=pl.when(pl.col("whole") == 0)
@@ -103,49 +100,34 @@ def _closed(seen: Observations) -> pl.DataFrame:
 
 def _share(closed: pl.DataFrame) -> float | None:
     """Return the median share of closed targets in the bad hours."""
-    import polars as pl
-
     bad = _at_each_time(closed).filter(pl.col("bad")).get_column("value")
     return None if bad.is_empty() else float(bad.median() or 0.0)  # pyright: ignore[reportArgumentType]
 
 
 def _at_each_time(closed: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
     return closed.group_by("at", "bad").agg(pl.col("value").mean()).sort("at")
 
 
 def _over(limit: float) -> pl.Expr:
-    import polars as pl
-
     return pl.col("value") >= limit
 
 
 def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence:
     n = closed.get_column("target").n_unique()
     if not names:
-        return weighed(
-            "closed-now",
-            f"all {n} targets accept new files",
-            Route.EXPECTED,
-            -1.5,
-            value=0.0,
-            reference=_MANY,
-            unit="1",
-            source=_SOURCE,
-        )
+        return _NOW.weighed(f"all {n} targets accept new files", -1.5, value=0.0, reference=_MANY)
     subject = (
         f"{len(names)} of {n} targets accepted no new files ({named(names)}); in the median hour"
     )
     contrast = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
-    return contrast.evidence("closed-now", subject, unit="1", source=_SOURCE, targets=names)
+    return _NOW.of(contrast, subject, targets=names)
 
 
 def _for_one_mdt(seen: Observations) -> Evidence:
     """Return whether one MDT alone makes its files on few OSTs."""
-    import polars as pl
-
-    subject = "OSTs unused by a single MDT"
+    sign = Sign(
+        "closed-for-one-mdt", Route.EXPECTED, "OSTs unused by a single MDT", "create_enabled"
+    )
     rows = seen.labelled("create_enabled", kinds=OSTS).filter(pl.col("label").is_not_null())
     osts = seen.values("create_enabled", kinds=OSTS).get_column("target").n_unique()
     closed = rows.filter(pl.col("value") == 0)
@@ -157,28 +139,19 @@ def _for_one_mdt(seen: Observations) -> Evidence:
     )
     bad, good = (
         {label: value for label, value in
-         by_mdt.filter(pl.col("bad") == which).select("label", "value").iter_rows()}
-        for which in (True, False)
+         by_mdt.filter(pl.col("bad") == side).select("label", "value").iter_rows()}
+        for side in (True, False)
     )  # fmt: skip
     if not bad:
-        text = f"{subject}: no data"
-        return weighed("closed-for-one-mdt", text, Route.EXPECTED, 0.0, source="create_enabled")
+        return sign.weighed(f"{sign.subject}: no data", 0.0)
     worst = max(bad, key=lambda mdt: (bad[mdt] - good.get(mdt, 0.0), mdt))
     more = bad[worst] - good.get(worst, 0.0)
     text = f"{worst} used {format_percent(bad[worst], 0)} of the OSTs for no new file; earlier "
     text += format_percent(good.get(worst, 0.0), 0)
     weight = 0.4 if more >= _MANY and bad[worst] >= _MANY else 0.0
     always = more < _SOME and bad[worst] >= _MANY
-    return weighed(
-        "closed-for-one-mdt",
-        text,
-        Route.TIME,
-        weight,
-        value=bad[worst],
-        reference=good.get(worst, 0.0),
-        unit="1",
-        source="create_enabled",
-        throughout=always,
+    return replace(sign, route=Route.TIME, unit="1").weighed(
+        text, weight, value=bad[worst], reference=good.get(worst, 0.0), throughout=always
     )
 
 
@@ -193,15 +166,8 @@ def _logged(context: Context) -> Evidence:
     ]
     if evidence.weight <= 0 or not by:
         return evidence
-    return weighed(
-        "closing-logged",
-        f"{evidence.what} (by a policy: a mitigation, not a failure)",
-        evidence.route,
-        evidence.weight,
-        targets=evidence.targets,
-        at=evidence.at,
-        source=evidence.source,
-    )
+    text = f"{evidence.what} (by a policy: a mitigation, not a failure)"
+    return replace(evidence, what=Message("closing-logged", text))
 
 
 def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) -> Evidence:
@@ -210,17 +176,13 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     Weighs nothing: being closed for a good reason makes it neither likelier nor less likely that
     it slows the file system. It links this cause to the fullness.
     """
-    import polars as pl
-
-    subject = "why targets are closed"
+    sign = Sign("why-closed", Route.EXPECTED, "why targets are closed")
     if not names:
-        return weighed("why-closed", "no target is closed", Route.EXPECTED, 0.0)
+        return sign.weighed("no target is closed", 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
     by_target = bad.group_by("target").agg(pl.col("value").max())
     if by_target.is_empty():
-        return not_available(
-            "why-closed", subject, Route.EXPECTED, seen.why_not("used_bytes", kinds=OSTS)
-        )
+        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS))
     full = by_target.filter(pl.col("value") > context.limits.reopen).get_column("target").to_list()
     code, text = (
         "why-closed",
@@ -232,11 +194,10 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     if len(full) * 2 >= len(names):
         code = "closed-by-mitigation"
         text += ": closed for their fullness; the mitigation itself is the cause"
-    return weighed(
-        code,
+    return sign.weighed(
         text,
-        Route.EXPECTED,
         0.0,
+        code=code,
         value=float(len(full)),
         reference=float(len(names)),
         targets=sorted(full),
@@ -246,27 +207,15 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
 
 def _enough(context: Context, open_share: float | None) -> Evidence:
     """Return whether the open targets could carry the probe at its usual level at all."""
-    import polars as pl
-
-    subject = "capacity of the open targets"
+    sign = Sign("open-enough", Route.EXPECTED, "capacity of the open targets", unit="B/s")
     metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
     surveys = context.surveys
     if open_share is None or not usual or not {"metric", "value", "target"} <= set(surveys.columns):
-        return not_available(
-            "open-enough",
-            subject,
-            Route.EXPECTED,
-            Message("level-unknown", "open targets, level or surveys are unknown"),
-        )
+        return sign.missing("level-unknown", "open targets, level or surveys are unknown")
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
-        return not_available(
-            "open-enough",
-            subject,
-            Route.EXPECTED,
-            Message("no-survey", f"no survey has {metric} of single targets"),
-        )
+        return sign.missing("no-survey", f"no survey has {metric} of single targets")
     rate_of_one = float(rates.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
     n = rates.get_column("target").n_unique()
     level = sorted(usual)[len(usual) // 2]
@@ -277,15 +226,7 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     )
     # Others write, too: with less than twice its own rate the probe does not get it all.
     weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
-    return weighed(
-        "open-enough",
-        text,
-        Route.EXPECTED,
-        weight if open_share < 1 else 0.0,
-        value=carried,
-        reference=level,
-        unit="B/s",
-    )
+    return sign.weighed(text, weight if open_share < 1 else 0.0, value=carried, reference=level)
 
 
 CAUSE: Final = Cause(

@@ -9,7 +9,9 @@ tail, costs no server CPU, and goes away with a trim; the allocator's does the o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
@@ -18,16 +20,23 @@ from trimtab.explain.causes.runs import latency_tail, writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, expected, in_time, not_available, weighed
+from trimtab.explain.contrasts import (
+    Sign,
+    between_targets,
+    expected,
+    in_time,
+)
 from trimtab.explain.findings.drive_write_amplification import LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _AMPLIFICATION: Final = "drive_write_amplification"
+_WRITTEN: Final = "write amplification of the drives"
+_IN_TIME: Final = Sign(
+    "amplification-in-time", Route.TIME, _WRITTEN, source=_AMPLIFICATION, unit="B/B"
+)
+_BETWEEN: Final = Sign("amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B")
 _LIFELONG: Final = 0.001
 """From snapshot to snapshot. An hour is one in ten thousand of a drive's life."""
 _MORE: Final = 1.1
@@ -54,46 +63,29 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
-    import polars as pl
-
-    subject = "write amplification of the drives"
     figures = seen.values(_AMPLIFICATION)
     bad = figures.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_AMPLIFICATION)
-        return (
-            not_available("amplification-in-time", subject, Route.TIME, why, source=_AMPLIFICATION),
-            not_available(
-                "amplification-between-targets",
-                f"{subject}, slow and fast targets",
-                Route.TARGETS,
-                why,
-            ),
-        )
+        apart = _BETWEEN.not_available(why, subject=f"{_WRITTEN}, slow and fast targets")
+        return (_IN_TIME.not_available(why), apart)
     per_target = bad.group_by("target").agg(pl.col("value").median())
     middle = float(per_target.get_column("value").median() or 0.0)  # pyright: ignore[reportArgumentType]
     # A figure over the drive's whole life hardly moves, whatever the drives do now.
-    lifelong = _hardly_moves(figures)
-    time = in_time(figures, over="mean", ratio=_MORE, absent=0.0 if lifelong else -0.5)
+    absent = (0.0, 0.0) if _hardly_moves(figures) else (-0.5, -0.7)
     limit = expected(middle, LIMIT, over=0.6, under=-0.2, scale=0.25)
     return (
-        time.evidence("amplification-in-time", subject, unit="B/B", source=_AMPLIFICATION),
-        between_targets(
-            figures, breadth(context), ratio=_MORE, absent=0.0 if lifelong else -0.7
-        ).evidence("amplification-between-targets", subject, unit="B/B", source=_AMPLIFICATION),
-        limit.evidence(
-            "amplification-over-limit",
-            f"{subject}, the median target",
-            unit="B/B",
+        _IN_TIME.of(in_time(figures, over="mean", ratio=_MORE, absent=absent[0])),
+        _BETWEEN.of(
+            between_targets(figures, breadth(context), ratio=_MORE, absent=absent[1]),
             source=_AMPLIFICATION,
         ),
+        _IN_TIME.of(limit, f"{_WRITTEN}, the median target", code="amplification-over-limit"),
     )
 
 
 def _hardly_moves(figures: pl.DataFrame) -> bool:
     """Return whether the figures of most targets change less than a figure of an hour would."""
-    import polars as pl
-
     step = (pl.col("value").diff().over("target") / pl.col("value")).abs()
     steps = figures.sort("target", "at").select(step.drop_nulls()).to_series()
     typical = steps.median()
@@ -102,79 +94,54 @@ def _hardly_moves(figures: pl.DataFrame) -> bool:
 
 def _full(seen: Observations) -> Evidence:
     """Return whether the targets are so full that drives run out of room to collect."""
-    import polars as pl
-
-    subject = "fullness of the median target"
+    sign = Sign(
+        "fullness-for-collection",
+        Route.EXPECTED,
+        "fullness of the median target",
+        source="used_bytes, available_bytes",
+        unit="1",
+    )
     bad = seen.fullness().filter(pl.col("bad"))
     if bad.is_empty():
-        why = seen.why_not("used_bytes", kinds=OSTS)
-        return not_available(
-            "fullness-for-collection", subject, Route.EXPECTED, why, source="used_bytes"
-        )
+        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
     per_target = bad.group_by("target").agg(pl.col("value").max())
     high = float(per_target.get_column("value").quantile(0.75) or 0.0)
     contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
-    return contrast.evidence(
-        "fullness-for-collection",
-        "fullness of the fuller quarter of targets",
-        unit="1",
-        source="used_bytes, available_bytes",
-    )
+    return sign.of(contrast, subject="fullness of the fuller quarter of targets")
 
 
 def _no_cpu(seen: Observations) -> Evidence:
     """Return whether the servers' processors stayed as they were: drives need none of them."""
+    sign = Sign("server-cpu", Route.EXPECTED, "server CPU", source="server_cpu_fraction", unit="1")
     contrast = cpu_up(seen, absent=0.0)
     if contrast.reason is not None:
-        return contrast.evidence(
-            "server-cpu", "server CPU", why_not=seen.why_not("server_cpu_fraction")
+        return sign.of(
+            contrast, why_not=seen.why_not("server_cpu_fraction"), source=None, unit=None
         )
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return weighed(
-        "server-cpu",
-        text,
-        Route.EXPECTED,
-        weight,
-        value=contrast.value,
-        reference=contrast.reference,
-        unit="1",
-        at=contrast.at,
-        source="server_cpu_fraction",
+    return sign.weighed(
+        text, weight, value=contrast.value, reference=contrast.reference, at=contrast.at
     )
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
     """Return whether the block allocator explains it as well: profile first, then its counters."""
     share = cpu_share_of_allocator(context)
+    subject = "useless loops of the block allocator per request"
+    sign = Sign("loops-in-time", Route.EXPECTED, subject, source="allocator_useless_loops_total")
     if share is not None and share >= 0.1:
         text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
-        return weighed(
-            "allocator-cpu-share",
-            text,
-            Route.EXPECTED,
-            -0.5,
-            value=share,
-            reference=0.1,
-            unit="1",
-            source="CPU profile",
-        )
-    subject = "useless loops of the block allocator per request"
+        profile = Sign("allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1")
+        return profile.weighed(text, -0.5, value=share, reference=0.1)
     loops = useless_per_request(seen)
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
-        return contrast.evidence("loops-in-time", subject, why_not=why)
-    return weighed(
-        "loops-in-time",
-        f"{subject}: {contrast.in_words()}",
-        Route.EXPECTED,
-        -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1,
-        value=contrast.value,
-        reference=contrast.reference,
-        source="allocator_useless_loops_total",
-    )
+        return sign.of(contrast, why_not=why, source=None)
+    weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1
+    return sign.counted(f"{subject}: {contrast.in_words()}", weight, contrast)
 
 
 CAUSE: Final = Cause(

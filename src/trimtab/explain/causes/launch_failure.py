@@ -14,11 +14,11 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.broken import runs_of_probe
+from trimtab.explain.causes.broken import runs_of_probe, says
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import value_of
+from trimtab.explain.causes.runs import levels
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, in_time, not_available, weighed
+from trimtab.explain.contrasts import NO_BAD_RUNS, Sign, in_time
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.message import Message
 from trimtab.model.event import EventKind
@@ -42,6 +42,10 @@ LAUNCHER: Final = re.compile(
     re.I,
 )
 """Launchers, and how `trimtab.launch` and `trimtab.loop.watching` say that nothing began."""
+_LAUNCHER_CODES: Final = frozenset({
+    "controller-silent", "never-started", "program-not-executable", "program-not-found",
+    "program-not-started", "slurm-unusable", "step-not-started", "tool-not-found",
+})  # fmt: skip
 FILE_SYSTEM: Final = re.compile(
     r"did not answer|does not answer in|read-only|no space left|no permission to write"
     r"|input/output error|stale file handle|transport endpoint|free space",
@@ -74,20 +78,18 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether runs of the bad hours measured nothing, more than those of good ones."""
-    subject = "runs failed or did not start"
+    sign = Sign("runs-not-started", Route.TIME, "runs failed or did not start", unit="1")
     if not bad:
-        return not_available("runs-not-started", subject, Route.TIME, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
-    text = f"{len(none)} of {len(bad)} {subject} in the bad hours"
+    text = f"{len(none)} of {len(bad)} {sign.subject} in the bad hours"
     text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
     sure = len(bad) / (len(bad) + 1)
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
-    return weighed(
-        "runs-not-started", text, Route.TIME, weight, value=share, reference=reference, unit="1",
-        at=none[0].at if none else None, source=f"run {none[0].id}" if none else None,
-    )  # fmt: skip
+    first = none[0] if none else None
+    return sign.weighed(text, weight, first, value=share, reference=reference)
 
 
 def _is_silent(run: RunFact) -> bool:
@@ -98,19 +100,17 @@ def _is_silent(run: RunFact) -> bool:
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether they say that names were not resolved, or a launcher failed."""
     subject = "launcher or name resolution errors"
+    sign = Sign("launch-words", Route.RUNS, subject, unit="1")
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
     explained = [run for run in ended if run.problem]
     if not bad:
-        return not_available("launch-words", subject, Route.RUNS, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     if not ended:
-        return weighed("runs-ended-well", f"no {subject}: every run finished", Route.RUNS, -0.8)
-    if not explained:
-        return not_available(
-            "launch-words",
-            subject,
-            Route.RUNS,
-            Message("no-problem-text", "the failed runs give no reason"),
+        return sign.weighed(
+            f"no {subject}: every run finished", -0.8, code="runs-ended-well", unit=None
         )
+    if not explained:
+        return sign.missing("no-problem-text", "the failed runs give no reason")
     names = [run for run in explained if NAMES.search(run.problem or "")]
     launcher = [run for run in explained if run not in names and _of_launcher(run)]
     some, strength = (names, _WORDS_NAMES) if names else (launcher, _WORDS_LAUNCHER)
@@ -123,23 +123,16 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     if not some:
         common = Counter(run.problem for run in explained).most_common(1)[0][0]
         text = f"no {subject} in {len(explained)} failed runs; most common: {common}"[:240]
-        return weighed(
-            "other-words",
-            text,
-            Route.RUNS,
-            -0.8 * len(explained) / (len(explained) + 1),
-            value=0.0,
-            unit="1",
+        return sign.weighed(
+            text, -0.8 * len(explained) / (len(explained) + 1), code="other-words", value=0.0
         )
     # Of all bad runs: two that were not launched do not explain ten that were slow.
     share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
-    return weighed(
-        code, text, Route.RUNS, strength * sure * max(0.0, share - usually), value=share,
-        reference=usually, unit="1", at=some[0].at, source=f"run {some[0].id}",
-    )  # fmt: skip
+    weight = strength * sure * max(0.0, share - usually)
+    return sign.weighed(text, weight, some[0], code=code, value=share, reference=usually)
 
 
 def _of_launcher(run: RunFact) -> bool:
@@ -151,7 +144,7 @@ def _of_launcher(run: RunFact) -> bool:
     text = run.problem or ""
     if FILE_SYSTEM.search(text) is not None:
         return False
-    return run.status in _NOT_MEASURED and LAUNCHER.search(text) is not None
+    return run.status in _NOT_MEASURED and says(text, _LAUNCHER_CODES, LAUNCHER)
 
 
 def _never_began(run: RunFact) -> bool:
@@ -165,36 +158,28 @@ def _speaks(run: RunFact) -> bool:
 
 def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
-    subject = "speed of the bad runs that did measure"
+    sign = Sign("runs-measured", Route.EXPECTED, "speed of the bad runs that did measure")
     if not bad:
-        return not_available("runs-measured", subject, Route.EXPECTED, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
     if hung:
         # They were started, and waited for the file system.
         text = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
-        return weighed("runs-measured", text, Route.EXPECTED, -1.5 * len(hung) / len(bad))
+        return sign.weighed(text, -1.5 * len(hung) / len(bad))
     ended = (RunStatus.OK, RunStatus.PARTIAL)
-    values = _values(context, [run for run in bad if run.status in ended])
-    usual = _values(context, good)
+    values = levels(context, [run for run in bad if run.status in ended])
+    usual = levels(context, good)
     if not values:
         silent = all(run.status in _NOT_MEASURED for run in bad)
         text = "no run of the bad hours measured anything"
-        return weighed("runs-measured", text, Route.EXPECTED, 0.3 if silent else 0.0)
+        return sign.weighed(text, 0.3 if silent else 0.0)
     if not usual:
-        reason = Message("no-good-runs", "no run in good hours to compare with")
-        return not_available("runs-measured", subject, Route.EXPECTED, reason)
+        return sign.missing("no-good-runs", "no run in good hours to compare with")
     slow = _slow(context, values, median(usual))
     share = slow / len(bad)
     text = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
     weight = -1.5 * share if slow else 0.3
-    return weighed(
-        "runs-measured", text, Route.EXPECTED, weight, value=share, reference=0.0, unit="1"
-    )
-
-
-def _values(context: Context, runs: Sequence[RunFact]) -> list[float]:
-    values = (value_of(context, run) for run in runs)
-    return [value for value in values if value is not None and value > 0]
+    return sign.weighed(text, weight, value=share, reference=0.0, unit="1")
 
 
 def _slow(context: Context, values: Sequence[float], usual: float) -> int:
@@ -207,13 +192,9 @@ def _slow(context: Context, values: Sequence[float], usual: float) -> int:
 
 def _logged(context: Context) -> Evidence:
     """Return whether the log book has failed launches."""
-    failures = sorted(
-        (
-            event
-            for event in context.events
-            if event.kind is EventKind.LAUNCH_FAILURE or NAMES.search(event.detail)
-        ),
-        key=lambda event: event.at,
+    sign = Sign("launch-failure-logged", Route.LOG)
+    failures = context.entries(
+        lambda event: event.kind is EventKind.LAUNCH_FAILURE or NAMES.search(event.detail)
     )
     within = [
         event
@@ -225,49 +206,34 @@ def _logged(context: Context) -> Evidence:
     ]
     if not within:
         text = "the log book has no failed launch in the bad hours"
-        return weighed("launch-failure-not-logged", text, Route.LOG, 0.0)
+        return sign.weighed(text, 0.0, code="launch-failure-not-logged")
     # Where they are frequent one of them in the bad hours weighs less.
     usual = len(failures) - len(within)
     first = within[0]
     text = f"the log book has failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return weighed(
-        "launch-failure-logged",
-        text,
-        Route.LOG,
-        _EVENT / (1 + usual),
-        at=first.at,
-        source=f"event {first.id}",
-    )
+    return sign.weighed(text, _EVENT / (1 + usual), first)
 
 
 def _others_served(context: Context) -> Evidence:
     """Return whether the file system went on serving others meanwhile."""
     seen = observe(context)
-    subject = "whether the file system served others meanwhile"
+    sign = Sign(
+        "others-served", Route.TIME, "whether the file system served others meanwhile", unit="B/s"
+    )
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     if rates.is_empty():
-        return not_available(
-            "others-served", subject, Route.TIME, seen.why_not("client_bytes_written_total")
-        )
+        return sign.not_available(seen.why_not("client_bytes_written_total"))
     contrast = in_time(rates, worse="lower", ratio=2.0, absent=0.0, over="sum")
     if contrast.reason is not None or contrast.value is None:
-        return not_available(
-            "others-served",
-            subject,
-            Route.TIME,
-            contrast.reason or Message("no-rate", "no rate is known"),
-        )
+        return sign.not_available(contrast.reason or Message("no-rate", "no rate is known"))
     # The probe itself is missing from it, so only much less says something, and not much.
     share = contrast.value / contrast.reference if contrast.reference else 1.0
     text = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
-    return weighed(
-        "others-served",
+    return sign.weighed(
         text,
-        Route.TIME,
         0.0,
         value=contrast.value,
         reference=contrast.reference,
-        unit="B/s",
         source="client_bytes_written_total",
     )
 

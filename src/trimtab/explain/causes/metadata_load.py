@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import Ratio, ratios
 from trimtab.explain.causes.shared import UNSEEN, with_circumstance
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import in_time, not_available, weighed
+from trimtab.explain.contrasts import Sign, in_time
 from trimtab.explain.telemetry import MDTS, SERVERS, observe
-from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import METRIC_UNITS
 from trimtab.units import format_percent
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _OPERATIONS: Final = "metadata_operations_total"
 _CPU: Final = "server_cpu_fraction"
 _MORE: Final = 1.5
 """Half as many again; users' operations vary by that from day to night."""
+_FOLDS: Final = ("sum", "max")
 _BUSIER: Final = 0.15
 """Share of an MDS's processors."""
 _RATES: Final = tuple(
@@ -48,18 +47,15 @@ def _operations(context: Context) -> Evidence:
     """Return whether metadata operations rose, in total or on one MDT."""
     seen = observe(context)
     subject = "metadata operations per second"
+    sign = Sign("metadata-operations", Route.TIME, subject, source=_OPERATIONS, unit="1/s")
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
-        why = seen.why_not(_OPERATIONS, kinds=MDTS)
-        return not_available("metadata-operations", subject, Route.TIME, why, source=_OPERATIONS)
+        return sign.not_available(seen.why_not(_OPERATIONS, kinds=MDTS))
     # Users' directories are spread by name over the MDTs: one may be loaded alone (seed 000, II).
+    total, busiest = (in_time(rates, ratio=_MORE, absent=-1.2, over=over) for over in _FOLDS)
     return max(
-        in_time(rates, ratio=_MORE, absent=-1.2, over="sum").evidence(
-            "metadata-operations", f"{subject}, all MDTs", unit="1/s", source=_OPERATIONS
-        ),
-        in_time(rates, ratio=_MORE, absent=-1.2, over="max").evidence(
-            "metadata-operations", f"{subject}, the busiest MDT", unit="1/s", source=_OPERATIONS
-        ),
+        sign.of(total, f"{subject}, all MDTs"),
+        sign.of(busiest, f"{subject}, the busiest MDT"),
         key=lambda ratio: (ratio.reason is None, ratio.weight),
     )
 
@@ -68,36 +64,30 @@ def _cpu(context: Context) -> Evidence:
     """Return whether the processors of the metadata servers were busier."""
     seen = observe(context)
     subject = "CPU of the busiest metadata server"
+    sign = Sign("mds-cpu", Route.EXPECTED, subject, source=_CPU, unit="1")
     cpu = seen.values(_CPU, kinds=MDTS)
     if cpu.is_empty():
         cpu = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
     if cpu.is_empty():
-        why = seen.why_not(_CPU, kinds=(*MDTS, *SERVERS))
-        return not_available("mds-cpu", subject, Route.EXPECTED, why, source=_CPU)
+        return sign.not_available(seen.why_not(_CPU, kinds=(*MDTS, *SERVERS)))
     contrast = in_time(cpu, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
     if contrast.reason is not None:
-        return not_available("mds-cpu", subject, Route.EXPECTED, contrast.reason, source=_CPU)
+        return sign.not_available(contrast.reason)
     # Another counter of another machine: it counts beside the number of operations.
-    return weighed(
-        "mds-cpu", f"{subject}: {contrast.in_words('1')}", Route.EXPECTED, contrast.weight,
-        value=contrast.value, reference=contrast.reference, unit="1", source=_CPU,
-    )  # fmt: skip
+    return sign.counted(f"{subject}: {contrast.in_words('1')}", contrast.weight, contrast)
 
 
 def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
     names = {server for target, server in context.home.items() if target.startswith("MDT")}
     return machines.filter(pl.col("target").is_in(sorted(names)))
 
 
 def _rates(context: Context) -> Evidence:
     """Return whether metadata rates fell more than bandwidths did."""
-    subject = "metadata rates compared with bandwidth"
+    sign = Sign("metadata-rates", Route.RUNS, "metadata rates compared with bandwidth", unit="1")
     metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
-        reason = Message("no-metadata-probe", "no metadata probe ran in both good and bad hours")
-        return not_available("metadata-rates", subject, Route.RUNS, reason)
+        return sign.missing("no-metadata-probe", "no metadata probe ran in both good and bad hours")
     text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"
     if bandwidth is not None:
         text += f", bandwidth at {format_percent(bandwidth, 0)}"
@@ -108,9 +98,7 @@ def _rates(context: Context) -> Evidence:
         weight = -1.0
     else:
         weight = -0.2
-    return weighed(
-        "metadata-rates", text, Route.RUNS, weight, value=metadata, reference=bandwidth, unit="1"
-    )
+    return sign.weighed(text, weight, value=metadata, reference=bandwidth)
 
 
 def _typical(ratios_found: dict[tuple[str, str], Ratio]) -> float | None:
@@ -119,19 +107,14 @@ def _typical(ratios_found: dict[tuple[str, str], Ratio]) -> float | None:
 
 def _metric(context: Context) -> Evidence:
     """Return whether the incident shows in metadata or in bandwidth."""
+    sign = Sign("metric-of-incident", Route.EXPECTED)
     key = context.incident.key
     if key is None:
-        return weighed(
-            "metric-of-incident", "the incident belongs to no single metric", Route.EXPECTED, 0.0
-        )
+        return sign.weighed("the incident belongs to no single metric", 0.0)
     if key.metric in _RATES or key.metric == "metadata_time":
         weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
-        return weighed(
-            "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, weight
-        )
-    return weighed(
-        "metric-of-incident", f"the incident shows in {key.metric}", Route.EXPECTED, -0.2
-    )
+        return sign.weighed(f"the incident shows in {key.metric}", weight)
+    return sign.weighed(f"the incident shows in {key.metric}", -0.2)
 
 
 def _any(names: Iterable[str], words: Iterable[str]) -> bool:

@@ -11,22 +11,21 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_servers
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import expected, in_time, not_available, presence, weighed
+from trimtab.explain.contrasts import Sign, expected, in_time, presence
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SELFTEST: Final = "lnet-selftest"
 _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
@@ -67,31 +66,23 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _selftest(context: Context) -> Evidence:
     """Return whether LNet selftest was slower in the bad hours."""
     subject = "LNet selftest relative to its usual rates"
+    sign = Sign("selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1")
     frame = _relative(context)
     if frame.is_empty():
-        return not_available(
-            "selftest-in-time",
-            subject,
-            Route.TIME,
-            Message("no-selftest", "LNet selftest did not run in these hours"),
-        )
+        return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
     # Whatever direction: a link may be slow in one alone.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
-        return weighed(
-            "selftest-in-time",
+        return sign.weighed(
             text,
-            Route.TIME,
             contrast.weight + min(0.9, 0.3 * lost),
             value=contrast.value,
             reference=contrast.reference,
-            unit="1",
-            source=SELFTEST,
         )
-    return contrast.evidence("selftest-in-time", subject, unit="1", source=SELFTEST)
+    return sign.of(contrast)
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -102,8 +93,6 @@ def _tests(context: Context) -> Iterator[RunFact]:
 
 def _relative(context: Context) -> pl.DataFrame:
     """Return every figure of LNet selftest over its median in good hours: ``at, value, bad``."""
-    import polars as pl
-
     rows = [
         (run.at, f"{run.probe} {run.series} {metric}", value, context.is_bad(run.at))
         for run in _tests(context)
@@ -128,12 +117,12 @@ def _relative(context: Context) -> pl.DataFrame:
 def _selftest_of_line_rate(context: Context) -> Evidence:
     """Return what LNet selftest reached of the line rate, in the bad hours."""
     subject = "LNet selftest relative to the line rate"
+    sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = Message(
-            "hardware-unknown", "the site file does not give the line rate of a server"
+        return sign.missing(
+            "hardware-unknown", "the site file does not give the line rate of a server", source=None
         )
-        return not_available("selftest-of-line-rate", subject, Route.EXPECTED, reason)
     values = [
         value
         for run in _tests(context)
@@ -143,62 +132,43 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     ]
     share = median(values) / figure.value if values else None
     if share is not None and share > _SEVERAL:
-        reason = Message("servers-unknown", "it ran over an unknown number of servers")
-        return not_available(
-            "selftest-of-line-rate", subject, Route.EXPECTED, reason, source=SELFTEST
-        )
+        return sign.missing("servers-unknown", "it ran over an unknown number of servers")
     if share is not None and share > _LINE_RATE:
         # Clients may limit it: reaching the line rate says more than missing it.
         text = f"{subject}: {format_percent(share, 0)}"
-        return weighed(
-            "selftest-of-line-rate",
-            text,
-            Route.EXPECTED,
-            -0.8,
-            value=share,
-            reference=_LINE_RATE,
-            unit="1",
-            source=SELFTEST,
-        )
+        return sign.weighed(text, -0.8, value=share, reference=_LINE_RATE)
     contrast = expected(
         share, _LINE_RATE, worse="lower", over=0.5, scale=0.1,
         reason=Message("no-selftest", "LNet selftest did not run in the bad hours"),
     )  # fmt: skip
-    return contrast.evidence("selftest-of-line-rate", subject, unit="1", source=SELFTEST)
+    return sign.of(contrast)
 
 
 def _clients_against_servers(context: Context) -> Evidence:
     """Return whether clients are slow where a survey on the servers is not."""
     subject = "clients compared with a survey on the servers"
+    sign = Sign("clients-against-servers", Route.TARGETS, subject)
     extent = breadth(context)
     if not extent.surveyed:
-        return not_available("clients-against-servers", subject, Route.TARGETS, extent.reason)
+        return sign.not_available(extent.reason)
     if not on_servers(context):
         kinds = ", ".join(kinds_of_surveys(context))
-        reason = Message(
+        return sign.missing(
             "survey-through-network",
             f"the survey of the bad hours went through the network ({kinds})",
         )
-        return not_available("clients-against-servers", subject, Route.TARGETS, reason)
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
         text = "the incident shows in a survey on the servers, below the network"
-        return weighed("survey-on-servers", text, Route.TARGETS, _SERVERS_TOO)
+        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
     if extent.slow:
         text = f"{subject}: {named(extent.slow)} also slow there"
-        return weighed("servers-slow-too", text, Route.TARGETS, _SERVERS_TOO, targets=extent.slow)
+        return sign.weighed(text, _SERVERS_TOO, code="servers-slow-too", targets=extent.slow)
     if extent.level is None:
-        return not_available(
-            "clients-against-servers",
-            subject,
-            Route.TARGETS,
-            Message("no-good-survey", "no survey of good hours to compare with"),
-        )
+        return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    return weighed(
-        "clients-against-servers",
+    return sign.weighed(
         text,
-        Route.TARGETS,
         _SERVERS_TOO if extent.alike else _CLIENTS_ALONE,
         value=extent.level,
         reference=1.0,
@@ -208,14 +178,12 @@ def _clients_against_servers(context: Context) -> Evidence:
 
 def _connections(context: Context) -> Evidence:
     """Return whether connections to the targets of several servers broke."""
-    import polars as pl
-
     subject = "broken connections on several servers"
+    sign = Sign("connections-broken", Route.TIME, subject, source="import_state", unit="1")
     seen = observe(context)
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
-        why = seen.why_not("import_state")
-        return not_available("connections-broken", subject, Route.TIME, why, source="import_state")
+        return sign.not_available(seen.why_not("import_state"))
     well = [*CONNECTED, INACTIVE]
     home = context.home
     servers = pl.coalesce(
@@ -234,71 +202,53 @@ def _connections(context: Context) -> Evidence:
     )
     frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
     at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
-    return presence(frame, absent=-0.3).evidence(
-        "connections-broken",
-        f"{subject} (at most {at_once} at a time): share of hours",
-        unit="1",
-        source="import_state",
+    return sign.of(
+        presence(frame, absent=-0.3),
+        subject=f"{subject} (at most {at_once} at a time): share of hours",
     )
 
 
 def _saturated(context: Context) -> Evidence:
     """Return whether a server's network carried all that it can."""
-    import polars as pl
-
     subject = "load of a server's network relative to its line rate"
+    sign = Sign(
+        "network-saturated", Route.EXPECTED, subject, source="network_bytes_total", unit="1"
+    )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        reason = Message(
-            "hardware-unknown", "the site file does not give the line rate of a server"
+        return sign.missing(
+            "hardware-unknown", "the site file does not give the line rate of a server", source=None
         )
-        return not_available("network-saturated", subject, Route.EXPECTED, reason)
     seen = observe(context)
     rates = seen.rates("network_bytes_total", kinds=SERVERS)
     bad = rates.filter(pl.col("bad"))
     if bad.is_empty():
-        why = seen.why_not("network_bytes_total", kinds=SERVERS)
-        return not_available(
-            "network-saturated", subject, Route.EXPECTED, why, source="network_bytes_total"
-        )
+        return sign.not_available(seen.why_not("network_bytes_total", kinds=SERVERS))
     # Sent and received together, and the line rate is each way: over it is over half of both.
     middle = bad.group_by("target").agg(pl.col("value").median()).get_column("value").max()
     share = float(middle or 0.0) / figure.value  # pyright: ignore[reportArgumentType]
     text = f"{subject}: {format_percent(share, 0)} on the busiest"
     # Below it says nothing: a slow network carries less, too.
     weight = 0.5 if share >= _SATURATED else 0.0
-    return weighed(
-        "network-saturated",
-        text,
-        Route.EXPECTED,
-        weight,
-        value=share,
-        reference=_SATURATED,
-        unit="1",
-        source="network_bytes_total",
-    )
+    return sign.weighed(text, weight, value=share, reference=_SATURATED)
 
 
 def _logged(context: Context) -> Evidence:
     """Return whether the log book has work on the network, or network trouble."""
+    sign = Sign("network-logged", Route.LOG)
     begun = context.incident.at
-    entries = sorted(
-        (
-            event
-            for event in context.events
-            if _WORDS.search(event.detail)
+    entries = context.entries(
+        lambda event: (
+            _WORDS.search(event.detail)
             and (begun - _BEFORE <= event.at or (event.until is not None and event.until >= begun))
             and (event.at <= begun + _BEFORE / 4 or context.is_bad(event.at))
-        ),
-        key=lambda event: event.at,
+        )
     )
     if not entries:
-        return weighed("network-not-logged", "the log book has no network event", Route.LOG, 0.0)
+        return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
     first = entries[0]
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return weighed(
-        "network-logged", text, Route.LOG, _TOLD, at=first.at, source=f"event {first.id}"
-    )
+    return sign.weighed(text, _TOLD, first)
 
 
 CAUSE: Final = Cause(

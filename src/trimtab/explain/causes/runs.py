@@ -10,8 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import not_available, weighed
-from trimtab.message import Message
+from trimtab.explain.contrasts import Sign
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_percent
@@ -77,19 +76,25 @@ def value_of(context: Context, run: RunFact) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
+    """Return the values above 0 that runs have of the metric in which the incident shows."""
+    values = (value_of(context, run) for run in runs)
+    return [value for value in values if value is not None and value > 0]
+
+
 def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:
     """Return (series, metric) to the ratio of finished runs, bad over good."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    wanted = frozenset(metrics)
+    requested = frozenset(metrics)
     for run, is_bad in _sides(context):
-        for metric in wanted.intersection(run.values):
+        for metric in requested.intersection(run.values):
             value = run.values[metric]
             if math.isfinite(value) and value > 0:
                 sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
                 sides[0 if is_bad else 1].append(value)
     return {
-        which: Ratio(median(bad) / median(good), len(bad), len(good))
-        for which, (bad, good) in values.items()
+        series: Ratio(median(bad) / median(good), len(bad), len(good))
+        for series, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }
 
@@ -111,14 +116,13 @@ def writes_and_reads(context: Context) -> Evidence:
     Full targets, garbage collection, throttling and the allocator were seen in writes alone
     (``facts/seeds.md`` 9, 24, 27: ETH wrote 9.5 of 36 GB/s and read 38 of 45).
     """
-    subject = "writes compared with reads"
+    sign = Sign("writes-and-reads", Route.RUNS, "writes compared with reads", unit="1")
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
-        reason = Message(
+        return sign.missing(
             "too-few-runs", f"fewer than {TOGETHER} finished runs with {lacking} on a side"
         )
-        return not_available("writes-and-reads", subject, Route.RUNS, reason)
     lost = [max(0.0, -math.log(level)) for level in (writes, reads)]
     text = (
         f"writes at {format_percent(writes, 0)} and reads at {format_percent(reads, 0)} "
@@ -128,24 +132,21 @@ def writes_and_reads(context: Context) -> Evidence:
     if max(lost) >= _MOVED:
         selective = (lost[0] - lost[1]) / max(lost)
         weight = 0.35 if selective >= 0.5 else -0.9 if selective <= -0.25 else -0.35
-    return weighed(
-        "writes-and-reads", text, Route.RUNS, weight, value=writes, reference=reads, unit="1"
-    )
+    return sign.weighed(text, weight, value=writes, reference=reads)
 
 
 def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the usual ones did not."""
-    subject = "tail latency of writes"
+    sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1")
     sides = [
-        [run.tails for run, is_bad in _sides(context) if is_bad == which] for which in (True, False)
+        [run.tails for run, is_bad in _sides(context) if is_bad == side] for side in (True, False)
     ]
     for name in _TAILS:
         tail = _tail_ratio(sides, name)
         if tail is not None:
             break
     else:
-        reason = Message("no-latency-tail", "no tail latency of writes on both sides")
-        return not_available("latency-tail", subject, Route.RUNS, reason)
+        return sign.missing("no-latency-tail", "no tail latency of writes on both sides")
     middle = _tail_ratio(sides, "p50")
     body = "" if middle is None else f", the median {middle:.1f} times"
     text = f"the {name} write latency is {tail:.1f} times its former value{body}"
@@ -154,7 +155,7 @@ def latency_tail(context: Context) -> Evidence:
         weight = min(0.9, 0.4 + 0.5 * math.log10(apart))
     else:
         weight = -0.4 if tail < 1.1 else 0.0
-    return weighed("latency-tail", text, Route.RUNS, weight, value=tail, reference=middle, unit="1")
+    return sign.weighed(text, weight, value=tail, reference=middle)
 
 
 def unfinished_share(runs: Sequence[RunFact]) -> float | None:
@@ -176,9 +177,9 @@ def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
     if key is not None:
         of_probe = [
             {
-                which: ratio
-                for which, ratio in side.items()
-                if which[0].partition(" ")[0] == key.probe
+                series: ratio
+                for series, ratio in side.items()
+                if series[0].partition(" ")[0] == key.probe
             }
             for side in sides
         ]

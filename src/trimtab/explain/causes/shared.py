@@ -14,23 +14,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import weighed
+from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Found, Route, Shape
 from trimtab.units import format_duration
-
-if TYPE_CHECKING:
-    import polars as pl
 
 UNSEEN: Final = 0.04
 """Odds of a cause that none of the 13 bad days had: half an event in 13."""
 SLACK: Final = timedelta(hours=3)
 """A condition that begins within it of the first bad run began with it: probes are hourly, and
 what has begun between two of them is seen by the second."""
+LOG: Final = Sign("event-not-logged", Route.LOG)
 _FAINT: Final = 0.8
 _PLACED: Final = timedelta(hours=12)
 """How well the beginning of a level is known that is less than a fifth lower."""
@@ -82,19 +82,16 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     A condition that began after the first bad run did not bring it about; one that was over while
     the incident went on did not keep it up. Drifts and spread have no sharp beginning.
     """
-    import polars as pl
-
+    sign = Sign("onset", Route.TIME)
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
         text = f"{condition}: the incident began gradually, so the onset decides nothing"
-        return weighed("onset-gradual", text, Route.TIME, 0.0)
+        return sign.weighed(text, 0.0, code="onset-gradual")
     seen = frame.group_by("at", "bad").agg(pl.col("value").max()).sort("at")
     bad = [(at, value > 0.5) for at, value, is_bad in seen.select("at", "value", "bad").rows()
            if is_bad and value is not None]  # fmt: skip
     present_at = [at for at, present in bad if present]
     if not present_at:
-        return weighed(
-            "condition-unseen", f"{condition}: not seen in the bad hours", Route.TIME, 0.0
-        )
+        return sign.weighed(f"{condition}: not seen in the bad hours", 0.0, code="condition-unseen")
     faint = context.incident.effect is not None and context.incident.effect > _FAINT
     level = context.incident.shape is Shape.STEP and faint
     slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5, _PLACED if level else SLACK)
@@ -103,15 +100,15 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     went_on = bad[-1][0] - present_at[-1]
     if late > slack and absent_before:
         text = f"{condition}: began {format_duration(late.total_seconds())} after the first bad run"
-        return weighed("onset-late", text, Route.TIME, -0.8, at=present_at[0])
+        return sign.weighed(text, -0.8, code="onset-late", at=present_at[0])
     if went_on > slack:
         early = format_duration(went_on.total_seconds())
         text = f"{condition}: over {early} before the last bad hour"
-        return weighed("ended-early", text, Route.TIME, -0.5, at=present_at[-1])
+        return sign.weighed(text, -0.5, code="ended-early", at=present_at[-1])
     good = seen.filter(~pl.col("bad"))
     began = not good.is_empty() and not good.filter(pl.col("value") > 0.5).height
     text = f"{condition}: " + ("began with the first bad runs" if began else "present earlier")
-    return weighed("onset", text, Route.TIME, 0.3 if began else 0.0, at=present_at[0])
+    return sign.weighed(text, 0.3 if began else 0.0, at=present_at[0])
 
 
 def logged(
@@ -129,10 +126,7 @@ def logged(
         Where the first came after the first bad runs only.
     """
     requested = frozenset(kinds)
-    events = sorted(
-        (event for event in context.events if event.kind in requested and event.at <= context.now),
-        key=lambda event: event.at,
-    )
+    events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
     begun = context.incident.at
     before = [
         event
@@ -140,36 +134,23 @@ def logged(
         if begun - _BEFORE <= event.at <= begun + SLACK
         and (event.until is None or event.until >= begun)
     ]
-    if before:
-        return _logged_event("event-logged", before[-1], noun, weight)
     after = [event for event in events if event.at > begun + SLACK and context.is_bad(event.at)]
-    if after:
-        return _logged_event(
-            "event-logged-late", after[0], f"{noun} after the first bad runs", late
-        )
-    return weighed(
-        "event-not-logged", f"the log book has no {noun.removeprefix('a ')}", Route.LOG, 0.0
-    )
-
-
-def _logged_event(code: str, event: Event, noun: str, weight: float) -> Evidence:
+    if not before and not after:
+        return LOG.weighed(f"the log book has no {noun.removeprefix('a ')}", 0.0)
+    event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
     detail = f": {event.detail}" if event.detail else ""
-    text = f"the log book has {noun} at {event.at:%d %B %H:%M}{detail}"
-    return weighed(
-        code,
-        text,
-        Route.LOG,
-        weight,
-        targets=event.targets,
-        at=event.at,
-        source=f"event {event.id}",
-    )
+    text = f"the log book has {noun}{late_words} at {event.at:%d %B %H:%M}{detail}"
+    code = "event-logged" if before else "event-logged-late"
+    return in_log(code, text, weight if before else late, event)
+
+
+def in_log(code: str, text: str, weight: float, event: Event) -> Evidence:
+    """Return an entry of the log book as evidence, in words."""
+    return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 
 def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
     """Return a frame with ``value`` 1 where a condition holds, else 0."""
-    import polars as pl
-
     return frame.with_columns(value=where.cast(pl.Float64))
 
 
@@ -178,8 +159,6 @@ def fresh(condition: pl.DataFrame) -> pl.DataFrame:
 
     One array that was degraded all along must not hide the one that was degraded an hour ago.
     """
-    import polars as pl
-
     of_target = condition.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mean())
     always = of_target.filter(pl.col("value") >= _ALWAYS).get_column("target").to_list()
     if set(targets_of(condition)) <= set(always):
@@ -193,8 +172,6 @@ def grown(counter: pl.DataFrame) -> pl.DataFrame:
     A rate would lose what was counted between the last good hour and the first bad one. A counter
     that also grows in good hours is over its first value in most of them.
     """
-    import polars as pl
-
     ordered = counter.sort("target", "at")
     return flags(ordered, pl.col("value") > pl.col("value").first().over("target"))
 
@@ -204,8 +181,6 @@ def surveyed(context: Context) -> pl.DataFrame | None:
 
     ``None`` where the frame is not one of surveys.
     """
-    import polars as pl
-
     frame = context.surveys
     if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
         return None
@@ -218,8 +193,6 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
 
     A name may hold that of a device (``ldiskfs/md0/mb_c1_threshold``), another on each server.
     """
-    import polars as pl
-
     frame = context.telemetry.settings
     if not {"at", "target", "kind", "name", "value"} <= set(frame.columns):
         text = pl.String
@@ -238,18 +211,31 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
 
 def commonest(frame: pl.DataFrame) -> str | None:
     """Return the commonest text of ``value`` in the bad hours; ``None`` where there is none."""
-    import polars as pl
-
     values = frame.filter(pl.col("bad")).get_column("value").drop_nulls()
     return None if values.is_empty() else str(values.mode().sort()[0])
 
 
 def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
     """Return the targets whose value was over 0.5 at any time of the bad stretch."""
-    import polars as pl
-
     targets = frame.filter(pl.col("bad") & (pl.col("value") > 0.5)).get_column("target")
     return tuple(targets.drop_nulls().unique().sort().to_list())
+
+
+def in_place(
+    context: Context, frame: pl.DataFrame, sign: Sign, names: Sequence[str], *, absent: float
+) -> tuple[Evidence, Evidence]:
+    """Return whether a condition came with the bad hours, and whether it began with them.
+
+    Parameters
+    ----------
+    names
+        Targets that have it: they are named in the subject of the sign.
+    absent
+        Weight where it was not there; `contrasts.presence`.
+    """
+    subject = f"{sign.subject} ({named(names)})" if names else sign.subject
+    present = sign.of(presence(frame, absent=absent), subject, targets=names)
+    return present, timing(context, frame, subject)
 
 
 def _step(times: list[datetime]) -> timedelta:

@@ -6,26 +6,28 @@ A single OST that filled very quickly made one of the seeds' bad days (000, VII;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import flags, named, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import expected, in_time, not_available, weighed
+from trimtab.explain.contrasts import Sign, expected, in_time
 from trimtab.explain.telemetry import OSTS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _SOURCE: Final = "used_bytes, available_bytes"
-_WHAT: Final = "a target that fills far faster than the others"
+_ALONE: Final = Sign(
+    "filled-alone", Route.TARGETS, "a target that fills far faster than the others",
+    source=_SOURCE, unit="1",
+)  # fmt: skip
 _DAY: Final = timedelta(hours=24)
 _GROWN: Final = 0.05
 """Five points of fullness in a day beyond the others. A file system that takes its whole expected
@@ -76,9 +78,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
             seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
         )
         return tuple(
-            not_available("filled-alone", subject, route, why, source=_SOURCE)
+            replace(_ALONE, subject=subject, route=route).not_available(why)
             for subject, route in (
-                (_WHAT, Route.TARGETS), ("fullness reached", Route.EXPECTED),
+                (_ALONE.subject, Route.TARGETS), ("fullness reached", Route.EXPECTED),
                 ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
@@ -93,8 +95,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
     """Return fullness but for the bad hours, after the first, in which most targets were closed."""
-    import polars as pl
-
     shares = open_.group_by("at").agg(share=pl.col("value").mean())
     first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
     known = full.join(shares, on="at", how="left")
@@ -104,8 +104,6 @@ def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
 
 def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
     """Return the growth from the last good day on of the targets that grew most."""
-    import polars as pl
-
     good = full.filter(~pl.col("bad"))
     last_day = good.filter((pl.col("at") >= begun - _DAY) & (pl.col("at") < begun))
     start = (good if last_day.is_empty() else last_day).group_by("target").agg(
@@ -135,8 +133,8 @@ def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
 
 def _beyond_others(growth: _Growth) -> Evidence:
     text = (
-        f"{named(growth.targets)} grew by {_points(growth.grown)} of fullness since the day "
-        f"before, the others by {_points(growth.others)}"
+        f"{named(growth.targets)} grew by {format_percent(growth.grown)} of fullness since the day "
+        f"before, the others by {format_percent(growth.others)}"
     )
     weight = 0.0
     if growth.beyond < _LITTLE:
@@ -145,16 +143,8 @@ def _beyond_others(growth: _Growth) -> Evidence:
         weight = -0.8
     elif growth.beyond >= _GROWN and growth.spreads >= _SPREADS:
         weight = min(1.5, 0.9 + 2.0 * (growth.beyond - _GROWN))
-    return weighed(
-        "filled-alone",
-        text,
-        Route.TARGETS,
-        weight,
-        value=growth.grown,
-        reference=growth.others,
-        unit="1",
-        targets=growth.targets,
-        source=_SOURCE,
+    return _ALONE.weighed(
+        text, weight, value=growth.grown, reference=growth.others, targets=growth.targets
     )
 
 
@@ -162,13 +152,11 @@ def _reached(context: Context, growth: _Growth) -> Evidence:
     limit = context.limits.fullness
     contrast = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
     subject = f"the fullness that {named(growth.targets)} reached"
-    return contrast.evidence(
-        "fullness-reached", subject, unit="1", source=_SOURCE, targets=growth.targets
-    )
+    return _ALONE.of(contrast, subject, code="fullness-reached", targets=growth.targets)
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
-    subject = f"whether {named(growth.targets)} is slow"
+    sign = Sign("full-and-slow", Route.TARGETS, f"whether {named(growth.targets)} is slow")
     around = breadth(context)
     if not growth.stands_out or not around.surveyed:
         why = (
@@ -176,54 +164,37 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
             if growth.stands_out
             else Message("no-target-grew", "no target grew more than the others")
         )
-        return not_available("full-and-slow", subject, Route.TARGETS, why)
+        return sign.not_available(why)
     slow = set(growth.targets) & set(around.slow)
     if slow:
         text = f"{named(slow)} is among the {len(around.slow)} slow targets"
-        return weighed(
-            "full-and-slow",
-            text,
-            Route.TARGETS,
-            0.7 if len(around.slow) <= 3 * len(slow) else 0.2,
-            targets=sorted(slow),
+        return sign.weighed(
+            text, 0.7 if len(around.slow) <= 3 * len(slow) else 0.2, targets=sorted(slow)
         )
     text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
-    return weighed(
-        "full-not-slow", text, Route.TARGETS, -0.7 if around.slow else -0.3, targets=growth.targets
+    return sign.weighed(
+        text, -0.7 if around.slow else -0.3, code="full-not-slow", targets=growth.targets
     )
 
 
 def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
     """Return whether it was fuller in the bad hours than in any good ones."""
-    import polars as pl
-
+    sign = Sign("fuller-than-day-before", Route.TIME, f"fullness of {named(growth.targets)}")
     if not growth.stands_out:
-        return weighed("fuller-than-day-before", "no single target became fuller", Route.TIME, 0.0)
+        return sign.weighed("no single target became fuller", 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     contrast = in_time(of_them, over="max", by=_GROWN, absent=-0.5)
-    return contrast.evidence(
-        "fuller-than-day-before",
-        f"fullness of {named(growth.targets)}",
-        unit="1",
-        source=_SOURCE,
-        targets=growth.targets,
-    )
+    return sign.of(contrast, unit="1", source=_SOURCE, targets=growth.targets)
 
 
 def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
     """Return whether it had begun to fill when the first runs were bad."""
-    import polars as pl
-
     if not growth.stands_out:
-        return weighed("filled-never", "no single target filled", Route.TIME, 0.0)
+        return Sign("filled-never", Route.TIME).weighed("no single target filled", 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
     usual = pl.col("target").replace_strict(growth.usual, return_dtype=pl.Float64)
     begun = flags(of_them, pl.col("value") - usual > growth.beyond / 4)
     return timing(context, begun, f"{named(growth.targets)} filling up")
-
-
-def _points(fraction: float) -> str:
-    return format_percent(fraction)
 
 
 CAUSE: Final = Cause(

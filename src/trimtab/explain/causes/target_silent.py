@@ -8,7 +8,9 @@ runs recorded as zeros. A Lustre that is asked calls such a target healthy
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import of_incident, unfinished_share
@@ -23,16 +25,12 @@ from trimtab.explain.causes.shared import (
     timing,
 )
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import not_available, presence, weighed
+from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, Observations, observe
-from trimtab.message import Message
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _NOTHING: Final = 0.1
 """Of the median target of the same survey. The seeds' slow OSTs lost 25 to 50 %; the one that
@@ -52,7 +50,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _surveyed(context),
         *_traffic(context, seen),
         _connection(seen),
-        _told(seen),
+        _in_snapshots(seen),
         _errors(seen),
         _runs(context),
         logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
@@ -61,25 +59,17 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _surveyed(context: Context) -> Evidence:
     """Return whether a survey found a target at next to nothing, or did not come back from it."""
-    import polars as pl
-
-    subject = "a target near zero in a survey"
+    sign = Sign("survey-silent", Route.TARGETS, "a target near zero in a survey", unit="1")
     rows = surveyed(context)
     if rows is None:
-        return not_available(
-            "survey-silent",
-            subject,
-            Route.TARGETS,
-            Message("no-survey", "no surveys of single targets"),
-        )
+        return sign.missing("no-survey", "no surveys of single targets")
     middle = pl.col("value").median().over("run", "metric")
     rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
         middle > 0, pl.col("relative").is_finite()
     )
-    bad, good = (rows.filter(pl.col("bad") == which) for which in (True, False))
+    bad, good = (rows.filter(pl.col("bad") == side) for side in (True, False))
     if bad.is_empty():
-        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
-        return not_available("survey-silent", subject, Route.TARGETS, why)
+        return sign.missing("no-bad-survey", "no survey of single targets in the bad hours")
     lowest, before = _lowest(bad), _lowest(good)
     lacking = sorted(set(before) - set(lowest)) if bad.get_column("run").n_unique() else []
     silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
@@ -88,36 +78,23 @@ def _surveyed(context: Context) -> Evidence:
         share = format_percent(_NOTHING, 0)
         text = f"{named(silent)} below {share} of the median target in a survey"
         is_new = len(silent) > len(always)
-        return weighed(
-            "survey-silent",
+        return sign.weighed(
             text,
-            Route.TARGETS,
             1.5 if is_new else 0.0,
             value=min(lowest.values()),
             reference=1.0,
-            unit="1",
             targets=silent,
             throughout=not is_new,
         )
     if lacking and len(lacking) <= len(before) / 4:
         text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
-        return weighed("survey-missing", text, Route.TARGETS, 0.8, targets=lacking)
+        return sign.weighed(text, 0.8, code="survey-missing", targets=lacking, unit=None)
     least = min(lowest.values())
     text = f"every surveyed target at {format_percent(least, 0)} of the median or more"
-    return weighed(
-        "survey-silent",
-        text,
-        Route.TARGETS,
-        -1.3 if least >= _WELL else -0.4,
-        value=least,
-        reference=_NOTHING,
-        unit="1",
-    )
+    return sign.weighed(text, -1.3 if least >= _WELL else -0.4, value=least, reference=_NOTHING)
 
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
-    import polars as pl
-
     return dict(rows.group_by("target").agg(pl.col("relative").min()).iter_rows())
 
 
@@ -126,9 +103,8 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
     A target that takes no new files serves little for that reason: it is left out.
     """
-    import polars as pl
-
     subject = "a target without traffic while others are busy"
+    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
     if not rates.filter(pl.col("bad")).height:
@@ -142,8 +118,8 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.col("value").median())
     known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
     if not known.filter(pl.col("bad")).height:
-        why = seen.why_not("client_bytes_written_total", kinds=OSTS)
-        return (not_available("idle-while-busy", subject, Route.TARGETS, why, source=source),)
+        why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
+        return (sign.not_available(why, source=source),)
     idle = flags(known, pl.col("value") < _NO_TRAFFIC)
     names = targets_of(idle)
     few = len(names) <= max(1, usual.height / 4)
@@ -152,105 +128,83 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         text = (
             f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
         )
-        return (weighed("idle-many", text, Route.TARGETS, 0.0, targets=names, source=source),)
+        return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
     who = f" ({named(names)})" if names else ""
     return (
-        contrast.evidence(
-            "idle-while-busy", f"{subject}{who}", unit="1", targets=names, source=source
-        ),
+        sign.of(contrast, subject=f"{subject}{who}", targets=names, source=source),
         timing(context, idle, f"{subject}{who}"),
     )
 
 
 def _connection(seen: Observations) -> Evidence:
     """Return whether the connection to a target is lost. An intact connection says little."""
-    import polars as pl
-
     subject = "lost connection to a target"
+    sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter(pl.col("bad")).is_empty():
-        why = seen.why_not("import_state", kinds=OSTS)
-        return not_available("connection-lost", subject, Route.TIME, why, source="import_state")
+        return sign.not_available(seen.why_not("import_state", kinds=OSTS))
     well = [*CONNECTED, INACTIVE]
     lost = fresh(flags(states, ~pl.col("value").is_in(well)))
     names = targets_of(lost)
     contrast = presence(lost, absent=-0.2)
     who = f" ({named(names)})" if names else ""
-    return contrast.evidence(
-        "connection-lost", f"{subject}{who}", unit="1", targets=names, source="import_state"
-    )
+    return sign.of(contrast, subject=f"{subject}{who}", targets=names)
 
 
-def _told(seen: Observations) -> Evidence:
+def _in_snapshots(seen: Observations) -> Evidence:
     """Return whether a target dropped out of the snapshots while the others stayed in them."""
-    import polars as pl
-
     subject = "a target missing from the snapshots of the bad hours"
+    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (
-        set(used.filter(pl.col("bad") == which).get_column("target")) for which in (True, False)
+        set(used.filter(pl.col("bad") == side).get_column("target")) for side in (True, False)
     )
     if not bad or not good:
-        return not_available(
-            "snapshot-missing", subject, Route.TIME, seen.why_not("used_bytes", kinds=OSTS)
-        )
+        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
-    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("told"))
-    usual = counts.filter(~pl.col("bad")).get_column("told").median()
-    now = counts.filter(pl.col("bad")).get_column("told").max()
+    counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("targets"))
+    usual = counts.filter(~pl.col("bad")).get_column("targets").median()
+    now = counts.filter(pl.col("bad")).get_column("targets").max()
     fewer = now + len(gone) <= usual  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
         text = f"{named(gone)} missing from the snapshots of the bad hours"
-        return weighed("snapshot-missing", text, Route.TIME, 0.8, targets=gone, source="used_bytes")
-    return weighed("snapshot-complete", f"{subject}: none", Route.TIME, 0.0, source="used_bytes")
+        return sign.weighed(text, 0.8, targets=gone)
+    return sign.weighed(f"{subject}: none", 0.0, code="snapshot-complete")
 
 
 def _errors(seen: Observations) -> Evidence:
     """Return whether a target reported errors: then it failed, though not silently."""
-    import polars as pl
-
     subject = "file system errors or a read-only target"
+    sign = Sign("errors-reported", Route.TIME, subject, source="errors_total, read_only", unit="1")
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
     either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.col("value").max())
     frame = fresh(either)
     if frame.filter(pl.col("bad")).is_empty():
-        why = seen.why_not("errors_total", kinds=OSTS)
-        return not_available(
-            "errors-reported", subject, Route.TIME, why, source="errors_total, read_only"
-        )
+        return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
     half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
-    return weighed(
-        "errors-reported",
+    return sign.weighed(
         f"{subject}{who}",
-        Route.TIME,
         half,
         value=contrast.value,
-        unit="1",
         reference=contrast.reference,
         targets=names,
         at=contrast.at,
-        source="errors_total, read_only",
     )
 
 
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
-    subject = "runs that time out"
-    bad, good = (of_incident(context, bad=which) for which in (True, False))
+    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1")
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
     share = unfinished_share(bad)
     if share is None:
-        return not_available(
-            "runs-unfinished",
-            subject,
-            Route.RUNS,
-            Message("no-bad-runs", "no run started in the bad hours"),
-        )
+        return sign.missing("no-bad-runs", "no run started in the bad hours")
     usual = unfinished_share(good) or 0.0
     code, text = (
         "runs-unfinished",
@@ -274,7 +228,7 @@ def _runs(context: Context) -> Evidence:
         weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
     else:
         weight = 0.0
-    return weighed(code, text, Route.RUNS, weight, value=share, reference=usual, unit="1")
+    return sign.weighed(text, weight, code=code, value=share, reference=usual)
 
 
 CAUSE: Final = Cause(

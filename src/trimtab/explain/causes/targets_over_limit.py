@@ -8,23 +8,30 @@ causes of their own; this one says that the fullness itself changed with the inc
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import flags, heavier, named, targets_of, timing
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import Contrast, between_targets, expected, in_time, not_available
+from trimtab.explain.contrasts import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.telemetry import observe
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _SOURCE: Final = "used_bytes, available_bytes"
 _WHAT: Final = "targets over the fullness limit"
+_NOW: Final = Sign("over-limit-now", Route.EXPECTED, _WHAT, source=_SOURCE, unit="1")
+_SHARE: Final = Sign(
+    "over-limit-share", Route.TIME, f"{_WHAT} in bad and good hours", source=_SOURCE, unit="1"
+)
+_BETWEEN: Final = Sign(
+    "fullness-between-targets", Route.TARGETS, f"{_WHAT} among slow and fast",
+    source=_SOURCE, unit="1",
+)  # fmt: skip
 _FULLER: Final = 0.02
 """Two points more of fullness. 75 to 85 % full takes a quarter of the writes in the simulation of
 ``facts/flash.md`` (f), so two points take a twentieth."""
@@ -37,31 +44,13 @@ _NONE_OVER: Final = -1.5
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against targets over the limit."""
-    import polars as pl
-
     seen, limit = observe(context), context.limits.fullness
     full = seen.fullness()
     bad = full.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
-        return (
-            not_available("over-limit-now", _WHAT, Route.EXPECTED, why, source=_SOURCE),
-            not_available(
-                "over-limit-share",
-                f"{_WHAT} in bad and good hours",
-                Route.TIME,
-                why,
-                source=_SOURCE,
-            ),
-            not_available(
-                "fullness-between-targets",
-                f"{_WHAT} among slow and fast",
-                Route.TARGETS,
-                why,
-                source=_SOURCE,
-            ),
-            writes_and_reads(context),
-        )
+        missing = (sign.not_available(why) for sign in (_NOW, _SHARE, _BETWEEN))
+        return (*missing, writes_and_reads(context))
     over = flags(full, pl.col("value") > limit)
     worst = targets_of(over)
     return (
@@ -81,9 +70,7 @@ def _now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
         subject += f" ({named(worst)})"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return contrast.evidence(
-        "over-limit-now", f"{subject}; the fullest", unit="1", source=_SOURCE, targets=worst
-    )
+    return _NOW.of(contrast, f"{subject}; the fullest", targets=worst)
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
@@ -91,9 +78,7 @@ def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> 
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
     of_all = _breadth(len(worst), full.get_column("target").n_unique())
-    return _shrunk(contrast, of_all).evidence(
-        "fullness-between-targets", "fullness", unit="1", source=_SOURCE, targets=worst
-    )
+    return _BETWEEN.of(_shrunk(contrast, of_all), "fullness", targets=worst)
 
 
 def _shrunk(contrast: Contrast, of_all: float) -> Contrast:
@@ -117,18 +102,11 @@ def _in_time(
     least = 0.5 / max(1, n)
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
-    parts = (
-        (more, "over-limit-share", "share of targets over the limit"),
-        (fuller, "fullest-in-time", "the fullest target"),
-    )
     of_all = _breadth(len(worst), n)
+    more, fuller = _shrunk(more, of_all), _shrunk(fuller, of_all)
     return heavier(
-        *(
-            _shrunk(contrast, of_all).evidence(
-                code, subject, unit="1", source=_SOURCE, targets=worst
-            )
-            for contrast, code, subject in parts
-        )
+        _SHARE.of(more, "share of targets over the limit", targets=worst),
+        _SHARE.of(fuller, "the fullest target", code="fullest-in-time", targets=worst),
     )
 
 

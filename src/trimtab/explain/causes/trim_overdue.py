@@ -24,7 +24,7 @@ from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, named
 from trimtab.explain.causes.trims import end_of, last_seen, mount_trims, recovery_evidence, trims
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import observe
 from trimtab.message import Message
 from trimtab.model.event import Event
@@ -44,8 +44,15 @@ _SHARE_OVERDUE: Final = 0.1
 """Of the targets: a few that were left out are enough to slow a probe over all."""
 _INTERVALS: Final = 2
 """So many intervals between trims, or there is no usual one."""
-_DOSE: Final = "bytes written since the last trim, in target sizes"
+_WRITTEN: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
+_DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE)
+_IN_TIME: Final = Sign(
+    "trim-dose-in-time", Route.TIME, f"{_WRITTEN}, bad hours against good", source=_SOURCE
+)
+_BETWEEN: Final = Sign(
+    "trim-dose-between-targets", Route.TARGETS, f"{_WRITTEN}, slow targets against fast"
+)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -61,23 +68,8 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         writes_and_reads(context),
     )
     if isinstance(dose_of, Message):
-        return (
-            not_available("trim-dose", _DOSE, Route.EXPECTED, dose_of, source=_SOURCE),
-            not_available(
-                "trim-dose-in-time",
-                f"{_DOSE}, bad hours against good",
-                Route.TIME,
-                dose_of,
-                source=_SOURCE,
-            ),
-            not_available(
-                "trim-dose-between-targets",
-                f"{_DOSE}, slow targets against fast",
-                Route.TARGETS,
-                dose_of,
-            ),
-            *common,
-        )
+        missing = (sign.not_available(dose_of) for sign in (_DOSE, _IN_TIME, _BETWEEN))
+        return (*missing, *common)
     return (_dose(dose_of), _grown(context, dose_of), _slow_ones(context, dose_of), *common)
 
 
@@ -104,13 +96,13 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
         if dose.before is not None and dose.before >= dose.sizes / 2
     ]
     throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
-    return weighed("trim-dose", text, Route.EXPECTED, weight, value=middle, reference=_FULL_WRITES,
-                   at=most.trimmed, source=_SOURCE, throughout=throughout)  # fmt: skip
+    return _DOSE.weighed(
+        text, weight, value=middle, reference=_FULL_WRITES, at=most.trimmed, throughout=throughout
+    )
 
 
 def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     """Return whether the dose was much less in the good hours; or a trim came just before."""
-    subject = f"{_DOSE}, bad hours against good"
     begun = context.incident.at
     fresh = {
         target: dose.trimmed
@@ -123,62 +115,38 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
         apart = format_duration(abs((begun - last).total_seconds()))
         text = f"{len(fresh)} of {len(dose_of)} targets trimmed {apart} "
         text += f"{'before' if last <= begun else 'after'} the first bad run"
-        return weighed(
-            "trimmed-recently",
-            text,
-            Route.TIME,
-            -1.0,
-            at=last,
-            targets=tuple(fresh),
-            source=_SOURCE,
-        )
+        return _IN_TIME.weighed(text, -1.0, code="trimmed-recently", at=last, targets=tuple(fresh))
     pairs = [(dose.sizes, dose.before) for dose in dose_of.values() if dose.before is not None]
     if not pairs:
-        reason = Message("trims-unknown", "trims before the good hours are unknown")
-        return not_available("trim-dose-in-time", subject, Route.TIME, reason, source=_SOURCE)
+        return _IN_TIME.missing("trims-unknown", "trims before the good hours are unknown")
     now, before = (median(side) for side in zip(*pairs, strict=True))
-    text = f"{subject}: {now:.2g}, {before:.2g} before"
+    text = f"{_IN_TIME.subject}: {now:.2g}, {before:.2g} before"
     grown = now - before
     weight = 0.0
     if grown >= UNDONE and now >= 1.5 * before:
         weight = 0.7 if now >= max(1.0, 3 * before) else 0.4
-    return weighed(
-        "trim-dose-in-time",
-        text,
-        Route.TIME,
-        weight,
-        value=now,
-        reference=before,
-        source=_SOURCE,
-        throughout=weight == 0.0 and before >= UNDONE,
+    return _IN_TIME.weighed(
+        text, weight, value=now, reference=before, throughout=weight == 0.0 and before >= UNDONE
     )
 
 
 def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     """Return whether the slow targets are those that were not trimmed for longest."""
-    subject = f"{_DOSE}, slow targets against fast"
     around = breadth(context)
     slow, fast = (
         [dose_of[name].sizes for name in names if name in dose_of]
         for names in (around.slow, around.fast)
     )
     if not slow or not fast:
-        return not_available("trim-dose-between-targets", subject, Route.TARGETS, around.reason)
+        return _BETWEEN.not_available(around.reason)
     ours, theirs = median(slow), median(fast)
-    text = f"{subject}: {ours:.2g}, {theirs:.2g}"
+    text = f"{_BETWEEN.subject}: {ours:.2g}, {theirs:.2g}"
     if ours >= UNDONE and ours >= 1.5 * theirs:
         weight = 0.9 * (1 - 1 / (1 + min(len(slow), len(fast))))
     else:
         weight = -0.5
-    return weighed(
-        "trim-dose-between-targets",
-        text,
-        Route.TARGETS,
-        weight,
-        value=ours,
-        reference=theirs,
-        targets=around.slow,
-        source=_SOURCE,
+    return _BETWEEN.weighed(
+        text, weight, value=ours, reference=theirs, targets=around.slow, source=_SOURCE
     )
 
 
@@ -187,7 +155,13 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
 
     Target by target: some may have been left out while the others were trimmed as ever.
     """
-    subject = "missed trims"
+    sign = Sign(
+        "trims-missed",
+        Route.LOG,
+        "missed trims",
+        source="trims in the log book, last_trim_at",
+        unit="s",
+    )
     events = trims(context)
     names = sorted(
         {*shown, *(target for event in events for target in event.targets), *context.home}
@@ -199,12 +173,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
     waits = [wait for dose in known if (wait := of_one(dose)) is not None]
     if not waits:
-        return not_available(
-            "trims-missed",
-            subject,
-            Route.LOG,
-            Message("too-few-trims", "too few trims are known before it"),
-        )
+        return sign.missing("too-few-trims", "too few trims are known before it", source=None)
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
     some = len(overdue) >= max(1, _SHARE_OVERDUE * len(waits))
     typical = sorted(overdue if some else waits, key=lambda wait: wait.times)
@@ -216,17 +185,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     if some and len(overdue) < len(waits):
         text += f", on {len(overdue)} of {len(waits)} targets"
     weight = 0.8 if wait.times >= _STAYED_AWAY else 0.3 if wait.times >= 2 else -0.5
-    return weighed(
-        "trims-missed",
-        text,
-        Route.LOG,
-        weight,
-        value=wait.waited_s,
-        reference=wait.usual_s,
-        unit="s",
-        at=wait.last,
-        source="trims in the log book, last_trim_at",
-    )
+    return sign.weighed(text, weight, value=wait.waited_s, reference=wait.usual_s, at=wait.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,43 +223,26 @@ def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
 def _continuous(context: Context) -> Evidence:
     """Return whether ldiskfs trims by itself as files are removed: then no trim is overdue."""
     subject = "mount option for online discard"
+    sign = Sign("trims-by-mount-option", Route.EXPECTED, subject, source="mount/options")
     options = mount_trims(context)
     if options is None:
-        return not_available(
-            "trims-by-mount-option",
-            subject,
-            Route.EXPECTED,
-            Message("name-missing", "no snapshot contains the mount options"),
-            source="mount/options",
-        )
+        return sign.missing("name-missing", "no snapshot contains the mount options")
     share, of = options
     text = f"{subject}: on {share} of {of} targets"
-    return weighed(
-        "trims-by-mount-option",
-        text,
-        Route.EXPECTED,
-        -1.0 if share * 2 > of else 0.0,
-        value=float(share),
-        reference=float(of),
-        source="mount/options",
+    return sign.weighed(
+        text, -1.0 if share * 2 > of else 0.0, value=float(share), reference=float(of)
     )
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
     """Return whether it fell gradually, as the pool of erased blocks runs dry."""
+    sign = Sign("shape-of-decline", Route.RUNS)
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
-        return weighed(
-            "shape-of-decline", "the pool of erased blocks drains over days", Route.RUNS, 0.0
-        )
+        return sign.weighed("the pool of erased blocks drains over days", 0.0)
     weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
     text = "it fell gradually" if shape is Shape.DRIFT else f"the incident is a {shape}"
-    return weighed(
-        "shape-of-decline",
-        f"{text}; the pool of erased blocks drains over days",
-        Route.RUNS,
-        weight,
-    )
+    return sign.weighed(f"{text}; the pool of erased blocks drains over days", weight)
 
 
 CAUSE: Final = Cause(

@@ -14,10 +14,12 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+import polars as pl
+
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import settings, surveyed
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import not_available, weighed
+from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import Observations
 from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
@@ -77,8 +79,7 @@ class Recovery:
 
 def trims(context: Context) -> tuple[Event, ...]:
     """Return the trims of the log book, the earliest first."""
-    events = (event for event in context.events if event.kind is EventKind.TRIM)
-    return tuple(sorted(events, key=lambda event: event.at))
+    return tuple(context.entries(lambda event: event.kind is EventKind.TRIM))
 
 
 def end_of(event: Event) -> datetime:
@@ -92,8 +93,6 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
     trim as well, some time between the two snapshots.
     """
-    import polars as pl
-
     trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
     for text, targets in shown.sort("value").iter_rows():
@@ -116,8 +115,6 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
     """Return how many targets trim by a mount option, and of how many that is known."""
-    import polars as pl
-
     options = settings(context, "mount/options").filter(pl.col("bad"))
     last = options.sort("at").group_by("target").agg(pl.col("value").last())
     if last.is_empty():
@@ -178,25 +175,16 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
         True for what a trim cures, false for what it leaves as it was.
     """
     recovered = recovery(context)
-    subject = "recovery after a trim"
     # That a trim helped is before held against after. That it did not shows no beginning.
     route = Route.TIME if speaks_for else Route.LOG
+    sign = Sign("trim-recovery", route, "recovery after a trim", unit="1")
     if isinstance(recovered, Message):
-        return not_available("trim-recovery", subject, route, recovered)
+        return sign.not_available(recovered)
     of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"
     back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
     text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
-    return weighed(
-        "trim-recovery",
-        text,
-        route,
-        _weight(recovered, speaks_for=speaks_for),
-        value=recovered.share,
-        reference=RECOVERED,
-        unit="1",
-        at=recovered.last.at,
-        source=f"event {recovered.last.id}",
-    )
+    weight = _weight(recovered, speaks_for=speaks_for)
+    return sign.weighed(text, weight, recovered.last, value=recovered.share, reference=RECOVERED)
 
 
 def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
@@ -243,8 +231,6 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
     The experiment on one target: its rate relative to the targets that were left alone, in surveys
     of the bad hours before the trim and of any hours after it.
     """
-    import polars as pl
-
     rows = surveyed(context)
     if rows is None:
         return None

@@ -16,9 +16,8 @@ from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, not_available, weighed
-from trimtab.explain.findings.cached_read import MARK
-from trimtab.message import Message
+from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
+from trimtab.explain.findings.cached_read import is_from_memory
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes, format_percent
@@ -50,21 +49,16 @@ def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
     """Return whether runs are known to have done something else."""
-    subject = "runs of another workload than requested"
+    sign = Sign("workload-invalid", Route.RUNS, "runs of another workload than requested", unit="1")
     reporting = [run for run in bad if run.status in _TELLS]
     if not reporting:
-        return not_available(
-            "workload-invalid",
-            subject,
-            Route.RUNS,
-            Message("no-bad-runs", "no run of the bad hours reports its workload"),
-        )
+        return sign.missing("no-bad-runs", "no run of the bad hours reports its workload")
     wrong = [run for run in reporting if _is_other(run, usual_bytes, metric)]
     usual = [run for run in good if run.status in _TELLS]
     before = [run for run in usual if _is_other(run, usual_bytes, metric)]
     share = len(wrong) / len(reporting)
     reference = len(before) / len(usual) if usual else None
-    text = f"{len(wrong)} of {len(reporting)} {subject} in the bad hours"
+    text = f"{len(wrong)} of {len(reporting)} {sign.subject} in the bad hours"
     text += "" if reference is None else f", {len(before)} of {len(usual)} in the good ones"
     if wrong:
         reasons = Counter(filter(None, map(_reason, wrong)))
@@ -78,23 +72,19 @@ def _invalid(
     else:
         weight = _OTHER * sure * min(1.0, max(0.0, share - (reference or 0.0)) / 0.5)
     first = wrong[0] if wrong else None
-    return weighed(
-        "workload-invalid", text, Route.RUNS, weight, value=share, reference=reference, unit="1",
-        at=None if first is None else first.at,
-        source=None if first is None else f"run {first.id}", throughout=throughout,
-    )  # fmt: skip
+    return sign.weighed(
+        text, weight, first, value=share, reference=reference, throughout=throughout
+    )
 
 
 def _unjudged(bad: Sequence[RunFact]) -> Evidence:
     """Return whether the runs themselves forbid that they are judged at all."""
-    subject = "runs that may not be judged"
+    sign = Sign("runs-not-judged", Route.EXPECTED, "runs that may not be judged", unit="1")
     if not bad:
-        return not_available("runs-not-judged", subject, Route.EXPECTED, NO_BAD_RUNS)
+        return sign.not_available(NO_BAD_RUNS)
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
     text = f"{format_percent(share, 0)} of the bad runs had another workload and measure no speed"
-    return weighed(
-        "runs-not-judged", text, Route.EXPECTED, 1.2 * share, value=share, reference=0.0, unit="1"
-    )
+    return sign.weighed(text, 1.2 * share, value=share, reference=0.0)
 
 
 def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bool:
@@ -105,7 +95,7 @@ def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bo
         return abs(moved / usual_bytes - 1) > _BYTES_APART
     # Figures that memory answered are another cause's.
     return not has_figure(run, metric) and any(
-        MARK not in reason.lower() for reason in run.disbelieved
+        not is_from_memory(reason) for reason in run.disbelieved
     )
 
 
@@ -123,18 +113,16 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     """Return whether a run moved as much as it used to."""
     subject = "bytes moved per run"
+    sign = Sign("bytes-moved", Route.EXPECTED, subject, unit="B")
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
-        reason = Message("too-few-runs", "too few runs report how much they moved")
-        return not_available("bytes-moved", subject, Route.EXPECTED, reason)
+        return sign.missing("too-few-runs", "too few runs report how much they moved")
     value, reference = median(sides[0]), median(sides[1])
     moved = (format_bytes(value), format_bytes(reference))
     text = f"{subject}: {moved[0]} in the bad hours, {moved[1]} in the good ones"
     weight = 0.0
     if reference <= 0:
-        return weighed(
-            "bytes-moved", text, Route.EXPECTED, 0.0, value=value, reference=reference, unit="B"
-        )
+        return sign.weighed(text, 0.0, value=value, reference=reference)
     if usual is None:
         text += "; the amount is not fixed"
     elif abs(value / reference - 1) > _BYTES_APART:
@@ -142,9 +130,7 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
         text += f" ({format_percent(value / reference, 1)})"
     else:
         weight = -1.0
-    return weighed(
-        "bytes-moved", text, Route.EXPECTED, weight, value=value, reference=reference, unit="B"
-    )
+    return sign.weighed(text, weight, value=value, reference=reference)
 
 
 def _moved(run: RunFact) -> float | None:
@@ -166,28 +152,16 @@ def _counts(
     bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
     """Return whether runs had as many nodes, or tasks, as they used to."""
+    sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1")
     sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
     if not sides[0] or not sides[1]:
-        return not_available(
-            f"{noun}-of-run",
-            f"{noun} of a run",
-            Route.EXPECTED,
-            Message("count-unknown", f"the runs do not report {noun}"),
-        )
+        return sign.missing("count-unknown", f"the runs do not report {noun}")
     usual = Counter(sides[1]).most_common(1)[0][0]
     other = sum(n != usual for n in sides[0]) / len(sides[0])
     before = sum(n != usual for n in sides[1]) / len(sides[1])
     text = f"{format_percent(other, 0)} of the bad runs differed from the usual {usual} {noun}"
     apart = other - before >= _SHARE
-    return weighed(
-        f"{noun}-of-run",
-        text,
-        Route.EXPECTED,
-        1.2 * other if apart else -0.3,
-        value=other,
-        reference=before,
-        unit="1",
-    )
+    return sign.weighed(text, 1.2 * other if apart else -0.3, value=other, reference=before)
 
 
 CAUSE: Final = Cause(

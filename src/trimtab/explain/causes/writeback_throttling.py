@@ -8,24 +8,27 @@ in every hour of the seeds' first months: a condition older than the record is t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
-from trimtab.explain.causes.shared import UNSEEN, flags, fresh, named, settings, targets_of, timing
+from trimtab.explain.causes.shared import UNSEEN, flags, fresh, in_place, settings, targets_of
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import between_targets, not_available, presence, weighed
+from trimtab.explain.contrasts import Sign, between_targets
 from trimtab.explain.telemetry import Observations, observe
-from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_duration, format_percent
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_WHAT: Final = "targets whose devices are throttled"
 _SOURCE: Final = "wbt_latency_s"
+_THROTTLED: Final = "targets whose devices are throttled"
+_IN_TIME: Final = Sign("throttled-in-time", Route.TIME, _THROTTLED, source=_SOURCE, unit="1")
+_BETWEEN: Final = Sign(
+    "throttled-between-targets", Route.TARGETS, f"{_THROTTLED} among slow and fast",
+    source=_SOURCE, unit="1",
+)  # fmt: skip
 _LOSS: Final = 0.35
 """Much more than the tenth that turning it off brought is not its doing alone: the seeds' slow
 OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17, 22)."""
@@ -33,39 +36,18 @@ OSTs lost up to half, of which it was one of four reasons (``facts/seeds.md`` 17
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against writeback throttling."""
-    import polars as pl
-
     seen = observe(context)
     latency = _latency(context, seen)
     common = (_as_large(context), latency_tail(context), writes_and_reads(context))
     if latency.filter(pl.col("bad")).is_empty():
         why = seen.why_not("wbt_latency_s")
-        return (
-            not_available("throttled-in-time", _WHAT, Route.TIME, why, source=_SOURCE),
-            not_available(
-                "throttled-between-targets",
-                f"{_WHAT} among slow and fast",
-                Route.TARGETS,
-                why,
-                source=_SOURCE,
-            ),
-            *common,
-        )
+        return (_IN_TIME.not_available(why), _BETWEEN.not_available(why), *common)
     on = fresh(flags(latency, pl.col("value") > 0))
     names = targets_of(on)
-    who = f"{_WHAT} ({named(names)})" if names else _WHAT
+    apart = between_targets(on, breadth(context), by=0.5, present_from=0.5, absent=-0.6)
     return (
-        presence(on, absent=-1.8).evidence(
-            "throttled-in-time", who, unit="1", targets=names, source=_SOURCE
-        ),
-        timing(context, on, who),
-        between_targets(on, breadth(context), by=0.5, present_from=0.5, absent=-0.6).evidence(
-            "throttled-between-targets",
-            f"{_WHAT} among slow and fast",
-            unit="1",
-            source=_SOURCE,
-            targets=names,
-        ),
+        *in_place(context, on, _IN_TIME, names, absent=-1.8),
+        _BETWEEN.of(apart, targets=names),
         _on_flash(context, latency),
         *common,
     )
@@ -73,8 +55,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _latency(context: Context, seen: Observations) -> pl.DataFrame:
     """Return the throttling latency of each target; of queues' settings where none was read."""
-    import polars as pl
-
     latency = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
     if latency.filter(pl.col("bad")).height:
         return latency
@@ -87,60 +67,36 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
 
 def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether it is flash that is throttled: on disks it does what it is made for."""
-    import polars as pl
-
+    sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s")
     subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
-        return weighed(
-            "throttled-flash",
-            f"{subject}: nothing is throttled",
-            Route.EXPECTED,
-            0.0,
-            source=_SOURCE,
-        )
+        return sign.weighed(f"{subject}: nothing is throttled", 0.0, unit=None)
     longest = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     text = f"longest latency target {format_duration(longest)}; flash needs 0"
     rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
     if rotational.height and rotational.get_column("value").str.starts_with("1").all():
-        return weighed(
-            "throttled-flash",
-            f"{text}; the devices are disks",
-            Route.EXPECTED,
-            -0.6,
-            value=longest,
-            unit="s",
-            source="queue/rotational",
+        return sign.weighed(
+            f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational"
         )
-    return weighed(
-        "throttled-flash",
-        text,
-        Route.EXPECTED,
-        0.35,
-        value=longest,
-        reference=0.0,
-        unit="s",
-        source=_SOURCE,
-    )
+    return sign.weighed(text, 0.35, value=longest, reference=0.0)
 
 
 def _as_large(context: Context) -> Evidence:
     """Return whether the loss is one that throttling can make."""
     effect = context.incident.effect
-    subject = "size of the loss compared with known throttling"
+    sign = Sign(
+        "loss-as-throttling",
+        Route.EXPECTED,
+        "size of the loss compared with known throttling",
+        unit="1",
+    )
     if effect is None:
-        return not_available(
-            "loss-as-throttling",
-            subject,
-            Route.EXPECTED,
-            Message("effect-unknown", "the size of the loss is unknown"),
-        )
+        return sign.missing("effect-unknown", "the size of the loss is unknown")
     lost = 1 - effect
     text = f"{format_percent(lost, 0)} lost; disabling it gained 10 % at another site"
     weight = -0.5 if lost > _LOSS else 0.1 if 0.04 <= lost <= 0.2 else 0.0
-    return weighed(
-        "loss-as-throttling", text, Route.EXPECTED, weight, value=lost, reference=0.1, unit="1"
-    )
+    return sign.weighed(text, weight, value=lost, reference=0.1)
 
 
 CAUSE: Final = Cause(

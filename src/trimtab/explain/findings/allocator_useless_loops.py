@@ -44,7 +44,6 @@ def find(observed: Observed) -> Iterator[Finding]:
     worst = sorted(counts.loops.items(), key=lambda item: -item[1])
     named = ", ".join(f"{criterion} {loops:,.0f}" for criterion, loops in worst if loops)
     when = "during the probe" if counts.while_measured else "since the counters started"
-    reading = observed.now.reading("allocator_useless_loops_total", worst[0][0])
     yield Finding(
         id="allocator-useless-loops",
         severity=Severity.WARNING,
@@ -54,7 +53,7 @@ def find(observed: Observed) -> Iterator[Finding]:
         ),
         target=observed.target,
         seen=Seen(rate, "1", "useless loops per allocation request"),
-        source=None if reading is None else reading.source,
+        source=observed.now.source("allocator_useless_loops_total", worst[0][0]),
         why=(
             "Each useless loop scans every block group without a result, on the CPU that "
             "the write waits for; its cost grows with the size of the target. NERSC "

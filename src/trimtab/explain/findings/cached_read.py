@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trimtab.explain.observed import Observed
+from trimtab.message import code_of
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 
-MARK = "cache"
-"""What every reason for a read that did not reach the device says; ``judge.credibility``."""
+_CODES = frozenset({
+    "device-moved-less", "faster-than-bus", "loop-cached", "read-back-from-memory",
+    "reread-from-memory",
+})  # fmt: skip
+"""Of the reasons for which `judge.credibility` takes a read as served from memory."""
+
+
+def is_from_memory(reason: str | None) -> bool:
+    """Return whether a figure is disbelieved because memory served it.
+
+    A reason read back from a store has no code; every such reason says "cached".
+    """
+    code = code_of(reason)
+    return code in _CODES if code is not None else "cache" in (reason or "").lower()
 
 
 def find(observed: Observed) -> Iterator[Finding]:
@@ -24,8 +37,7 @@ def find(observed: Observed) -> Iterator[Finding]:
         for sample in observed.samples
         if sample.metric == "read_bandwidth"
         and sample.statistic == "total"
-        and sample.reason is not None
-        and MARK in sample.reason
+        and is_from_memory(sample.reason)
     ]
     if not cached:
         return

@@ -13,14 +13,13 @@ def find(observed: Observed) -> Iterator[Finding]:
     errors = observed.now.number("errors_total")
     if not errors:
         return
-    reading = observed.now.reading("errors_total")
     yield Finding(
         id="file-system-errors",
         severity=Severity.CRITICAL,
         title=f"the kernel has recorded {errors:.0f} errors in this file system",
         target=observed.target,
         seen=Seen(errors, "errors", "errors recorded in the superblock"),
-        source=None if reading is None else reading.source,
+        source=observed.now.source("errors_total"),
         why=(
             "ext4 and ldiskfs count every inconsistency they meet, and the count survives "
             "reboots. A target that an error made read-only looks healthy by every other sign, "

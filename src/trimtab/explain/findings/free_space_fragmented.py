@@ -18,14 +18,13 @@ def find(observed: Observed) -> Iterator[Finding]:
     fraction = observed.now.number("free_space_fragmented_fraction")
     if fraction is None or fraction < NOTE_FRACTION:
         return
-    reading = observed.now.reading("free_space_fragmented_fraction")
     yield Finding(
         id="free-space-fragmented",
         severity=Severity.WARNING if fraction >= WARN_FRACTION else Severity.INFO,
         title=(f"{format_percent(fraction, 0)} of the free space or more has no contiguous 1 MiB"),
         target=observed.target,
         seen=Seen(fraction, "1", "free space in block groups without a free extent of 1 MiB"),
-        source=None if reading is None else reading.source,
+        source=observed.now.source("free_space_fragmented_fraction"),
         why=(
             "ext4 lists its block groups by their largest free extent; this share of the free "
             "space fits in none of the groups that have 1 MiB left, so it is a lower bound. A "

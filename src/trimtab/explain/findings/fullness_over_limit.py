@@ -32,7 +32,6 @@ def find(observed: Observed) -> Iterator[Finding]:
     used = observed.now.number("used_bytes") or 0.0
     available = observed.now.number("available_bytes") or 0.0
     to_free = used - observed.limits.fullness * (used + available)
-    reading = observed.now.reading("used_bytes")
     yield Finding(
         id="fullness-over-limit",
         severity=_severity(observed, fullness),
@@ -42,7 +41,7 @@ def find(observed: Observed) -> Iterator[Finding]:
         ),
         target=observed.target,
         seen=Seen(fullness, "1", "used / (used + available)"),
-        source=None if reading is None else reading.source,
+        source=observed.now.source("used_bytes"),
         why=_WHY_FLASH if observed.is_flash else _WHY_ALLOCATOR,
         fix=Fix(
             f"Free {format_bytes(to_free)} to reach the limit: purge or move data."

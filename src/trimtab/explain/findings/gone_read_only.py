@@ -42,8 +42,7 @@ def _sign(observed: Observed) -> tuple[Seen | None, float]:
     errors = observed.now.number("errors_total")
     if not observed.read_only or not errors:
         return None, 0.0
-    reading = observed.now.reading("errors_total")
-    source = None if reading is None else reading.source
+    source = observed.now.source("errors_total")
     # A person who mounts read-only makes the mount so. An error makes the superblock so, and the
     # mount's own option, the first of them, stays.
     by_itself = options[:1] != ("ro",)

@@ -19,14 +19,13 @@ def find(observed: Observed) -> Iterator[Finding]:
     if not total or free is None or (total - free) / total < LIMIT:
         return
     used = (total - free) / total
-    reading = observed.now.reading("inodes_free")
     yield Finding(
         id="inodes-nearly-used",
         severity=Severity.CRITICAL if free == 0 else Severity.WARNING,
         title=f"{format_percent(used)} of the inodes are used; {free:,.0f} are free",
         target=observed.target,
         seen=Seen(used, "1", "used inodes over all inodes"),
-        source=None if reading is None else reading.source,
+        source=observed.now.source("inodes_free"),
         why="When the last inode is used, creating a file fails with ENOSPC, whatever the space.",
         fix=Fix(
             "Find the owners of most files and remove or pack them. ext4 cannot add inodes later."

@@ -40,19 +40,14 @@ def advise(request: JobRequest) -> tuple[Hint, ...]:
 
 
 def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
-    why = (
-        "each task has a file of its own: collecting data on aggregators would only move it "
-        "once more"
+    why = Message(
+        "own-file-per-task",
+        "each task has a file of its own: collecting data on aggregators would only move it once "
+        "more",
     )
+    source = CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE
     hints = [
-        Hint(
-            Kind.MPI_IO,
-            f"romio_cb_{access}",
-            "disable",
-            Message("own-file-per-task", why),
-            Basis.RULE_OF_THUMB,
-            CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE,
-        )
+        Hint(Kind.MPI_IO, f"romio_cb_{access}", "disable", why, Basis.RULE_OF_THUMB, source)
         for access in ("write", "read")
     ]
     if request.mpi is Mpi.OPENMPI:
@@ -60,55 +55,37 @@ def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
     return (*hints, _check_hint(request.mpi))
 
 
-def _collective(request: JobRequest, layout: Layout) -> list[Hint]:
+def _collective(request: JobRequest, layout: Layout) -> Hint:
     """Return whether writes are collected on aggregators first."""
-    source = CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE
     transfer = request.transfer_size_bytes
     if transfer is None or transfer < layout.stripe_bytes:
-        collect = Hint(
-            Kind.MPI_IO,
-            "romio_cb_write",
-            "enable",
-            Message(
-                "small-writes-collected",
-                "aggregators combine writes smaller than a stripe: for WRF that took a tenth of "
-                "the time of independent writes. It requires collective calls",
-            ),
-            Basis.MEASURED,
-            E2000,
+        why = Message(
+            "small-writes-collected",
+            "aggregators combine writes smaller than a stripe: for WRF that took a tenth of the "
+            "time of independent writes. It requires collective calls",
         )
-    else:
-        collect = Hint(
-            Kind.MPI_IO,
-            "romio_cb_write",
-            "automatic",
-            Message(
-                "writes-fill-stripes",
-                f"writes of {format_bytes(transfer)} fill stripes by themselves; the library "
-                "collects them where they interleave",
-            ),
-            Basis.RULE_OF_THUMB,
-            source,
-        )
-    return [collect]
+        return Hint(Kind.MPI_IO, "romio_cb_write", "enable", why, Basis.MEASURED, E2000)
+    source = CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE
+    why = Message(
+        "writes-fill-stripes",
+        f"writes of {format_bytes(transfer)} fill stripes by themselves; the library collects "
+        "them where they interleave",
+    )
+    return Hint(Kind.MPI_IO, "romio_cb_write", "automatic", why, Basis.RULE_OF_THUMB, source)
 
 
 def _sieving() -> list[Hint]:
-    why = {
-        "write": "sieving reads, changes and writes back what lies between a task's pieces, under "
-        "a lock, in a file that others write too",
-        "read": "sieving reads more than requested; WRF ran with it off",
+    reasons = {
+        "write": Message(
+            "sieving-off",
+            "sieving reads, changes and writes back what lies between a task's pieces, under a "
+            "lock, in a file that others write too",
+        ),
+        "read": Message("sieving-off", "sieving reads more than requested; WRF ran with it off"),
     }
     return [
-        Hint(
-            Kind.MPI_IO,
-            f"romio_ds_{access}",
-            "disable",
-            Message("sieving-off", why[access]),
-            Basis.RULE_OF_THUMB,
-            E2000,
-        )
-        for access in ("write", "read")
+        Hint(Kind.MPI_IO, f"romio_ds_{access}", "disable", why, Basis.RULE_OF_THUMB, E2000)
+        for access, why in reasons.items()
     ]
 
 
@@ -124,7 +101,7 @@ def _aggregators_per_ost(request: JobRequest, layout: Layout) -> int:
 
 def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     each = _aggregators_per_ost(request, layout)
-    hints = _collective(request, layout)
+    hints = [_collective(request, layout)]
     code, why, basis = (
         "several-aggregators",
         f"More than one per OST made WRF faster; {AGGREGATORS_PER_OST} were used",
@@ -170,7 +147,7 @@ def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
 def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     aggregators = min(layout.stripes, request.tasks)
     buffer = max(_COLLECTIVE_BUFFER_BYTES, layout.stripe_bytes)
-    hints = _collective(request, layout)
+    hints = [_collective(request, layout)]
     hints += [
         Hint(
             Kind.MPI_IO,
@@ -218,20 +195,14 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
 def _striping_hints(request: JobRequest, layout: Layout, source: str) -> list[Hint]:
     if layout.overstriped or layout.osts == request.osts:
         return []  # lfs setstripe alone can say "several on an OST" and "all that there are"
-    why = "the same as lfs setstripe, for a file that the job creates itself; ignored for others"
+    why = Message(
+        "same-as-setstripe",
+        "the same as lfs setstripe, for a file that the job creates itself; ignored for others",
+    )
+    values = {"striping_factor": layout.stripes, "striping_unit": layout.stripe_bytes}
     return [
-        Hint(
-            Kind.MPI_IO,
-            name,
-            str(value),
-            Message("same-as-setstripe", why),
-            Basis.DOCUMENTED,
-            source,
-        )
-        for name, value in (
-            ("striping_factor", layout.stripes),
-            ("striping_unit", layout.stripe_bytes),
-        )
+        Hint(Kind.MPI_IO, name, str(value), why, Basis.DOCUMENTED, source)
+        for name, value in values.items()
     ]
 
 
@@ -313,28 +284,11 @@ def _choice_of_openmpi() -> tuple[Hint, ...]:
 
 
 def _check_hint(mpi: Mpi) -> Hint:
-    if mpi is Mpi.CRAY:
-        return Hint(
-            Kind.CHECK,
-            "MPICH_MPIIO_HINTS_DISPLAY",
-            "1",
-            Message(
-                "hints-displayed",
-                "prints the active hints of each file when it is opened; lfs getstripe FILE shows "
-                "the stripes",
-            ),
-            Basis.DOCUMENTED,
-            CRAY_MAN,
-        )
-    return Hint(
-        Kind.CHECK,
-        "ROMIO_PRINT_HINTS",
-        "1",
-        Message(
-            "hints-displayed",
-            "prints the active hints of each file when it is opened; lfs getstripe FILE shows "
-            "the stripes",
-        ),
-        Basis.DOCUMENTED,
-        ROMIO_GUIDE,
+    cray = mpi is Mpi.CRAY
+    name = "MPICH_MPIIO_HINTS_DISPLAY" if cray else "ROMIO_PRINT_HINTS"
+    why = Message(
+        "hints-displayed",
+        "prints the active hints of each file when it is opened; lfs getstripe FILE shows the "
+        "stripes",
     )
+    return Hint(Kind.CHECK, name, "1", why, Basis.DOCUMENTED, CRAY_MAN if cray else ROMIO_GUIDE)

@@ -46,10 +46,10 @@ def layout_of(request: JobRequest) -> Layout:
     stripes = osts
     hints = [_count_hint(request, osts, why, basis)]
     # Without lockahead a second writer of a stripe waits for its lock: more stripes instead.
-    wanted = min(request.nodes // osts, AGGREGATORS_PER_OST, STRIPES_MAXIMUM // osts)
+    writers = min(request.nodes // osts, AGGREGATORS_PER_OST, STRIPES_MAXIMUM // osts)
     small = is_small(request)
-    if request.mpi is not Mpi.CRAY and request.overstriping and wanted > 1 and not small:
-        stripes = osts * wanted
+    if request.mpi is not Mpi.CRAY and request.overstriping and writers > 1 and not small:
+        stripes = osts * writers
         hints = [_overstripe_hint(request, osts, stripes)]
     return Layout(stripes, osts, size.stripe_bytes, (*hints, *size.hints))
 

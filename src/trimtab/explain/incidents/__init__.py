@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from trimtab.explain.context import RunFact, Window
 from trimtab.explain.incidents.dips import dips
@@ -21,9 +22,6 @@ from trimtab.explain.incidents.targets import slow_surveys, slow_targets
 from trimtab.model.incident import Incident
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["BadChecksums", "find_incidents"]
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
@@ -16,9 +19,6 @@ from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
 from trimtab.model.site import LIMITS
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SINGLE: Final = 12.0
 """A run by itself is a dip from so many robust standard deviations under the level on.
@@ -76,9 +76,6 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
 
 
 def _runs(judgement: SeriesJudgement, frame: pl.DataFrame) -> _Runs:
-    import numpy as np
-    import polars as pl
-
     times = frame.get_column("at").dt.epoch("us").to_numpy() / 1e6
     values = frame.get_column("value").cast(pl.Float64).fill_null(float("nan")).to_numpy()
     unfinished = frame.get_column("unfinished").fill_null(value=True).to_numpy() | ~(values > 0)
@@ -97,8 +94,6 @@ def _runs(judgement: SeriesJudgement, frame: pl.DataFrame) -> _Runs:
 
 
 def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
-    import numpy as np
-
     starts = [regime.from_.timestamp() for regime in regimes[1:]]
     cuts = [0, *np.searchsorted(times, starts).tolist(), len(times)]
     return [slice(a, b) for a, b in pairwise(cuts) if b > a]
@@ -106,8 +101,6 @@ def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
 
 def _level(times: Any, logs: Any) -> Any:
     """Return the median of the week around each run, taken at every sixth and carried over."""
-    import numpy as np
-
     step = 6
     centres = np.arange(0, len(times), step)
     left = np.searchsorted(times, times[centres] - _WEEK / 2)
@@ -123,8 +116,6 @@ def _level(times: Any, logs: Any) -> Any:
 
 def _bad(runs: _Runs) -> list[int]:
     """Return the indices of the bad runs."""
-    import numpy as np
-
     z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
     least = math.log(1 - LEAST) / runs.scale
@@ -153,8 +144,6 @@ def _bad(runs: _Runs) -> list[int]:
 def _spell(
     judgement: SeriesJudgement, runs: _Runs, times: Sequence[datetime], members: Sequence[int]
 ) -> Spell:
-    import numpy as np
-
     last = members[-1]
     goes_on = last == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangePoint, ChangeStatus, CovAt, SeriesJudgement
 from trimtab.model.verdict import TrendDirection, VerdictStatus
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
@@ -55,7 +55,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             detected_at=max(begun, change.detected_at),
             certainty=change.status,
             depth=_depth(change, judgement),
-            what=_said(change, judgement.key.more_is_better),
+            what=_effect_text(change, judgement.key.more_is_better),
             effect=change.effect,
             effect_interval=change.effect_interval,
             runs=sum(begun <= at <= upto for at in times),
@@ -182,9 +182,6 @@ def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
     for to the hour. Of the runs within `_PLACED` the one is taken that leaves the fewest runs on
     the wrong side of the middle between the levels. Runs that did not finish are at the bottom.
     """
-    import numpy as np
-    import polars as pl
-
     if not change.before:
         return change.at
     near = frame.filter(pl.col("at").is_between(change.at - _PLACED, change.at + _PLACED))
@@ -231,14 +228,12 @@ def _depth(change: ChangePoint, judgement: SeriesJudgement) -> float:
     return 100.0 if change.effect is None else abs(1 - change.effect) / scale
 
 
-def _said(change: ChangePoint, more_is_better: bool) -> str:
+def _effect_text(change: ChangePoint, more_is_better: bool) -> str:
     if change.effect is None:
         return "no run finished"
     return percent_off(change.effect, more_is_better=more_is_better)
 
 
 def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:
-    import polars as pl
-
     within = frame.filter(pl.col("at").is_between(begin, end))
     return int(within.get_column("unfinished").sum())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+import polars as pl
 
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of
 from trimtab.model.incident import Incident, IncidentState, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
@@ -192,8 +192,6 @@ def _unmoved(
 
 
 def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
-    import polars as pl
-
     times = pl.col("at")
     near = frame.filter(times.is_between(at - timedelta(days=7), last))
     finished = near.filter(pl.col("value").is_not_null())
@@ -203,8 +201,6 @@ def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
     )
     if len(within) == 0 or len(around) < 6:
         return False
-    import numpy as np
-
     usual = float(np.median(around))
     scale = max(1.4826 * float(np.median(np.abs(around - usual))), 0.005 * usual)
     # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so

@@ -6,14 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
@@ -56,8 +55,6 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     Parameters are those of `slow_targets`. The median target of each survey is compared with that
     of the `_BEFORE` surveys before it that were well.
     """
-    import polars as pl
-
     if not {"at", "run", "target", "metric", "value"} <= set(surveys.columns):
         return []
     levels = (
@@ -105,8 +102,6 @@ def _all_slow(group: list[tuple[datetime, dict[str, float]]]) -> str:
 
 def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
     """Return each target's share of its survey's median, relative to its usual one, and z."""
-    import polars as pl
-
     survey = ["metric", "target"]
     share = pl.col("value") / pl.col("value").median().over("run", "metric")
     shares = (
@@ -133,8 +128,6 @@ def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
 
 def _slow_at(marked: pl.DataFrame, times: list[datetime]) -> dict[datetime, dict[str, float]]:
     """Return time of survey to the slow targets with their share of the usual."""
-    import polars as pl
-
     low = marked.filter((pl.col("relative") < SLOW) & (pl.col("z") < -SIGMAS))
     shares: dict[datetime, dict[str, float]] = {}
     for at, target, relative in low.select("at", "target", "relative").iter_rows():

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Sequence
+from typing import Any, Final, Self
 
 from trimtab.errors import JobLost, NeverStarted, ToolError
-from trimtab.launch.allocation import Demand, Waiting
+from trimtab.launch.allocation import Demand, Waiting, job_facts, seconds_between
 from trimtab.launch.interruption import shielded
-from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
+from trimtab.launch.process import ProcessResult
 from trimtab.launch.slurm.client import Client, clean_environment
 from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name
 from trimtab.launch.slurm.states import MEANING, Stage, never_starts
@@ -74,26 +72,21 @@ class SlurmAllocation:
     def facts(self) -> dict[str, object]:
         """See `trimtab.launch.allocation.Allocation`; times are of the controller's clock."""
         view = self._view
-        submitted_at = view.submitted_at if view else None
-        started_at = view.started_at if view else None
-        ended_at = view.ended_at if view else None
-        held_s = _seconds(started_at, ended_at)
-        return {
-            "launcher": "slurm",
-            "version": self._version,
-            "cluster": self._cluster,
-            "job_id": self._job_id,
-            "name": job_name(self._demand.name),
-            "state": view.final_state if view else None,
-            "node_list": view.node_list or None if view else None,
-            "nodes": list(self._nodes),
-            "submitted_at": _text(submitted_at),
-            "started_at": _text(started_at),
-            "ended_at": _text(ended_at),
-            "queued_s": _seconds(submitted_at, started_at),
-            "node_hours": None if held_s is None else held_s * len(self._nodes) / 3600.0,
-            "reason": self._why_unknown,
-        }
+        facts = job_facts(
+            "slurm",
+            job_name(self._demand.name),
+            self._nodes,
+            version=self._version,
+            reason=self._why_unknown,
+            node_list=view.node_list or None if view else None,
+            job_id=self._job_id,
+            state=view.final_state if view else None,
+            submitted_at=view.submitted_at if view else None,
+            started_at=view.started_at if view else None,
+            ended_at=view.ended_at if view else None,
+            held_s=seconds_between(view.started_at, view.ended_at) if view else None,
+        )
+        return facts | {"cluster": self._cluster}
 
     def __enter__(self) -> Self:
         """Return itself, when the job has begun and a first step has run on each of its nodes.
@@ -118,23 +111,12 @@ class SlurmAllocation:
                 self._give_back()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Give the nodes back; if Slurm does not take them, ``facts`` say so."""
         self._give_back()
 
     def execute(
-        self,
-        argv: Sequence[str],
-        *,
-        tasks: int,
-        timeout_s: float,
-        on_progress: Callable[[float], None] | None = None,
-        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        self, argv: Sequence[str], *, tasks: int, timeout_s: float, **options: Any
     ) -> ProcessResult:
         """Return how ``argv`` ran as a step of the job; ``trimtab.launch.allocation`` says more.
 
@@ -150,8 +132,7 @@ class SlurmAllocation:
             raise self._lost
         if self._unclean is not None:
             raise ToolError(self._unclean)
-        step = self._step(argv, tasks, timeout_s, on_progress, output_limit_bytes)
-        return self._confirmed(step)
+        return self._confirmed(self._step(argv, tasks, timeout_s, **options))
 
     # Getting the nodes.
 
@@ -225,10 +206,9 @@ class SlurmAllocation:
         argv: Sequence[str],
         tasks: int,
         timeout_s: float,
-        on_progress: Callable[[float], None] | None = None,
-        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
         *,
         patience_s: float | None = None,
+        **options: Any,
     ) -> Step:
         """Return how srun ran; a step that Slurm could not create for now is tried again."""
         client = self._client
@@ -239,10 +219,9 @@ class SlurmAllocation:
                 client.run(
                     (client.programs["srun"], *arguments),
                     timeout_s=timeout_s,
-                    on_progress=on_progress,
-                    output_limit_bytes=output_limit_bytes,
                     environment=clean_environment(os.environ),
                     ask_to_end=self._ask_tasks_to_end,
+                    **options,
                 )
             )
 
@@ -433,11 +412,3 @@ class SlurmAllocation:
 def _meaning(view: JobView) -> str:
     state = view.final_state
     return f"{MEANING.get(state, 'Slurm says')} ({state})"
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
-def _seconds(begin: datetime | None, end: datetime | None) -> float | None:
-    return None if begin is None or end is None else (end - begin).total_seconds()

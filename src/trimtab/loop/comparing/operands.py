@@ -32,7 +32,7 @@ class Operand:
     levels
         Parameters that runs were asked for, by name.
     runs
-        Beginnings of the ids of single runs.
+        Resumption of the ids of single runs.
     """
 
     text: str

@@ -8,6 +8,8 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
@@ -33,7 +35,7 @@ class _Asking:
     """Notes which snapshots a context asks for, and gives none of them yet."""
 
     source: StoreTelemetry
-    asked: tuple[datetime, ...] = ()
+    times_requested: tuple[datetime, ...] = ()
 
     def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
         """Return the times of the snapshots within a stretch."""
@@ -41,7 +43,7 @@ class _Asking:
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
         """Return snapshots of no time."""
-        self.asked = tuple(times)
+        self.times_requested = tuple(times)
         return self.source.frames(())
 
 
@@ -107,7 +109,7 @@ class Facts:
         )
         return (
             tuple(fact for fact in facts if fact is not None),
-            tuple(one for one in profiles if one is not None),
+            tuple(profile for profile in profiles if profile is not None),
         )
 
 
@@ -134,7 +136,7 @@ def explain_all(
         for incident in incidents:
             asking = _Asking(source)
             context = context_of(incident, known, asking, others=others)
-            yield _OfIncident(store.location.url, known.site, context, asking.asked)
+            yield _OfIncident(store.location.url, known.site, context, asking.times_requested)
 
     return together(questions())
 
@@ -146,8 +148,6 @@ def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator
 
 def _at_its_ends(known: Known) -> Known:
     """Return what is known of the first and the last days alone."""
-    import polars as pl
-
     first, last = known.record_from + BEGINNING, known.now - BEGINNING
     return replace(
         known,

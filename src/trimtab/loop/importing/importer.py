@@ -272,7 +272,7 @@ class _Keeper:
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
         results = []
-        several = len({one.site for one in reading.measurements} - {None}) > 1
+        several = len({measurement.site for measurement in reading.measurements} - {None}) > 1
         for ordinal, (measurement, key) in enumerate(_keys(read)):
             site = site_of(measurement, self.terms, several=several)
             run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)

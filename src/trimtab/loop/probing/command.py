@@ -6,16 +6,16 @@ Nothing is known of what the command does, so a whole tree is removed after it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 from trimtab.errors import NeverStarted, TrimtabError
 from trimtab.launch.launchers import Launcher
 from trimtab.loop.probing.command_output import Files, OutputReading, read_files, read_printed
 from trimtab.loop.probing.probe import RunningProbe
-from trimtab.measure.measurement import Measurement, tail, with_reason
+from trimtab.measure.measurement import Measurement, status_of, tail, with_reason
+from trimtab.measure.plain import present
 from trimtab.measure.table import Tool
 from trimtab.message import Message
 from trimtab.model.identifier import identifier_of
@@ -66,15 +66,9 @@ class CommandSpec:
         # Of Trimtab's own command all is said by what is expected of it; where the program lies,
         # and how often it repeats, makes no other series.
         words = list(self.command) if self.tool is None else [self.tool.name]
-        values: dict[str, object] = {
-            "words": words,
-            "output": self.output,
-            "tasks": self.tasks,
-            "nodes": self.nodes,
-            "launcher": launcher,
-        }
-        if self.stripe_count is not None:
-            values["stripe_count"] = self.stripe_count
+        values: dict[str, object] = {"words": words, "output": self.output, "tasks": self.tasks}
+        values |= {"nodes": self.nodes, "launcher": launcher}
+        values |= present({"stripe_count": self.stripe_count})
         return {"command": {**values, **self.expected}}
 
 
@@ -121,10 +115,9 @@ class Command:
             reading = read_printed(probe.outputs[0].stdout, spec.benchmark)
         else:
             files = Files(probe.parent, probe.name, directories.find, directories.read)
+            first = len(probe.outputs)
             try:
-                reading = read_files(
-                    spec.output, files, spec.benchmark, first_output=len(probe.outputs)
-                )
+                reading = read_files(spec.output, files, spec.benchmark, first_output=first)
             except TrimtabError as error:  # the run is kept with what the command printed
                 reading = OutputReading(problem=Message(error.code, error.message))
         probe.outputs += reading.outputs
@@ -142,19 +135,14 @@ class Command:
             for name, value in self.spec.expected.items()
             if measurement.requested.get(name) != value
         ]
-        parameters = _without(directory, measurement.requested)
+        measurement = replace(measurement, requested=_without(directory, measurement.requested))
         if not differences:
-            return dataclasses.replace(measurement, requested=parameters)
-        problem = Message(
-            "workload-differs", f"another workload than requested: {'; '.join(differences)}"
-        )
-        return dataclasses.replace(
-            measurement,
-            requested=parameters,
-            status=RunStatus.INVALID_WORKLOAD,
-            problem=problem,
-            samples=tuple(with_reason(sample, problem) for sample in measurement.samples),
-        )
+            return measurement
+        text = f"another workload than requested: {'; '.join(differences)}"
+        problem = Message("workload-differs", text)
+        samples = tuple(with_reason(sample, problem) for sample in measurement.samples)
+        status = RunStatus.INVALID_WORKLOAD
+        return replace(measurement, status=status, problems=(problem,), samples=samples)
 
     def runs(self, probe: RunningProbe, started_at: datetime) -> tuple[Run, ...]:
         """Return the run of the first result without a name of its own, then those of others."""
@@ -192,7 +180,7 @@ class Command:
     def _other(self, probe: RunningProbe, measurement: Measurement, number: int, run: Run) -> Run:
         assert run.at is not None
         name = measurement.name or f"result {number + 1}"
-        return dataclasses.replace(
+        return replace(
             run,
             # The same id at every try, so that it is kept once.
             id=identifier_of(run.at, run.id, str(number)),
@@ -217,19 +205,14 @@ class Command:
         self, probe: RunningProbe, measurement: Measurement | None
     ) -> dict[str, object]:
         """Return the parameters of a result; requested values override those of its output."""
-        requested: dict[str, object] = (
-            dict(measurement.requested) if measurement is not None else {}
-        )
-        if measurement is not None and measurement.name is not None:
-            requested["result"] = measurement.name
-        phases = measurement.phases if measurement is not None else ()
-        warnings = measurement.warnings if measurement is not None else ()
+        result = measurement or Measurement(self.spec.benchmark, RunStatus.FAILED)
+        requested = {**result.requested, **present({"result": result.name})}
         return {
             ASKED: requested | self.spec.asked(self.launcher.kind),
-            "layer": measurement.layer if measurement is not None else None,
-            "told": dict(measurement.reported) if measurement is not None else {},
-            "phases": [dataclasses.asdict(phase) for phase in phases],
-            "warnings": list(dict.fromkeys([*probe.warnings, *warnings])),
+            "layer": result.layer,
+            "told": dict(result.reported),
+            "phases": [asdict(phase) for phase in result.phases],
+            "warnings": list(dict.fromkeys([*probe.warnings, *result.warnings])),
         }
 
 
@@ -238,8 +221,7 @@ def _status_of(probe: RunningProbe, measurement: Measurement) -> RunStatus:
     is_whole = probe.error is None and not probe.problems
     if is_whole or measurement.status is not RunStatus.OK:
         return measurement.status
-    believed = any(sample.believed for sample in measurement.samples)
-    return RunStatus.PARTIAL if believed else RunStatus.FAILED
+    return status_of(measurement.samples, ["not whole"])
 
 
 def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:

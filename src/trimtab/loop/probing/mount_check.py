@@ -37,19 +37,14 @@ def why_wrong_mount(
     if entry.named:
         name = import_module(entry.module).name_at(site.path, description, execute)
         if name is None:
-            return Message(
-                "not-mounted", f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
-            )
+            text = f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
+            return Message("not-mounted", text)
         if site.file_system not in (None, name):
-            return Message(
-                "other-file-system",
-                f"at {site.path} is the {entry.title} file system {name}, not {site.file_system}",
-            )
+            text = f"at {site.path} is the {entry.title} file system {name}, not {site.file_system}"
+            return Message("other-file-system", text)
     if identity is not None and description.identity != identity:
-        return Message(
-            "other-file-system",
-            f"{mounted} ({description.identity}); {site.name} is stored as {identity}",
-        )
+        text = f"{mounted} ({description.identity}); {site.name} is stored as {identity}"
+        return Message("other-file-system", text)
     return None
 
 

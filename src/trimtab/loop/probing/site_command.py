@@ -7,10 +7,9 @@ from trimtab.launch.bounded import Space
 from trimtab.launch.launchers import Launcher
 from trimtab.loop.probing.command import DIRECTORY_WORD, CommandSpec
 from trimtab.loop.probing.reach import Reach
-from trimtab.loop.probing.tools import QUESTION_TIMEOUT_S
+from trimtab.loop.probing.tools import asking
 from trimtab.measure import mdtest
 from trimtab.measure.table import Tool
-from trimtab.model.run import RawOutput
 from trimtab.model.site import COMMAND_TIMEOUT_S, SiteProbe
 from trimtab.model.telemetry import NotAvailable
 
@@ -104,12 +103,7 @@ def _find_mdtest(reach: Reach) -> Tool:
             code="program-missing",
             hint="it comes with IOR: github.com/hpc/ior",
         )
-
-    def ask(argv: tuple[str, ...]) -> RawOutput:
-        result = reach.execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
-        return result.raw_output("")
-
-    version = mdtest.version(ask, path)
+    version = mdtest.version(asking(reach.execute), path)
     if isinstance(version, NotAvailable):
         raise ToolError(f"mdtest cannot be used: {version.reason}", code="program-unusable")
     return Tool(mdtest.KIND, path, version)

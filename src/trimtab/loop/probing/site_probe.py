@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch import bounded
@@ -14,13 +14,14 @@ from trimtab.launch.allocation import Allocation, Demand
 from trimtab.launch.launchers import Launcher
 from trimtab.launch.slurm.launcher import Slurm
 from trimtab.loop.probing.command import Command, CommandSpec
-from trimtab.loop.probing.mount_check import why_wrong_mount
+from trimtab.loop.probing.mount_check import refuse_wrong_mount, why_wrong_mount
 from trimtab.loop.probing.placement import Pinned, Striped, pin
 from trimtab.loop.probing.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
     ProbeOutcome,
     RunContext,
+    Step,
     Surroundings,
     no_preparation,
     remove_directory,
@@ -30,13 +31,16 @@ from trimtab.loop.probing.reach import THIS_HOST, Directories, PathDriver, Reach
 from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
-from trimtab.loop.sites import open_driver
+from trimtab.loop.sites import kept_identity, know_site, open_driver
 from trimtab.measure.measurement import tail
 from trimtab.measure.table import phases_of
 from trimtab.model.run import ProbeSpec
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.model.telemetry import NotAvailable
 from trimtab.units import format_bytes
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
 
 FREE_SHARE_SCHEDULED: Final = 0.2
 """Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
@@ -94,6 +98,18 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
         stripe_count=probe.stripe_count,
         options=probe.options,
     )
+
+
+def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
+    """Return what runs the probes of a site, which is named in the store.
+
+    Raises
+    ------
+    ToolError
+        Another file system is mounted on its path than was.
+    """
+    refuse_wrong_mount(site, kept_identity(store, site), reach)
+    return SiteProbeRunner(site, reach.clock, know_site(store, site), reach)
 
 
 def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
@@ -191,70 +207,46 @@ class SiteProbeRunner:
         """
         path = directory_of(self.site, probe)
         driver = self.reach.open_path(path, self.reach.execute, self.clock)
-        why = why_wrong_mount(
-            self.site, driver.description, self.identity, execute=self.reach.execute
-        )
+        execute = self.reach.execute
+        why = why_wrong_mount(self.site, driver.description, self.identity, execute=execute)
         if why is not None:
-            raise RefusedError(why)
+            raise RefusedError(why, code=why.code)
         space = writable_space(path, self.reach)
         if probe.is_one_command:
             return self._one_command(probe, context, driver, space)
         spec = spec_of(probe, space.available_bytes, self.reach.processors)
         instrument = instrument_of(probe, self.site, self.reach)
         demand = demand_of(probe, spec, self.site, context.run_id)
-        around = self._around(
-            probe,
-            context,
-            driver,
-            launcher=instrument.launcher,
-            demand=demand,
-            directories=self._placed(probe, spec),
-            space=space,
-        )
-        spec = replace(
-            spec, benchmark=instrument.benchmark.name, processes=instrument.launcher.processes
-        )
-        step = WriteRead(spec, instrument)
-        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
+        name, launcher = instrument.benchmark.name, instrument.launcher
+        spec = replace(spec, benchmark=name, processes=launcher.processes)
+        directories, step = self._placed(probe, spec), WriteRead(spec, instrument)
+        return self._run(step, probe, context, driver, demand, directories, space)
 
     def _one_command(
         self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.Space
     ) -> ProbeOutcome:
         """Return what came of a probe that is one command."""
-        spec, launcher = command_of(
-            probe,
-            launcher_of(probe, self.site).kind,
-            driver.description.real_path,
-            self.reach,
-        )
+        kind, path = launcher_of(probe, self.site).kind, driver.description.real_path
+        spec, launcher = command_of(probe, kind, path, self.reach)
         refuse_too_many(spec, space, FREE_SHARE_SCHEDULED)
         demand = demand_of_command(probe, spec, self.site, context.run_id)
-        around = self._around(
-            probe,
-            context,
-            driver,
-            launcher=launcher,
-            demand=demand,
-            directories=self._striped(probe),
-            space=space,
-        )
-        step = Command(spec, launcher)
-        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
+        step, directories = Command(spec, launcher), self._striped(probe)
+        return self._run(step, probe, context, driver, demand, directories, space)
 
-    def _around(
+    def _run(  # noqa: PLR0917 (all of it is what one run needs)
         self,
+        step: Step,
         probe: SiteProbe,
         context: RunContext,
         driver: PathDriver,
-        *,
-        launcher: Launcher,
         demand: Demand,
         directories: Directories,
         space: bounded.Space,
-    ) -> Surroundings:
-        """Return what a probe stands on; what an earlier try left in the queue is cancelled."""
+    ) -> ProbeOutcome:
+        """Run a step; what an earlier try left in the queue is cancelled first."""
+        launcher = step.launcher
         self._give_back(launcher, demand.name)
-        return Surroundings(
+        around = Surroundings(
             site=self.site.name,
             path=driver.description,
             allocation=launcher.allocate(
@@ -271,6 +263,7 @@ class SiteProbeRunner:
             directories=directories,
             prepare=drop_caches if probe.drop_caches else no_preparation,
         )
+        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
 
     def _striped(self, probe: SiteProbe) -> Directories:
         """Return how the probe's directory is made: as it is, or striped."""
@@ -287,10 +280,10 @@ class SiteProbeRunner:
             return self._striped(probe)
         targets = pin(spec.tasks, spec.tasks // spec.nodes, self._osts())
         # IOR and the built-in generator name the file of a task alike.
-        pinned = Pinned(
-            directories.make, targets, lambda task: f"data.{task:08d}", self.reach.execute
+        name = "data.{:08d}".format
+        return replace(
+            directories, make=Pinned(directories.make, targets, name, self.reach.execute)
         )
-        return replace(directories, make=pinned)
 
     def _osts(self) -> tuple[str, ...]:
         """Return every OST; one that is not open for creation shows when a file is placed."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute, Launcher
 from trimtab.loop.probing.reach import Reach
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import Phases
+from trimtab.measure.phases import Ask, Phases
 from trimtab.measure.table import Tool, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -69,7 +68,7 @@ def _instrument(name: str, reach: Reach, kind: str | None) -> Instrument | NotAv
     benchmark = phases_of(name)
     if kind is not None and kind not in benchmark.launchers:
         return NotAvailable(f"{kind} does not start it; {' and '.join(benchmark.launchers)} do")
-    tool = reach.find_tool(name, _asking(reach.execute))
+    tool = reach.find_tool(name, asking(reach.execute))
     if isinstance(tool, NotAvailable):
         return tool
     launcher = reach.find_launcher(kind or benchmark.launchers[0])
@@ -78,7 +77,9 @@ def _instrument(name: str, reach: Reach, kind: str | None) -> Instrument | NotAv
     return Instrument(benchmark, tool, launcher)
 
 
-def _asking(execute: Execute) -> Callable[[tuple[str, ...]], RawOutput]:
+def asking(execute: Execute) -> Ask:
+    """Return what runs a program to ask it something, with a deadline."""
+
     def ask(argv: tuple[str, ...]) -> RawOutput:
         result = execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
         return result.raw_output("version")

@@ -16,7 +16,7 @@ from trimtab.launch.process import ProcessResult
 from trimtab.loop.probing.probe import PATIENCE_S, RunningProbe
 from trimtab.loop.probing.tools import Instrument
 from trimtab.measure import workload
-from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, with_reason
+from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, status_of, with_reason
 from trimtab.message import Message, code_of
 from trimtab.model.run import Access, ProbeSpec, Run, RunStatus, Sample
 
@@ -114,9 +114,8 @@ class WriteRead:
         facts = [self._facts(probe, phase, sizes, moved) for phase in confirmed.phases]
         samples = _checked(confirmed, facts)
         if confirmed.status is RunStatus.INVALID_WORKLOAD:
-            reason = Message(
-                "workload-differs", f"another workload than requested: {confirmed.problem}"
-            )
+            text = f"another workload than requested: {confirmed.problem}"
+            reason = Message("workload-differs", text)
             samples = [with_reason(sample, reason) for sample in samples]
             self._invalid = True
         self._samples += samples
@@ -183,10 +182,8 @@ class WriteRead:
             return RunStatus.UNFINISHED
         if isinstance(probe.error, Interrupted):
             return RunStatus.PARTIAL if self._samples else RunStatus.FAILED
-        if probe.error is not None or probe.problems:
-            believed = any(sample.believed for sample in self._samples)
-            return RunStatus.PARTIAL if believed else RunStatus.FAILED
-        return RunStatus.OK
+        problems = probe.problems if probe.error is None else ["not whole"]
+        return status_of(self._samples, problems)
 
     def _parameters(self, probe: RunningProbe) -> dict[str, object]:
         measurements = probe.measurements

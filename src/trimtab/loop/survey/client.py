@@ -242,7 +242,7 @@ class _Survey:
 def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
     """Return how a survey ended as a whole, and why it is not whole."""
     measured = [result for result in results if result.outcome is Outcome.MEASURED]
-    whole = [one for one in measured if one.reason is None]
+    whole = [sample for sample in measured if sample.reason is None]
     if len(whole) == len(results) and results:
         return RunStatus.OK, None
     reasons = [

@@ -209,17 +209,17 @@ def error_of(survey: Survey) -> ToolError | RefusedError | None:
 
     What ``--all`` left out from the start was told before and is no error.
     """
-    left_out = {one.target for one in survey.plan.refused}
+    left_out = {planned.target for planned in survey.plan.refused}
     results = [
         standing.result for standing in survey.standings if standing.result.target not in left_out
     ]
     wrong = [result for result in results if result.reason is not None]
     if not wrong:
         return None
-    reasons = "; ".join(f"{one.target}: {one.reason}" for one in wrong[:8])
-    refused = all(one.outcome is Outcome.REFUSED for one in wrong)
+    reasons = "; ".join(f"{result.target}: {result.reason}" for result in wrong[:8])
+    refused = all(result.outcome is Outcome.REFUSED for result in wrong)
     kind = RefusedError if refused else ToolError
-    return kind(f"not every target was surveyed as planned: {reasons}")
+    return kind(f"not every target was surveyed as planned: {reasons}", code="survey-incomplete")
 
 
 def _on_client(request: Asked, size_bytes: int, reach: Reach) -> tuple[ProbeSpec, Instrument]:

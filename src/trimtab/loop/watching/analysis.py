@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
-from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+from trimtab.loop.judging import by_metric
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
 from trimtab.model.incident import Explanation, IncidentState, Shape
-from trimtab.model.run import METRIC_UNITS, RunStatus
+from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
 from trimtab.record.comparability import comparability_key
@@ -50,7 +49,7 @@ class Confirming:
     due_at: datetime
 
 
-class Vigil:
+class IncidentWatch:
     """Looks at what each slot brought in the light of what there was before.
 
     Parameters
@@ -117,16 +116,9 @@ class Vigil:
             and not self._suspected.add((key, metric, change.at))
         ]
         for metric, change in new:
-            self._log.warning(
-                "performance may have changed",
-                extra=fields(
-                    item=slot.item,
-                    metric=metric,
-                    since=change.at.isoformat(),
-                    effect=change.effect,
-                    why=change.reason,
-                ),
-            )
+            of_change = {"since": change.at.isoformat(), "effect": change.effect}
+            extra = fields(item=slot.item, metric=metric, **of_change, why=change.reason)
+            self._log.warning("performance may have changed", extra=extra)
         if new and not confirming:
             self._ask_again(slot)
         return bool(new)
@@ -137,27 +129,26 @@ class Vigil:
             return
         key = comparability_key(run)
         points = self._store.history(self._site.name, key, since=run.at - HISTORY)
-        for metric in dict.fromkeys(point.metric for point in points):
-            if METRIC_UNITS.get(metric) == "B":
-                continue
-            change = suspect_of([point for point in points if point.metric == metric])
-            if change is not None:
+        for metric, of_metric in by_metric(points):
+            if (change := suspect_of(of_metric)) is not None:
                 yield key, metric, change
 
     def _ask_again(self, slot: Slot) -> None:
         """Put further runs of a probe on the list, where its site file wants them."""
         name = slot.item.removeprefix(PROBE_PREFIX)
-        wanted = next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
+        runs = next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
         now = self._clock()
-        for number in range(1, wanted + 1):
+        for number in range(1, runs + 1):
             # Whole seconds: a slot's time is part of its id, and people read it.
             due_at = (now + number * CONFIRM_APART).replace(microsecond=0)
             self._waiting.append(Confirming(slot.item, due_at))
-        if wanted:
-            self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=wanted))
+        if runs:
+            self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=runs))
 
     def _bad_checksums(self) -> bool:
         """Tell of transfers with a bad checksum since the snapshot before, at once."""
+        from trimtab.loop.explaining.store_telemetry import StoreTelemetry
+
         since = self._snapshots_until or self._clock() - LOOK_AGAIN
         times = self._store.snapshot_times(self._site.name, since=since)
         if len(times) < 2:
@@ -167,16 +158,15 @@ class Vigil:
         telemetry = StoreTelemetry(self._store, self._site.name)
         bad = telemetry.bad_checksums(times[0], times[-1])
         for transfer in bad:
-            self._log.critical(
-                "transfers with a bad checksum: data may be at risk",
-                extra=fields(
-                    where=transfer.where, count=transfer.count, at=transfer.at.isoformat()
-                ),
-            )
+            at = transfer.at.isoformat()
+            extra = fields(where=transfer.where, count=transfer.count, at=at)
+            self._log.critical("transfers with a bad checksum: data may be at risk", extra=extra)
         return bool(bad)
 
     def _incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
+        from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
+
         name = self._site.name
         before = self._store.incidents(name)
         if not self._store.series(name):
@@ -192,15 +182,9 @@ class Vigil:
             incident = explanation.incident
             level = logging.CRITICAL if incident.shape is Shape.INTEGRITY else logging.WARNING
             causes = [f"{cause.title} ({cause.confidence:.0%})" for cause in explanation.causes[:2]]
-            self._log.log(
-                level,
-                "an incident",
-                extra=fields(
-                    id=incident.id,
-                    summary=incident.summary,
-                    causes="unexplained" if explanation.unexplained else "; ".join(causes),
-                ),
-            )
+            text = "unexplained" if explanation.unexplained else "; ".join(causes)
+            extra = fields(id=incident.id, summary=incident.summary, causes=text)
+            self._log.log(level, "an incident", extra=extra)
 
 
 def new_among(
@@ -213,11 +197,7 @@ def new_among(
     """
     ids = {explanation.incident.id for explanation in explanations}
     known = {explanation.id for explanation in stored}
-    placed_anew = [
-        explanation
-        for explanation in stored
-        if explanation.id not in ids and explanation.state in GOING_ON
-    ]
+    placed_anew = [known for known in stored if known.id not in ids and known.state in GOING_ON]
     for explanation in explanations:
         incident = explanation.incident
         if incident.id in known or incident.state is IncidentState.ENDED:

@@ -28,7 +28,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Beginnings:
+class Resumption:
     """What it takes to find an item's place.
 
     Attributes

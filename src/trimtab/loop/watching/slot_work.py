@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.protocol import Driver
@@ -105,13 +106,9 @@ class SlotWork:
         self._tell(item, due_at, "taking a snapshot")
         slot = Slot(self.site.name, item, due_at, SlotState.DONE, self.clock(), holder=self.holder)
         taken, problem = self._snapshot(slot, "after")
-        slot = replace(
-            slot,
-            state=SlotState.DONE if taken else SlotState.FAILED,
-            ended_at=self.clock(),
-            after=next(iter(taken), None),
-            detail=problem,
-        )
+        state = SlotState.DONE if taken else SlotState.FAILED
+        after = next(iter(taken), None)
+        slot = replace(slot, state=state, ended_at=self.clock(), after=after, detail=problem)
         return self._ended(slot) if self._finish(slot, snapshots=taken) else None
 
     def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:
@@ -129,9 +126,8 @@ class SlotWork:
         event = stretch(self.site.name, work.item, work.first, work.last, work.reason)
         detail = f"and every slot since {work.first.isoformat()}: {work.reason}"
         slot = Slot(self.site.name, work.item, work.last, SlotState.MISSED, detail=detail)
-        is_stored = self.patience.keep(
-            "a stretch of missed slots", lambda: self.store.finish_slot(slot, event=event)
-        )
+        finish = partial(self.store.finish_slot, slot, event=event)
+        is_stored = self.patience.keep("a stretch of missed slots", finish)
         return self._ended(slot) if is_stored else None
 
     def go_on(self, slot: Slot, reason: str) -> Slot | None:
@@ -139,13 +135,10 @@ class SlotWork:
         identifier = slot.run
         if identifier is None or not self._claim(slot.item, slot.due_at, slot.started_at):
             return None
-        run = self.patience.keep(
-            "reading a run", lambda: self.store.run(identifier), attempts=_ATTEMPTS
-        )
-        detail = f"{reason}: what comes after the run was done later"
-        return self._conclude(
-            replace(slot, holder=self.holder, detail=_and(slot.detail, detail)), run
-        )
+        read = partial(self.store.run, identifier)
+        run = self.patience.keep("reading a run", read, attempts=_ATTEMPTS)
+        detail = _and(slot.detail, f"{reason}: what comes after the run was done later")
+        return self._conclude(replace(slot, holder=self.holder, detail=detail), run)
 
     def give_up(self, slot: Slot, reason: str) -> Slot | None:
         """Close a slot that was started and from which nothing came."""
@@ -156,30 +149,18 @@ class SlotWork:
             absent = self._absent(probe, slot)
             self._clean_up(probe, absent.run_id)
             run = absent.run(RunStatus.FAILED, reason, self._like(probe), slot.started_at)
-        slot = replace(
-            slot,
-            state=SlotState.FAILED,
-            ended_at=self.clock(),
-            run=None if run is None else run.id,
-            detail=reason,
-            holder=self.holder,
-        )
+        identifier = None if run is None else run.id
+        slot = replace(slot, state=SlotState.FAILED, ended_at=self.clock(), run=identifier)
+        slot = replace(slot, detail=reason, holder=self.holder)
         return self._ended(slot) if self._finish(slot, run=run) else None
 
     # Within
 
     def _claim(self, item: str, due_at: datetime, started_at: datetime | None) -> bool:
-        begun = started_at or self.clock()
+        claim = partial(self.store.claim_slot, self.site.name, item, due_at, holder=self.holder)
+        claim = partial(claim, started_at=started_at or self.clock())
         return self.patience.keep(
-            "claiming a slot",
-            lambda: self.store.claim_slot(
-                self.site.name,
-                item,
-                due_at,
-                started_at=begun,
-                holder=self.holder,
-                lease_until=lease_end(self.clock()),
-            ),
+            "claiming a slot", lambda: claim(lease_until=lease_end(self.clock()))
         )
 
     def _finish(
@@ -190,10 +171,8 @@ class SlotWork:
         others: tuple[Run, ...] = (),
         snapshots: Mapping[str, Snapshot] | None = None,
     ) -> bool:
-        return self.patience.keep(
-            "keeping a slot",
-            lambda: self.store.finish_slot(slot, run=run, others=others, snapshots=snapshots or {}),
-        )
+        more = {"run": run, "others": others, "snapshots": snapshots or {}}
+        return self.patience.keep("keeping a slot", partial(self.store.finish_slot, slot, **more))
 
     def _snapshot(self, slot: Slot, part: str) -> tuple[dict[str, Snapshot], str | None]:
         """Return the snapshot under its id, or nothing and why."""
@@ -257,15 +236,11 @@ class SlotWork:
         """Return the verdicts on a run that is kept, by the runs within the site's window."""
         if run.status in _TELLS_NOTHING or run.at is None:
             return (), None
-        at, limits = run.at, self.site.limits
-        since = at - timedelta(seconds=limits.window_s)
-        key = comparability_key(run)
+        limits, key = self.site.limits, comparability_key(run)
+        span = {"since": run.at - timedelta(seconds=limits.window_s), "until": run.at}
+        read = partial(self.store.history, self.site.name, key, **span)
         try:
-            history = self.patience.keep(
-                "reading earlier runs",
-                lambda: self.store.history(self.site.name, key, since=since, until=at),
-                attempts=_ATTEMPTS,
-            )
+            history = self.patience.keep("reading earlier runs", read, attempts=_ATTEMPTS)
             return verdicts(run, history, goal=limits.cov), None
         except Exception as error:  # the run stands without its verdict, and the error is told
             self.log.exception("a run could not be judged", extra=fields(run=run.id))
@@ -280,12 +255,9 @@ class SlotWork:
         return known
 
     def _last_run(self, probe: str) -> tuple[Run, ...]:
+        read = partial(self.store.runs, site=self.site.name, probe=probe, limit=1)
         try:
-            return self.patience.keep(
-                "reading the last run",
-                lambda: self.store.runs(site=self.site.name, probe=probe, limit=1),
-                attempts=_ATTEMPTS,
-            )
+            return self.patience.keep("reading the last run", read, attempts=_ATTEMPTS)
         except UnreadableError as error:
             self.log.warning("no last run", extra=fields(probe=probe, problem=error.message))
             return ()
@@ -294,9 +266,8 @@ class SlotWork:
         try:
             self.runner.clean_up(probe, run)
         except TrimtabError as error:
-            self.log.warning(
-                "files may be left behind", extra=fields(run=run, problem=error.message)
-            )
+            extra = fields(run=run, problem=error.message)
+            self.log.warning("files may be left behind", extra=extra)
 
     def _probe_of(self, item: str) -> SiteProbe | None:
         name = item.removeprefix(PROBE_PREFIX)
@@ -312,16 +283,10 @@ class SlotWork:
 
     def _ended(self, slot: Slot) -> Slot:
         log = self.log.info if slot.state is SlotState.DONE else self.log.warning
-        log(
-            f"slot {slot.state.value}",
-            extra=fields(
-                item=slot.item,
-                due_at=slot.due_at.isoformat(),
-                run=slot.run,
-                verdicts={verdict.metric: verdict.status.value for verdict in slot.verdicts},
-                detail=slot.detail,
-            ),
-        )
+        judged = {verdict.metric: verdict.status.value for verdict in slot.verdicts}
+        outcome = {"run": slot.run, "verdicts": judged, "detail": slot.detail}
+        extra = fields(item=slot.item, due_at=slot.due_at.isoformat(), **outcome)
+        log(f"slot {slot.state.value}", extra=extra)
         return slot
 
 

@@ -28,16 +28,17 @@ from trimtab.loop.watching.agenda import (
     Begin,
     Item,
     Miss,
+    Position,
     Work,
     advanced,
     decide,
     occupied,
     wake_at,
 )
-from trimtab.loop.watching.analysis import Vigil
+from trimtab.loop.watching.analysis import IncidentWatch
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
-from trimtab.loop.watching.resuming import Beginnings
+from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
 from trimtab.loop.watching.store_retry import Patience
@@ -124,21 +125,11 @@ class Watch:
         self._holder = holder or this_process()
         self._items = items(site)
         self._patience = Patience(self.log, clock, self._pause, self._outage)
-        self._work = SlotWork(
-            site,
-            store,
-            driver,
-            probe,
-            clock,
-            self.log,
-            self._notify,
-            self._patience,
-            self._holder,
-            self._alive,
-        )
-        self._beginnings = Beginnings(site.name, store, self._patience, self._do)
+        surroundings = clock, self.log, self._notify, self._patience, self._holder, self._alive
+        self._work = SlotWork(site, store, driver, probe, *surroundings)
+        self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
-        self._vigil = Vigil(site, store, self.log, clock)
+        self._incident_watch = IncidentWatch(site, store, self.log, clock)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
@@ -203,7 +194,7 @@ class Watch:
         self._take_lease(now)
         ended = self._recover(now)
         for item in self._items:
-            self._beginnings.settle_before(item, now)
+            self._resumption.settle_before(item, now)
         if taken := self._guarded(partial(self._work.snapshot, SNAPSHOT, now)):
             ended.append(taken)
             self._look_at(taken)
@@ -222,21 +213,17 @@ class Watch:
             self._take_lease(now)
             self._notify.ready()  # taking up what an earlier watch left may be a whole probe
             self._recover(now)
-            agenda = Agenda(alive_since=now)
-            self._agenda = replace(
-                agenda,
-                positions=tuple(self._beginnings.position(item, now) for item in self._items),
-            )
+            self._agenda = Agenda(alive_since=now, positions=self._positions(now))
             self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
         elif self._latest is not None and now < self._latest - BACKWARDS:
-            self.log.warning(
-                "the clock went back",
-                extra=fields(by_s=(self._latest - now).total_seconds()),
-            )
-            positions = tuple(self._beginnings.position(item, now) for item in self._items)
-            self._agenda = replace(self._agenda, positions=positions)
+            by_s = (self._latest - now).total_seconds()
+            self.log.warning("the clock went back", extra=fields(by_s=by_s))
+            self._agenda = replace(self._agenda, positions=self._positions(now))
         self._latest = now
         self._renew_lease(now)
+
+    def _positions(self, now: datetime) -> tuple[Position, ...]:
+        return tuple(self._resumption.position(item, now) for item in self._items)
 
     def _known(self) -> Agenda:
         assert self._agenda is not None
@@ -245,7 +232,7 @@ class Watch:
     def _recover(self, now: datetime) -> list[Slot]:
         """Close what an earlier watch had under way, or go on with it where there is time."""
         self._recovered_s = self._elapsed_s()
-        by_name = {one.name: one for one in self._items}
+        by_name = {item.name: item for item in self._items}
         ended = []
         store, name = self.store, self.site.name
         for slot in self._patience.keep("reading slots", lambda: store.open_slots(name)):
@@ -312,16 +299,15 @@ class Watch:
     def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
         """Look at what a slot brought; no error of looking ever ends the watch."""
         try:
-            self._vigil.after(slot, confirming=confirming)
+            self._incident_watch.after(slot, confirming=confirming)
         except Exception:
-            self.log.exception(
-                "what a slot brought was not looked at", extra=fields(at=slot.due_at)
-            )
+            extra = fields(at=slot.due_at)
+            self.log.exception("what a slot brought was not looked at", extra=extra)
 
     def _confirm(self, now: datetime) -> list[Slot]:
         """Run the probes that are to confirm a suspect and are due."""
         ended = []
-        for confirming in self._vigil.due(now):
+        for confirming in self._incident_watch.due(now):
             slot = self._do(Begin(confirming.item, confirming.due_at))
             if slot is not None:
                 ended.append(slot)
@@ -332,7 +318,7 @@ class Watch:
 
     def _rest(self) -> None:
         """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
-        planned, now = (wake_at(self._known()), self._vigil.next_due()), self._clock()
+        planned, now = (wake_at(self._known()), self._incident_watch.next_due()), self._clock()
         wake = min((at for at in planned if at is not None), default=None)
         left_s = REST_MAX_S if wake is None else (wake - now).total_seconds()
         if wake is not None:
@@ -350,18 +336,12 @@ class Watch:
     # The lease
 
     def _take_lease(self, now: datetime) -> None:
-        store, site = self.store, self.site
-        self._patience.keep(
-            "naming the site",
-            lambda: store.ensure_site(site.name, driver=site.driver, path=site.path),
-        )
-        until = lease_end(now)
-        current = self._patience.keep(
-            "taking the lease",
-            lambda: store.take_lease(
-                site.name, self._holder, now=now, until=until, gone=self._gone
-            ),
-        )
+        site, until = self.site, lease_end(now)
+        known = partial(self.store.ensure_site, site.name, driver=site.driver, path=site.path)
+        self._patience.keep("naming the site", known)
+        lease = {"now": now, "until": until, "gone": self._gone}
+        take = partial(self.store.take_lease, site.name, self._holder, **lease)
+        current = self._patience.keep("taking the lease", take)
         if current is not None:
             raise RefusedError(
                 f"{site.name} is already watched by {current.holder} since "

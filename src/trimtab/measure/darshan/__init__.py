@@ -22,26 +22,25 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from trimtab.errors import DataError
 from trimtab.measure.darshan import targets
 from trimtab.measure.darshan.groups import SUMS, Group, Module, group_of
-from trimtab.measure.measurement import BANDWIDTH, Measurement
-from trimtab.measure.plain import as_dict, as_number, as_whole
+from trimtab.measure.measurement import ACCESSES, BANDWIDTH, Measurement
+from trimtab.measure.plain import as_dict, as_number, as_text, as_whole, present, time_since_1970
 from trimtab.measure.source import Format, Source
 from trimtab.message import Message
 from trimtab.model.finding import Missing
-from trimtab.model.run import Access, RunStatus, Sample
+from trimtab.model.run import RunStatus, Sample
 
 KIND: Final = "darshan"
 
 # DARSHAN_MAGIC_NR, eight bytes after the version, in the byte order of the machine that wrote.
 _MAGIC: Final = (6567223).to_bytes(8, "little")
 _MAGIC_AT: Final = 8
-_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-_BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
 # Sums of doubles, taken in another order.
 _TOLERANCE: Final = 1e-9
 
@@ -155,8 +154,8 @@ def _job(value: dict[str, Any], number: int, line: dict[str, Any]) -> _Job:
     return _Job(
         identifier=as_whole(value.get("id")),
         processes=processes or 0,
-        began=_time(value.get("start_s")),
-        ended=_time(value.get("end_s")),
+        began=time_since_1970(as_number(value.get("start_s"))),
+        ended=time_since_1970(as_number(value.get("end_s"))),
         elapsed_s=as_number(value.get("elapsed_s")),
         executable=str(value.get("executable", "")),
         arguments=str(value.get("arguments", "")),
@@ -185,12 +184,9 @@ def _module(
     for key in SUMS:
         total = math.fsum(getattr(group, key) for group in groups)
         if not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
-            raise DataError(
-                f"{key} of {name} is given as {known[key]:g}, its files make {total:g}: a line was"
-                " lost or altered",
-                code="sum-mismatch",
-                line=number,
-            )
+            problem = f"{key} of {name} is given as {known[key]:g}, its files make {total:g}"
+            problem += ": a line was lost or altered"
+            raise DataError(problem, code="sum-mismatch", line=number)
     return Module(name.lower(), line.get("partial") is True, number, known, tuple(groups))
 
 
@@ -213,21 +209,17 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
     problem = None
     status = RunStatus.OK
     if not module.groups:
-        status, problem = (
-            RunStatus.FAILED,
-            Message("no-bytes", "Darshan recorded no bytes read or written"),
-        )
+        status = RunStatus.FAILED
+        problem = Message("no-bytes", "Darshan recorded no bytes read or written")
     elif module.partial:
         status = RunStatus.PARTIAL
-        problem = Message(
-            "records-incomplete",
-            "Darshan ran out of memory for its records: some files are not in the log",
-        )
+        text = "Darshan ran out of memory for its records: some files are not in the log"
+        problem = Message("records-incomplete", text)
     return Measurement(
         kind=KIND,
         status=status,
         problems=() if problem is None else (problem,),
-        tool_version=_text(header.get("library_version")),
+        tool_version=as_text(header.get("library_version")),
         name=module.name,
         layer="application",
         began=job.began,
@@ -237,7 +229,7 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
             "application": job.executable,
             "arguments": job.arguments,
         },
-        reported={key: value for key, value in reported.items() if value is not None},
+        reported=present(reported),
         samples=tuple(samples),
         missing=tuple(missing),
     )
@@ -245,40 +237,24 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
 
 def _totals(module: Module) -> Iterator[Sample]:
     """Yield the bandwidths, then bytes and times of all ranks together."""
-    moved = {access: module.sums[_BYTES[access]] for access in _ACCESSES}
-    line, slowest = module.line, module.slowest_s()
-    for access in _ACCESSES:
+    moved = {access: module.sums[targets.BYTES[access]] for access in ACCESSES}
+    sample = partial(Sample, repetition=0, output=0, line=module.line)
+    slowest = module.slowest_s()
+    for access in ACCESSES:
         if not moved[access]:
             continue
-        metric, value, reason = BANDWIDTH[access], None, None
+        reason = None if slowest > 0 else targets.NO_TIME
         if all(moved.values()):
-            reason = Message(
-                "time-of-both",
-                "the job read and wrote, and Darshan's slowest-rank time covers both",
-            )
-        elif slowest <= 0:
-            reason = Message("no-time", "Darshan recorded no time")
-        else:
-            value = moved[access] / slowest
-        yield Sample(metric, value, 0, output=0, line=line, reason=reason)
-        alone = module.slowest_of(access)
-        if alone is None:
-            reason = Message(
-                "shared-file-no-time",
-                "a shared file was read and written: Darshan records no separate times",
-            )
-        else:
-            reason = None if alone > 0 else Message("no-time", "Darshan recorded no time")
-        value = moved[access] / alone if alone else None
-        yield Sample(metric, value, 0, statistic="data", output=0, line=line, reason=reason)
-    for access in _ACCESSES:
-        yield Sample(_BYTES[access], moved[access], 0, output=0, line=line)
+            text = "the job read and wrote, and Darshan's slowest-rank time covers both"
+            reason = Message("time-of-both", text)
+        yield sample(BANDWIDTH[access], None if reason else moved[access] / slowest, reason=reason)
+        rate, reason = targets.rate_of(moved[access], module.slowest_of(access))
+        yield sample(BANDWIDTH[access], rate, statistic="data", reason=reason)
+    for access in ACCESSES:
+        yield sample(targets.BYTES[access], moved[access])
         if moved[access]:
-            time = module.sums[f"{access}_s"]
-            yield Sample(f"{access}_time", time, 0, statistic="sum", output=0, line=line)
-    yield Sample(
-        "metadata_time", module.sums["metadata_s"], 0, statistic="sum", output=0, line=line
-    )
+            yield sample(f"{access}_time", module.sums[f"{access}_s"], statistic="sum")
+    yield sample("metadata_time", module.sums["metadata_s"], statistic="sum")
 
 
 def _slowest_rank(module: Module) -> dict[str, object]:
@@ -288,17 +264,3 @@ def _slowest_rank(module: Module) -> dict[str, object]:
         return {}
     rank = max(times, key=lambda candidate: (times[candidate], -candidate))
     return {"slowest_rank": rank, "slowest_rank_s": times[rank]}
-
-
-def _time(value: object) -> datetime | None:
-    seconds = as_number(value)
-    if not seconds:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

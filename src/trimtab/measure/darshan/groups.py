@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trimtab.measure.plain import as_number, as_whole
+from trimtab.measure.plain import as_number, as_text, as_whole
 from trimtab.model.run import Access
 
 SUMS: Final = ("bytes_read", "bytes_written", "read_s", "write_s", "metadata_s")
@@ -118,15 +118,11 @@ def group_of(value: dict[str, Any], line: int) -> Group | None:
         return None
     return Group(
         None if rank < 0 else rank,
-        _text(value.get("mount")),
-        _text(value.get("type")),
+        as_text(value.get("mount")),
+        as_text(value.get("type")),
         tuple(index for index in indices if index is not None),
         files,
         *known,
         slowest_s=slowest,
         line=line,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.measure.darshan.groups import Group, Module, slowest_of
-from trimtab.measure.measurement import BANDWIDTH
+from trimtab.measure.measurement import ACCESSES, BANDWIDTH, missing
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, Sample
 
-_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-_BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
+BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
+NO_TIME: Final = Message("no-time", "Darshan recorded no time")
+_SHARED_FILE: Final = Message(
+    "shared-file-no-time", "a shared file was read and written: Darshan records no separate times"
+)
 SLOW_RATIO: Final = 3.0
 """An OST is named where a byte takes at least this much longer than at the median OST: in a healthy
 job on 24 OSTs the slowest takes 1.6 times as long, on an OST that failed slowly 49 times."""
@@ -51,16 +54,20 @@ def by_target(module: Module) -> ByTarget:
     ``read_time`` and ``write_time`` are of all processes together; the bandwidth is bytes over
     the time of the slowest process there.
     """
-    single, missing = _single(module)
+    single, gaps = _single(module)
     if not single:
-        return ByTarget((), {}, tuple(missing))
+        return ByTarget((), {}, tuple(gaps))
     mount, held = single
-    samples: list[Sample] = []
-    for index in sorted(held):
-        samples += _samples(name_of(index), held[index])
-    return ByTarget(
-        tuple(samples), {"targets": len(held), "mount": mount, **_slowest(held)}, tuple(missing)
-    )
+    samples = [s for index in sorted(held) for s in _samples(name_of(index), held[index])]
+    reported = {"targets": len(held), "mount": mount, **_slowest(held)}
+    return ByTarget(tuple(samples), reported, tuple(gaps))
+
+
+def rate_of(moved: float, slowest_s: float | None) -> tuple[float | None, str | None]:
+    """Return the bandwidth over the time of the slowest process, or why there is none."""
+    if slowest_s is None:
+        return None, _SHARED_FILE
+    return (moved / slowest_s, None) if slowest_s > 0 else (None, NO_TIME)
 
 
 def _single(
@@ -68,7 +75,7 @@ def _single(
 ) -> tuple[tuple[str, dict[int, list[Group]]] | None, list[Missing]]:
     """Return the groups on one OST each by its index, of the mount where most bytes went."""
     mounts: dict[str, dict[int, list[Group]]] = {}
-    missing: list[Missing] = []
+    gaps: list[Missing] = []
     striped = 0
     for group in module.groups:
         if len(group.targets) == 1:
@@ -77,27 +84,19 @@ def _single(
         elif group.targets:
             striped += group.files
     if striped:
-        reason = Message(
-            "several-osts", "the files span several OSTs, and Darshan records no time for each"
-        )
-        missing.append(Missing(f"{striped} files per OST", reason))
+        reason = "the files span several OSTs, and Darshan records no time for each"
+        gaps.append(missing(f"{striped} files per OST", "several-osts", reason))
+    elif not mounts:
+        reason = "no Lustre records: another file system, or Darshan without its Lustre module"
+        gaps.append(missing("figures per OST", "no-lustre-record", reason))
     if not mounts:
-        if not striped:
-            reason = Message(
-                "no-lustre-record",
-                "no Lustre records: another file system, or Darshan without its Lustre module",
-            )
-            missing.append(Missing("figures per OST", reason))
-        return None, missing
+        return None, gaps
     # OSTs of two file systems have the same indices: only those of one can be named.
     mount = max(mounts, key=lambda mount: (_bytes(mounts[mount]), mount))
     for other in sorted(set(mounts) - {mount}):
-        missing.append(
-            Missing(
-                f"figures per OST of {other}", Message("other-mount", f"most bytes are on {mount}")
-            )
-        )
-    return (mount, mounts[mount]), missing
+        reason = f"most bytes are on {mount}"
+        gaps.append(missing(f"figures per OST of {other}", "other-mount", reason))
+    return (mount, mounts[mount]), gaps
 
 
 def _bytes(held: dict[int, list[Group]]) -> float:
@@ -109,28 +108,17 @@ def _bytes(held: dict[int, list[Group]]) -> float:
 def _samples(target: str, groups: list[Group]) -> list[Sample]:
     samples: list[Sample] = []
     line = groups[0].line
-    for access in _ACCESSES:
+    for access in ACCESSES:
         moved = sum(group.moved(access) for group in groups)
         if not moved:
             continue
-        slowest = slowest_of(groups, access)
-        reason = None
-        if slowest is None:
-            reason = Message(
-                "shared-file-no-time",
-                "a shared file was read and written: Darshan records no separate times",
-            )
-        elif slowest <= 0:
-            reason = Message("no-time", "Darshan recorded no time")
+        rate, reason = rate_of(moved, slowest_of(groups, access))
         spent = sum(group.spent_s(access) for group in groups)
-        for metric, value, statistic, doubt in (
-            (BANDWIDTH[access], moved / slowest if slowest else None, "total", reason),
-            (_BYTES[access], moved, "total", None),
-            (f"{access}_time", spent, "sum", None),
-        ):
-            samples.append(
-                Sample(metric, value, 0, target, statistic, output=0, line=line, reason=doubt)
-            )
+        samples += [
+            Sample(BANDWIDTH[access], rate, 0, target, "total", 0, line, reason),
+            Sample(BYTES[access], moved, 0, target, "total", 0, line),
+            Sample(f"{access}_time", spent, 0, target, "sum", 0, line),
+        ]
     return samples
 
 

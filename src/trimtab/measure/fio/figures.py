@@ -132,10 +132,8 @@ def iops_reason(entry: Entry) -> str | None:
     step = 1.0 if isinstance(entry.figures.get("iops"), int) else 0.01
     if abs(printed - expected) <= step + expected * 1e-6:
         return None
-    return Message(
-        "figures-disagree",
-        f"fio printed {printed:g} IOPS, but {counted:.0f} in {entry.elapsed_s:g} s do not match",
-    )
+    text = f"fio printed {printed:g} IOPS, but {counted:.0f} in {entry.elapsed_s:g} s do not match"
+    return Message("figures-disagree", text)
 
 
 def _disagreement(entry: Entry) -> str | None:
@@ -150,10 +148,8 @@ def _disagreement(entry: Entry) -> str | None:
     tolerance += KIB / max(moved, 1.0) if entry.in_kib else 0.0
     if agrees(bandwidth, moved, elapsed_s, tolerance=min(tolerance, 0.5)):
         return None
-    return Message(
-        "figures-disagree",
-        f"fio printed {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s do not match",
-    )
+    text = f"fio printed {bandwidth:.0f} B/s, but {moved:.0f} bytes in {elapsed_s:g} s do not match"
+    return Message("figures-disagree", text)
 
 
 def total(values: Iterable[float | None]) -> float | None:

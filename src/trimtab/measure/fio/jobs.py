@@ -6,20 +6,16 @@ import errno
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from trimtab.measure.fio.documents import Document
 from trimtab.measure.fio.figures import Entry, iops_reason, together
 from trimtab.measure.fio.latency import latencies, upper_edges
 from trimtab.measure.fio.options import file_names, options_of, size_bytes, tasks_of
-from trimtab.measure.measurement import LATENCY, Draft, Phase
+from trimtab.measure.measurement import ACCESSES, IOPS, LATENCY, Draft, Phase
 from trimtab.measure.plain import as_number
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import Access, LatencyHistogram, Sample
-
-ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-_IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
 
 
 def moving(document: Document, run: Sequence[int], access: Access) -> list[Entry]:
@@ -43,15 +39,13 @@ def read_jobs(draft: Draft, document: Document, run: Sequence[int], repetition: 
         error = as_number(document.jobs[index].get("error"))
         if error == errno.EILSEQ:  # what its verify.c returns
             integrity_lost = True
-            draft.add_problem("data-corrupt", "fio: data read is not what was written (error 84)")
+            draft.problems.add("data-corrupt", "fio: data read is not what was written (error 84)")
         elif error:
             code = min(int(error), 10**9)  # more is no errno, and os.strerror would not take it
-            draft.add_problem("tool-error", f"fio: {os.strerror(code)} (error {code})")
+            draft.problems.add("tool-error", f"fio: {os.strerror(code)} (error {code})")
     if document.mixed:
-        draft.add_problem(
-            "outputs-mixed",
-            f"fio's output gives {document.mixed[0]} twice: two outputs are mixed",
-        )
+        text = f"fio's output gives {document.mixed[0]} twice: two outputs are mixed"
+        draft.problems.add("outputs-mixed", text)
     for access in ACCESSES:
         entries = moving(document, run, access)
         if entries:
@@ -64,6 +58,7 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
     figures = together(entries)
     first = entries[0]
     options = options_of(first.document, first.job)
+    mixed = Message("outputs-mixed", "two outputs are mixed") if first.document.mixed else None
     return Phase(
         access=first.access,
         repetition=repetition,
@@ -78,9 +73,7 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
         direct=options.get("direct", "0") == "1" if options else None,
         caches_dropped=options.get("invalidate", "1") == "1" if options else None,
         line=first.bandwidth_line,
-        reason=Message("outputs-mixed", "two outputs are mixed")
-        if first.document.mixed
-        else figures.reason,
+        reason=mixed or figures.reason,
     )
 
 
@@ -117,19 +110,11 @@ def _read_latencies(
     draft: Draft, entries: Sequence[Entry], repetition: int, target: str | None
 ) -> None:
     access, read = entries[0].access, latencies(entries)
-    for name, (value_s, line) in read.values_s.items():
-        draft.latencies.append(
-            Sample(
-                metric=LATENCY[access],
-                value=value_s,
-                repetition=repetition,
-                target=target,
-                statistic=name,
-                output=draft.output,
-                line=line,
-                reason=read.reason,
-            )
-        )
+    metric, output = LATENCY[access], draft.output
+    draft.latencies += [
+        Sample(metric, value_s, repetition, target, name, output, line, read.reason)
+        for name, (value_s, line) in read.values_s.items()
+    ]
     if target is not None:
         return
     if read.missing is not None:
@@ -149,17 +134,10 @@ def read_operations(draft: Draft, entries: Sequence[Entry], target: str | None) 
         return
     reason = figures.reason or next(filter(None, map(iops_reason, entries)), None)
     first = entries[0]
-    draft.latencies.append(
-        Sample(
-            metric=_IOPS[first.access],
-            value=figures.iops,
-            repetition=0,
-            target=target,
-            output=draft.output,
-            line=first.document.line_of(first.index, first.access, "iops"),
-            reason=reason,
-        )
-    )
+    metric, output = IOPS[first.access], draft.output
+    line = first.document.line_of(first.index, first.access, "iops")
+    sample = Sample(metric, figures.iops, 0, target, output=output, line=line, reason=reason)
+    draft.latencies.append(sample)
 
 
 def read_targets(draft: Draft, entries: Sequence[Entry], *, hidden: bool) -> None:

@@ -63,12 +63,8 @@ def latencies(entries: Sequence[Entry]) -> Latencies:
     if len(reported) == 1:
         return _of_one(entries[0], reported[0])
     if not all(entry.bins and sum(entry.bins.values()) == entry.operations for entry in reported):
-        return Latencies(
-            missing=Message(
-                "latency-per-job",
-                "fio printed one for each job; use group_reporting or json+",
-            )
-        )
+        text = "fio printed one for each job; use group_reporting or json+"
+        return Latencies(missing=Message("latency-per-job", text))
     return _of_several(entries, reported)
 
 
@@ -98,12 +94,9 @@ def _of_one(entry: Entry, reported: _Reported) -> Latencies:
         if value is not None:
             line = entry.document.line_of(entry.index, *reported.path, name)
             values[name] = value * reported.unit_s, line
-    missing = (
-        None
-        if reported.percentiles
-        else Message("no-percentiles", "fio printed no percentiles of the completion latency")
-    )
-    return Latencies(values, _in_ns(reported), missing=missing, reason=_disorder(reported))
+    missing = Message("no-percentiles", "fio printed no percentiles of the completion latency")
+    reason = _disorder(reported)
+    return Latencies(values, _in_ns(reported), None if reported.percentiles else missing, reason)
 
 
 def _of_several(entries: Sequence[Entry], reported: Sequence[_Reported]) -> Latencies:

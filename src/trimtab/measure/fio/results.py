@@ -16,7 +16,7 @@ from typing import Any, Final
 from trimtab.errors import DataError
 from trimtab.measure.fio.documents import Document, Output, take_apart
 from trimtab.measure.fio.figures import total
-from trimtab.measure.fio.jobs import ACCESSES, moving, read_jobs, read_operations, read_targets
+from trimtab.measure.fio.jobs import moving, read_jobs, read_operations, read_targets
 from trimtab.measure.fio.options import (
     is_set,
     options_of,
@@ -27,20 +27,25 @@ from trimtab.measure.fio.options import (
     time_s,
 )
 from trimtab.measure.measurement import (
+    ACCESSES,
     Draft,
     Measurement,
     beginning,
+    missing,
     tail,
     with_reason,
 )
-from trimtab.measure.plain import as_dict, as_number, as_whole
+from trimtab.measure.plain import as_dict, as_number, as_whole, present
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
-from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput
 
 _STILL_RUNNING_S: Final = 2**31 - 1
 """What fio prints as ``eta`` when it has no estimate."""
+_EARLIER: Final = Message(
+    "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
+)
+_SIGNAL: Final = "terminating on signal"
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -67,10 +72,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         integrity_lost = read_jobs(draft, document, range(len(document.jobs)), repetition)
         _note_order(draft, document)
         if printed.unfinished:
-            draft.add_problem(
-                "earlier-part-read",
-                "fio did not finish its output: an earlier part of it is read",
-            )
+            draft.problems.append(_EARLIER)
     _note_problems(draft, output, text, bool(printed.documents))
     return draft.finished(integrity_lost=integrity_lost)
 
@@ -97,11 +99,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
             _note_said(draft, complaints)
             drafts.append(draft)
     if printed.unfinished:
-        drafts[-1].problems.append(
-            Message(
-                "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
-            )
-        )
+        drafts[-1].problems.append(_EARLIER)
     _name(drafts)
     return tuple(draft.finished() for draft in drafts)
 
@@ -126,19 +124,14 @@ def _no_result(text: str) -> DataError:
     for pattern, words in ((_TERSE, "terse"), (_NORMAL, "normal")):
         if match := pattern.search(text):
             line = text.count("\n", 0, match.start()) + 1
-            return DataError(
-                f"this is fio's {words} output, which rounds or leaves out what is needed",
-                code="output-format-unsupported",
-                line=line,
-                hint="run fio with --output-format=json or json+",
-            )
+            problem = f"this is fio's {words} output, which rounds or leaves out what is needed"
+            hint = "run fio with --output-format=json or json+"
+            return DataError(problem, code="output-format-unsupported", line=line, hint=hint)
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
             return DataError(f"fio printed no result: {tail(line)}", code="no-result", line=number)
-    printed = beginning(text) or "it is empty"
-    return DataError(
-        f"this is not the JSON output of fio: {printed}", code="not-this-format", line=1
-    )
+    problem = f"this is not the JSON output of fio: {beginning(text) or 'it is empty'}"
+    return DataError(problem, code="not-this-format", line=1)
 
 
 def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
@@ -170,13 +163,13 @@ _SAME_OF_ALL: Final = ("fio version", "global options")
 _SAME_OF_A_JOB: Final = ("jobname", "groupid", "job options")
 
 
-def _grew(before: dict[str, Any], after: dict[str, Any]) -> bool:
+def _grew(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
     """Return whether a job is the same, and has moved as much or more for as long or longer."""
-    if any(before.get(key) != after.get(key) for key in _SAME_OF_A_JOB):
+    if any(earlier.get(key) != later.get(key) for key in _SAME_OF_A_JOB):
         return False
     return all(
-        (as_number(as_dict(before.get(access)).get(key)) or 0)
-        <= (as_number(as_dict(after.get(access)).get(key)) or 0)
+        (as_number(as_dict(earlier.get(access)).get(key)) or 0)
+        <= (as_number(as_dict(later.get(access)).get(key)) or 0)
         for access in ACCESSES
         for key in ("io_bytes", "runtime")
     )
@@ -210,15 +203,10 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     draft.layer = place.layer
     draft.requested |= requested(options) if any(options) else {"job_names": names}
     draft.reported |= {"job_names": names, "latency": "completion"}
-    if place.drives is not None:
-        draft.reported["drives"] = place.drives
-    if place.devices is not None:
-        draft.reported["devices"] = place.devices
+    draft.reported |= present({"drives": place.drives, "devices": place.devices})
     if hidden:
-        draft.warn(
-            "sections-merged",
-            "group_reporting put sections together; fio names only the last one's devices",
-        )
+        text = "group_reporting put sections together; fio names only the last one's devices"
+        draft.warnings.add("sections-merged", text)
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
         draft.reported["file_names"] = list(place.names)
@@ -238,26 +226,23 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     _note_end(draft, document, options)
     _note_others(draft, document, run)
     if integrity_lost or document.mixed:
-        reason = (
-            Message("data-corrupt", "data read is not what was written")
-            if integrity_lost
-            else Message("outputs-mixed", "two outputs are mixed")
-        )
+        reason = Message("outputs-mixed", "two outputs are mixed")
+        if integrity_lost:
+            reason = Message("data-corrupt", "data read is not what was written")
         _disbelieve(draft, reason, targets_too=True)
     return draft
 
 
 def _draft(ordinal: int | None) -> Draft:
     draft = Draft("fio", ordinal)
-    draft.missing.append(
-        Missing("timeline", Message("no-timeline", "fio writes bytes over time only to log files"))
-    )
+    reason = "fio writes bytes over time only to log files"
+    draft.missing.append(missing("timeline", "no-timeline", reason))
     return draft
 
 
 def _note_said(draft: Draft, complaints: Sequence[str]) -> None:
     draft.warnings += [tail(line) for line in complaints]
-    draft.problems += [tail(line) for line in complaints if "terminating on signal" in line]
+    draft.problems += [tail(line) for line in complaints if _SIGNAL in line]
 
 
 def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last: bool) -> None:
@@ -268,20 +253,11 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
     starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
     known = [start for start in starts if start is not None]
     options = [options_of(document, document.jobs[index]) for index in run]
-    if (
-        known
-        and len(known) == len(run)
-        and not any("job_start_clock_id" in options_of_job for options_of_job in options)
-    ):
+    own_clock = any("job_start_clock_id" in options_of_job for options_of_job in options)
+    if known and len(known) == len(run) and not own_clock:
         draft.began = min(known)
         if max(known) - min(known) > timedelta(seconds=max(0.1 * longest_s, 1.0)):
-            _disbelieve(
-                draft,
-                Message(
-                    "jobs-not-simultaneous",
-                    "its jobs did not run at the same time, as fio's job_start shows",
-                ),
-            )
+            _note_apart(draft, "its jobs did not run at the same time, as fio's job_start shows")
     elif draft.ended is not None and longest_s:
         draft.began = draft.ended - timedelta(seconds=longest_s)
     else:
@@ -291,25 +267,18 @@ def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last
         for options_of_job in options
         for name in ("startdelay", "start_delay")
     )
-    if delayed and (
-        len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
-    ):
-        _disbelieve(
-            draft,
-            Message(
-                "jobs-not-simultaneous", "its jobs began at different times, as startdelay asked"
-            ),
-        )
+    several = len(run) > 1 or any(tasks_of(document, document.jobs[index]) != 1 for index in run)
+    if delayed and several:
+        _note_apart(draft, "its jobs began at different times, as startdelay asked")
 
 
 def _note_order(draft: Draft, document: Document) -> None:
     if len(_runs(document)) > 1:
-        _disbelieve(
-            draft,
-            Message(
-                "jobs-not-simultaneous", "its jobs ran one after another: they are not one result"
-            ),
-        )
+        _note_apart(draft, "its jobs ran one after another: they are not one result")
+
+
+def _note_apart(draft: Draft, text: str) -> None:
+    _disbelieve(draft, Message("jobs-not-simultaneous", text))
 
 
 def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None:
@@ -326,17 +295,17 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
     for job in document.jobs:
         eta_s = as_whole(job.get("eta"))
         if eta_s is not None and 0 < eta_s < _STILL_RUNNING_S:
-            draft.add_problem("run-unfinished", "fio was still running when it printed this")
+            draft.problems.add("run-unfinished", "fio was still running when it printed this")
     limits = {"number_ios", "io_size", "io_limit", "steadystate", "ss"}
-    wanted = [
+    requested = [
         time_s(options_of_job.get("runtime"))
         for options_of_job in options
         if is_set(options_of_job, "time_based") and not limits & options_of_job.keys()
     ]
-    wanted_s = max(filter(None, wanted), default=0.0)
+    requested_s = max(filter(None, requested), default=0.0)
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
-    if draft.phases and longest_s < 0.99 * wanted_s:
-        draft.add_problem("ended-early", f"fio ran {longest_s:g} s of {wanted_s:g} s")
+    if draft.phases and longest_s < 0.99 * requested_s:
+        draft.problems.add("ended-early", f"fio ran {longest_s:g} s of {requested_s:g} s")
 
 
 def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
@@ -345,20 +314,15 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
     trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
     if trimmed:
         draft.reported["trimmed_bytes"] = trimmed
-        draft.missing.append(
-            Missing("trim rate", Message("no-metric", "there is no metric of trimming by fio"))
-        )
+        reason = "there is no metric of trimming by fio"
+        draft.missing.append(missing("trim rate", "no-metric", reason))
     if any("mixed" in document.jobs[index] for index in run) and not draft.phases:
-        draft.add_problem(
-            "reads-writes-unified",
-            "fio reported reads and writes as one (unified_rw_reporting)",
-        )
-    if not draft.phases and not draft.problems:
-        draft.problems.append(
-            Message("only-trimmed", "fio only trimmed")
-            if trimmed
-            else Message("no-bytes", "fio moved no bytes")
-        )
+        text = "fio reported reads and writes as one (unified_rw_reporting)"
+        draft.problems.add("reads-writes-unified", text)
+    if not draft.phases and not draft.problems and trimmed:
+        draft.problems.add("only-trimmed", "fio only trimmed")
+    elif not draft.phases and not draft.problems:
+        draft.problems.add("no-bytes", "fio moved no bytes")
 
 
 def _end(document: Document) -> datetime | None:
@@ -395,10 +359,9 @@ def _name(drafts: Sequence[Draft]) -> None:
 
 
 def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> None:
-    stopped = [warning for warning in draft.warnings if "terminating on signal" in warning]
-    draft.problems += stopped
+    draft.problems += [warning for warning in draft.warnings if _SIGNAL in warning]
     if output.truncated:
-        draft.add_problem("output-cut", "the output was cut at its limit")
+        draft.problems.add("output-cut", "the output was cut at its limit")
     # On stderr it says what is wrong, on stdout where in its source it noticed.
     complaints = [
         tail(line)
@@ -407,16 +370,13 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     ]
     if not whole:
         if not text.strip():
-            draft.add_problem("nothing-printed", "fio printed nothing")
+            draft.problems.add("nothing-printed", "fio printed nothing")
         elif '"fio version"' in text:
-            draft.add_problem("output-unfinished", "fio did not finish its output")
+            draft.problems.add("output-unfinished", "fio did not finish its output")
         elif not complaints:
-            draft.add_problem(
-                "not-this-format", f"this is not the JSON output of fio: {beginning(text)}"
-            )
+            problem = f"this is not the JSON output of fio: {beginning(text)}"
+            draft.problems.add("not-this-format", problem)
         draft.problems += complaints[:1]
     elif not draft.phases and not draft.problems:
         draft.problems += [Message("no-bytes", "fio moved no bytes"), *complaints[:1]]
-    if output.exit_code != 0:
-        code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.add_problem("tool-exit", f"fio ended with {code}")
+    draft.note_exit("fio", output)

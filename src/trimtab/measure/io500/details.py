@@ -28,8 +28,9 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.measure.io500.summary import PhaseLine, ScoreLine, figure_of
-from trimtab.measure.plain import whole_lines
+from trimtab.measure.plain import time_of, whole_lines
 
+_TIME: Final = "%Y-%m-%d %H:%M:%S"
 _PAIR: Final = re.compile(r"([A-Za-z_-]{1,40}) {0,40}= (.{0,2000})\Z")
 _SECTION: Final = re.compile(r"\[([A-Za-z0-9-]{1,40})\]\s*\Z")
 _MOMENT: Final = re.compile(r"; (START|END) ([0-9-]{10} [0-9:]{8})\s*\Z")
@@ -51,7 +52,7 @@ class Section:
 
     def moment(self, key: str) -> datetime | None:
         """Return a time, without a zone, as printed."""
-        return moment_of(self.text(key) or "")
+        return time_of(self.text(key) or "", _TIME)
 
 
 @dataclass(slots=True)
@@ -141,17 +142,7 @@ def details_of(text: str, *, output: int) -> Details:
 
 def _comment(line: str, details: Details, section: Section) -> None:
     if match := _MOMENT.match(line):
-        if match.group(1) == "START":
-            details.began = moment_of(match.group(2))
-        else:
-            details.ended = moment_of(match.group(2))
+        attribute = "began" if match.group(1) == "START" else "ended"
+        setattr(details, attribute, time_of(match.group(2), _TIME))
     elif (invalid := _INVALID.match(line)) and len(section.complaints) < _KEPT:
         section.complaints.append(invalid.group(1).strip())
-
-
-def moment_of(text: str) -> datetime | None:
-    """Return a time as IO500 prints it, without a zone; ``None`` for anything else."""
-    try:
-        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.measure.io500.details import Details, Section
-from trimtab.measure.io500.summary import Figure, PhaseLine, Run, ScoreLine
+from trimtab.measure.io500.summary import PhaseLine, Run, ScoreLine
 from trimtab.measure.mdtest.arguments import options_of, parameters
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import Measurement, Notes, missing, status_of
+from trimtab.measure.plain import Figure, present
 from trimtab.message import Message
 from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
@@ -59,7 +60,7 @@ class _Judge:
     run: Run
     details: Details
     suffix: str
-    warnings: list[str] = field(default_factory=list)
+    warnings: Notes = field(default_factory=Notes)
 
     def measurements(self) -> list[Measurement]:
         """Return the results."""
@@ -70,9 +71,7 @@ class _Judge:
         for phase in phases.values():
             if _metric(phase) is None:
                 if not phase.name.startswith(_NO_METRIC):
-                    self.warnings.append(
-                        Message("phase-unknown", f"{phase.name} is an unknown phase")
-                    )
+                    self.warnings.add("phase-unknown", f"{phase.name} is an unknown phase")
                 continue
             groups.setdefault(_group(phase.name), []).append(phase)
         wrong = self._means(phases)
@@ -91,9 +90,8 @@ class _Judge:
         for phase in self.run.phases:
             first = phases.setdefault(phase.name, phase)
             if first.figure != phase.figure or first.invalid != phase.invalid:
-                doubts[phase.name] = Message(
-                    "result-twice", f"line {phase.line} has another result of {phase.name}"
-                )
+                text = f"line {phase.line} has another result of {phase.name}"
+                doubts[phase.name] = Message("result-twice", text)
         for name, phase in phases.items():
             section = self.details.sections.get(name)
             other = section.text("score") if section is not None else None
@@ -116,31 +114,25 @@ class _Judge:
         marked = [
             phase.name for phase in self.run.phases if phase.invalid and phase.name in _SCORED
         ]
-        why = list(dict.fromkeys(complaints or marked))
-        if (score is not None and score.invalid) or marked or (why and score is None):
-            return Message(
-                "run-invalid", "IO500 marked the run invalid" + (f": {why[0]}" if why else "")
-            )
-        self.warnings += [
-            Message("run-called-valid", f"IO500 printed {complaint!r} but marked the run valid")
-            for complaint in why
-        ]
+        reasons = list(dict.fromkeys(complaints or marked))
+        if (score is not None and score.invalid) or marked or (reasons and score is None):
+            text = "IO500 marked the run invalid" + (f": {reasons[0]}" if reasons else "")
+            return Message("run-invalid", text)
+        for complaint in reasons:
+            text = f"IO500 printed {complaint!r} but marked the run valid"
+            self.warnings.add("run-called-valid", text)
         return None
 
     def _problems(self, phases: Mapping[str, PhaseLine]) -> list[str]:
-        problems: list[str] = []
+        problems = Notes()
         if self.run.score is None:
-            problems.append(Message("output-unfinished", "IO500 ended before its score"))
-        else:
-            lacking = sorted(_SCORED - set(phases))
-            if lacking:
-                problems.append(Message("phases-missing", f"no result for {', '.join(lacking)}"))
+            problems.add("output-unfinished", "IO500 ended before its score")
+        elif lacking := sorted(_SCORED - set(phases)):
+            problems.add("phases-missing", f"no result for {', '.join(lacking)}")
         if self.run.unreadable:
-            problems.append(Message("line-damaged", f"line {self.run.unreadable[0]} is incomplete"))
+            problems.add("line-damaged", f"line {self.run.unreadable[0]} is incomplete")
         if self.details.repeated:
-            problems.append(
-                Message("result-twice", f"result.txt has {self.details.repeated} twice")
-            )
+            problems.add("result-twice", f"result.txt has {self.details.repeated} twice")
         return problems
 
     def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:
@@ -166,18 +158,14 @@ class _Judge:
         problems: Sequence[str],
     ) -> Measurement:
         samples = [_sample(phase, doubts.get(phase.name), invalid) for phase in phases]
-        reasons = list(
-            dict.fromkeys(sample.reason for sample in samples if sample.reason is not None)
-        )
-        stands = any(sample.believed for sample in samples)
+        reasons = dict.fromkeys(sample.reason for sample in samples if sample.reason is not None)
         messages = [*reasons, *problems]
-        status = RunStatus.OK if not messages else RunStatus.PARTIAL
         sections = [self.details.sections.get(phase.name, Section()) for phase in phases]
         requested, missing = self._requested(sections)
         times = {phase.name: phase.runtime_s for phase in phases if phase.runtime_s is not None}
         return self._measurement(
             name,
-            status=status if stands else RunStatus.FAILED,
+            status=status_of(samples, messages),
             problems=tuple(messages),
             began=_first(section.moment("t_start") for section in sections),
             ended=_first(section.moment("t_end") for section in reversed(sections)),
@@ -195,14 +183,15 @@ class _Judge:
         if value is None:
             reason = reason or Message("number-unreadable", "no number was printed")
         sample = Sample("score", value, 0, None, "total", score.output, score.line, reason)
-        reported: dict[str, object] = {}
-        if score.bandwidth is not None:
-            reported["bandwidth_bytes_per_s"] = score.bandwidth.value * _GIB
-        if score.operations is not None:
-            reported["operations_per_s"] = score.operations.value * 1000
-        for key in ("config-hash", "result-dir"):
-            if (text := self.details.top.text(key)) is not None:
-                reported[key.replace("-", "_")] = text
+        bandwidth, operations, top = score.bandwidth, score.operations, self.details.top
+        reported = present(
+            {
+                "bandwidth_bytes_per_s": None if bandwidth is None else bandwidth.value * _GIB,
+                "operations_per_s": None if operations is None else operations.value * 1000,
+                "config_hash": top.text("config-hash"),
+                "result_dir": top.text("result-dir"),
+            }
+        )
         return self._measurement(
             "score",
             status=RunStatus.OK if sample.believed else RunStatus.FAILED,
@@ -244,10 +233,8 @@ class _Judge:
         )
 
     def _common(self) -> dict[str, object]:
-        requested: dict[str, object] = {"mode": self.run.mode or self.details.mode or "standard"}
-        if self.details.tasks is not None:
-            requested["tasks"] = self.details.tasks
-        return requested
+        mode = self.run.mode or self.details.mode or "standard"
+        return present({"mode": mode, "tasks": self.details.tasks})
 
     def _requested(
         self, sections: Sequence[Section]
@@ -255,8 +242,8 @@ class _Judge:
         commands = [section.text("exe") for section in sections]
         known = _parameters(next(filter(None, commands), ""))
         if known is None:
-            reason = Message("companion-missing", "parameters are in result.txt, which is missing")
-            return self._common(), (Missing("parameters", reason),)
+            reason = "parameters are in result.txt, which is missing"
+            return self._common(), (missing("parameters", "companion-missing", reason),)
         return self._common() | known, ()
 
 
@@ -283,15 +270,13 @@ def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
         reason = reason or Message("phase-invalid", "IO500 marked the phase invalid")
     figure = phase.figure
     if figure is None or figure.value <= 0:
-        reason = reason or Message(
-            "no-rate", "no rate printed: the phase did not run, or ended at once"
-        )
+        text = "no rate printed: the phase did not run, or ended at once"
+        reason = reason or Message("no-rate", text)
     else:
         value = figure.value * (_GIB if phase.bandwidth else 1000.0)
         if figure.error > COARSE:
-            reason = reason or Message(
-                "too-few-digits", f"printed with too few digits: {figure.value:g}"
-            )
+            text = f"printed with too few digits: {figure.value:g}"
+            reason = reason or Message("too-few-digits", text)
     metric = _metric(phase)
     assert metric is not None
     return Sample(metric, value, 0, None, "total", phase.output, phase.line, reason)
@@ -311,10 +296,8 @@ def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> s
     error = sum(figure.error for figure in known) / len(known) + printed.error
     if abs(printed.value / mean - 1) <= 1.1 * error + 1e-6:
         return None
-    return Message(
-        "figures-disagree",
-        f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}",
-    )
+    text = f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}"
+    return Message("figures-disagree", text)
 
 
 def _not_the_total(score: ScoreLine) -> str | None:
@@ -327,10 +310,8 @@ def _not_the_total(score: ScoreLine) -> str | None:
         return None
     if product > 0 and abs(score.total.value / product - 1) <= error:
         return Message("score-is-product", "computed as before 2018: the product, not its root")
-    return Message(
-        "figures-disagree",
-        f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}",
-    )
+    text = f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}"
+    return Message("figures-disagree", text)
 
 
 def _parameters(command: str) -> dict[str, object] | None:

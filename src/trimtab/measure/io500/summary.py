@@ -21,7 +21,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.measure.plain import whole_lines
+from trimtab.measure import plain
+from trimtab.measure.plain import Figure, whole_lines
 
 _VERSION: Final = re.compile(r"IO500 version(?: (?!\()(\S{1,80}))?(?: +\(([a-z]{1,20})\))?\s*\Z")
 _RESULT: Final = re.compile(
@@ -39,19 +40,6 @@ _LINE_LIMIT: Final = 2000
 _KEPT: Final = 100
 _RUNS: Final = 1000
 """In one output; what comes after them is taken for a part of the last one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number as printed, with half a unit of its last digit."""
-
-    value: float
-    half_unit: float
-
-    @property
-    def error(self) -> float:
-        """What rounding in print can hide, as a fraction."""
-        return self.half_unit / self.value if self.value > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +145,4 @@ def _score(number: int, line: str) -> ScoreLine | None:
 
 def figure_of(word: str) -> Figure | None:
     """Return a printed number with its rounding; ``None`` for anything else."""
-    if not _FIGURE.fullmatch(word):
-        return None
-    return Figure(float(word), 0.5 * 10.0 ** -len(word.partition(".")[2]))
+    return plain.figure_of(word) if _FIGURE.fullmatch(word) else None

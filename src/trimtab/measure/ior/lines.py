@@ -12,22 +12,15 @@ import re
 from typing import Final, cast
 
 from trimtab.errors import DataError
-from trimtab.measure.ior.printed import (
-    COLUMNS,
-    IorRun,
-    Result,
-    Summary,
-    Test,
-    figure_of,
-)
-from trimtab.measure.plain import whole_of
+from trimtab.measure.ior.printed import COLUMNS, IorRun, Result, Summary, Test
+from trimtab.measure.plain import figure_of, whole_of
 from trimtab.message import Message
 from trimtab.model.run import Access
 
 _OF_INTEREST: Final = re.compile(
     r"""^(?=[\t\ "0-9A-Z\[a-z{}])(?:
       (?P<row>       (?:write|read)[ ,][^\n]*)
-    | (?P<columns>   (?:access[ ,]|Operation[ ]{2})[^\n]*)
+    | (?P<heading>   (?:access[ ,]|Operation[ ]{2})[^\n]*)
     | (?P<header>    IOR-[^\n]*)
     | (?P<complaint> [ \[]*+(?:ior[ ])?(?:WARNING|ERROR):[^\n]*)
     | (?P<mismatch>  \[[0-9]+\][ ]FAILED[ ]comparison[ ][^\n]*)
@@ -126,23 +119,10 @@ class _Reader:
         self._moved: dict[str, int] = {}
         self._late: list[str] = []
         self._parts = 0
-        self._takers = {
-            "row": self._row,
-            "columns": self._headings,
-            "header": self._header,
-            "complaint": self._complaint,
-            "mismatch": self._mismatch,
-            "refused": self._refusal,
-            "broken": self._breakage,
-            "summary": self._summary,
-            "pair": self._pair,
-            "brace": self._brace,
-            "option": self._option,
-        }
 
     def take(self, kind: str, line: str, position: int) -> None:
-        """Read one whole line, which begins at ``position``."""
-        self._takers[kind](line, position)
+        """Read one whole line, which begins at ``position``, by the method of its kind."""
+        getattr(self, f"_{kind}")(line, position)
 
     def done(self) -> list[IorRun]:
         """Return what was read, with what was said too late for a test of its own."""
@@ -207,7 +187,7 @@ class _Reader:
     def _summary(self, line: str, position: int) -> None:
         self._in_summary, self._columns = True, ()
 
-    def _headings(self, line: str, position: int) -> None:
+    def _heading(self, line: str, position: int) -> None:
         if line.startswith("access,"):
             self._next_run(None, position)
             self._run.is_csv = self._run.has_table = True
@@ -235,12 +215,9 @@ class _Reader:
         whole = (_CSV_ROW if run.is_csv else _TEXT_ROW).fullmatch(line)
         named = {name: word for name, word in zip(columns, words, strict=False) if word != "-"}
         if not whole or len(words) != len(columns) or not {"bw", "total", "iter"} <= set(named):
-            number = self._line_of(position)
-            self._warn(
-                Message("line-damaged", f"line {number} is not a complete row of results"),
-                run.tests[-1],
-            )
             test = run.tests[-1]
+            text = f"line {self._line_of(position)} is not a complete row of results"
+            self._warn(Message("line-damaged", text), test)
             more = run.is_csv and len(words) > len(columns)
             test.commas = test.commas or more or _COMMA.search(line) is not None
             return
@@ -251,21 +228,18 @@ class _Reader:
     ) -> None:
         moved, self._moved = self._moved, {}
         test = self._run.tests[-1]
-        iteration, tasks = named.get("iter", ""), named.get("numtasks", "")
-        test.results.append(
-            Result(
-                access=access,
-                figures={
-                    name: figure for name in _NEEDED if (figure := figure_of(named.get(name)))
-                },
-                lines={"bw": line, "iops": line if iops_line is None else iops_line},
-                iteration=whole_of(iteration),
-                countable=not test.result_lost,
-                tasks=whole_of(tasks),
-                in_files_bytes=moved.get("Stat() of aggregate"),
-                moved_bytes=moved.get("Using actual aggregate"),
-            )
+        figures = {name: figure for name in _NEEDED if (figure := figure_of(named.get(name)))}
+        result = Result(
+            access=access,
+            figures=figures,
+            lines={"bw": line, "iops": line if iops_line is None else iops_line},
+            iteration=whole_of(named.get("iter", "")),
+            countable=not test.result_lost,
+            tasks=whole_of(named.get("numtasks", "")),
+            in_files_bytes=moved.get("Stat() of aggregate"),
+            moved_bytes=moved.get("Using actual aggregate"),
         )
+        test.results.append(result)
 
     def _summary_row(self, words: list[str], position: int) -> None:
         if len(words) != len(self._columns) or words[0] not in ("write", "read"):
@@ -313,12 +287,12 @@ class _Reader:
     def _mismatch(self, line: str, position: int) -> None:
         self._test_or_early().integrity_lost = True
 
-    def _refusal(self, line: str, position: int) -> None:
+    def _refused(self, line: str, position: int) -> None:
         option = line.rpartition(": ")[2].removeprefix("unknown option ")
         if len(self._run.refused) < _COMPLAINTS_MAX:
             self._run.refused.append(option.strip(" `'"))
 
-    def _breakage(self, line: str, position: int) -> None:
+    def _broken(self, line: str, position: int) -> None:
         if len(self._run.broken) < _COMPLAINTS_MAX:
             self._run.broken.append(line)
 
@@ -403,11 +377,8 @@ class _Reader:
         if ended and access == "remove":
             return
         if not ended or access not in ("write", "read") or None in figures:
-            number = self._line_of(position)
-            self._warn(
-                Message("result-damaged", f"the result that ends at line {number} is incomplete"),
-                test,
-            )
+            text = f"the result that ends at line {self._line_of(position)} is incomplete"
+            self._warn(Message("result-damaged", text), test)
             test.result_lost = True
             return
         lines = [members[key][1] if key in members else None for key in ("bwMiB", "iops")]

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.measure.plain import Figure
 from trimtab.model.run import Access
 
 COLUMNS: Final[dict[int, tuple[str, ...]]] = {
@@ -27,19 +28,6 @@ COLUMNS: Final[dict[int, tuple[str, ...]]] = {
 }
 """Of the results, by their number, as IOR 3.0 to 3.2 and those since 3.3 have them; for a table
 whose headings were lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number as printed, with half a unit of its last digit: all that rounding can hide."""
-
-    value: float
-    half_unit: float
-
-    @property
-    def error(self) -> float:
-        """What rounding can hide, as a fraction."""
-        return self.half_unit / self.value if self.value > 0 else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +118,3 @@ class IorRun:
     early: Test = field(default_factory=Test)
     """What was said before the first test; its errors and warnings only."""
     tests: list[Test] = field(default_factory=list)
-
-
-_HALF_UNITS: Final = tuple(0.5 * 10.0**-decimals for decimals in range(20))
-
-
-def figure_of(word: str | None) -> Figure | None:
-    """Return a printed number with its rounding; ``None`` for ``NA``, ``-``, ``nan``, ``1,5``."""
-    if word is None:
-        return None
-    whole, _, decimals = word.partition(".")
-    digits = whole + decimals
-    if not (whole and digits.isdecimal() and digits.isascii() and len(decimals) < len(_HALF_UNITS)):
-        return None
-    return Figure(float(word), _HALF_UNITS[len(decimals)])

@@ -19,15 +19,15 @@ from trimtab.measure.ior.results import (
     phases_of,
     summed_of,
 )
-from trimtab.measure.measurement import Draft, Measurement, Phase, beginning, tail
+from trimtab.measure.measurement import Draft, Measurement, Notes, Phase, beginning, missing, tail
+from trimtab.measure.plain import present, time_of
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message, code_of
-from trimtab.model.finding import Missing
 from trimtab.model.run import RawOutput, RunStatus
 
 _NOT_PRINTED: Final = (
-    Missing("timeline", Message("no-timeline", "IOR does not print bytes over time")),
-    Missing("latency distribution", Message("no-percentiles", "IOR prints no percentiles")),
+    missing("timeline", "no-timeline", "IOR does not print bytes over time"),
+    missing("latency distribution", "no-percentiles", "IOR prints no percentiles"),
 )
 _INTEGRITY_LOST: Final = Message(
     "data-corrupt", "data read is not what was written: IOR found errors"
@@ -55,17 +55,17 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     try:
         runs = runs_of(text)
     except DataError as error:
-        return Draft("ior", ordinal, problems=[Message(error.code, error.message)]).finished()
+        return Draft(
+            "ior", ordinal, problems=Notes([Message(error.code, error.message)])
+        ).finished()
     tests = [(run, test) for run in runs for test in run.tests]
     draft = Draft("ior", ordinal, missing=list(_NOT_PRINTED))
     draft.tool_version = next((run.version for run in reversed(runs) if run.version), None)
     for run, test in tests:
         draft.phases += phases_of(test, parameters_of(run, test), repetition)
     if len(tests) > 1:
-        reason = Message(
-            "several-tests", f"the output holds {len(tests)} tests, perhaps of different parameters"
-        )
-        draft.phases = _counted_on(draft.phases, repetition, reason)
+        text = f"the output holds {len(tests)} tests, perhaps of different parameters"
+        draft.phases = _counted_on(draft.phases, repetition, Message("several-tests", text))
     everything = [part for run in runs for part in (run.early, *run.tests)]
     draft.warnings += [warning for part in everything for warning in part.warnings]
     integrity_lost = any(part.integrity_lost for part in everything)
@@ -73,7 +73,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
         draft.problems.append(_INTEGRITY_LOST)
     draft.problems += _distinct(error for part in everything for error in part.errors)
     if output.truncated:
-        draft.add_problem("output-cut", "the output was cut at its limit")
+        draft.problems.add("output-cut", "the output was cut at its limit")
     _note_end(draft, runs, output, text)
     return draft.finished(integrity_lost=integrity_lost)
 
@@ -143,11 +143,8 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     elif parameters.repetitions != 1:
         draft.latencies += summed_of(test, 0)
     draft.warnings += [*run.early.warnings, *test.warnings, *not_borne_out(test)]
-    refused = run.refused[:1]
-    draft.warnings += [
-        Message("option-ignored", f"IOR did not understand {word} and ran without it")
-        for word in refused
-    ]
+    for word in run.refused[:1]:
+        draft.warnings.add("option-ignored", f"IOR did not understand {word} and ran without it")
     integrity_lost = test.integrity_lost or run.early.integrity_lost
     if integrity_lost:
         draft.problems.append(_INTEGRITY_LOST)
@@ -165,18 +162,13 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
 def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
     """Return why a test is not fine, in the order in which a reader wants to know."""
     problems = _distinct([*run.early.errors, *test.errors])
+    if not (run.is_csv or test.ended or problems):
+        problems.append(Message("output-unfinished", "IOR did not finish" + _why_broken(run, test)))
+    problems += missing_repetitions(test, parameters)
     if run.is_csv:
-        problems += [*missing_repetitions(test, parameters), _CSV]
-    elif not test.ended:
-        if not problems:
-            problems.append(
-                Message("output-unfinished", "IOR did not finish" + _why_broken(run, test))
-            )
-        problems += missing_repetitions(test, parameters)
-    else:
-        problems += missing_repetitions(test, parameters)
-        if test.summary_alone and parameters.repetitions != 1:
-            problems.append(_ONLY_SUMMED)
+        problems.append(_CSV)
+    elif test.ended and test.summary_alone and parameters.repetitions != 1:
+        problems.append(_ONLY_SUMMED)
     return problems
 
 
@@ -227,12 +219,8 @@ def _name(place: int, number: int) -> str | None:
 
 def _reported(run: IorRun, test: Test) -> dict[str, object]:
     path = test.options.get("test filename") or test.options.get("testFileName")
-    reported = {
-        "path": path,
-        "command": run.command_line,
-        "file_system_used_of_size": used_of_size(test),
-    }
-    return {name: value for name, value in reported.items() if value is not None}
+    used = used_of_size(test)
+    return present({"path": path, "command": run.command_line, "file_system_used_of_size": used})
 
 
 def _host(run: IorRun) -> str | None:
@@ -241,27 +229,11 @@ def _host(run: IorRun) -> str | None:
     return words[1] if len(words) > 1 else None
 
 
-_MOMENT: Final = re.compile(
-    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})"
-)
-_MONTHS: Final = (
-    "Jan",
-    "Feb",
-    "Mar",
-    "Apr",
-    "May",
-    "Jun",
-    "Jul",
-    "Aug",
-    "Sep",
-    "Oct",
-    "Nov",
-    "Dec",
-)
+_MOMENT: Final = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}")
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a time as C's ``ctime`` prints it, the same in every locale, without a zone.
+    """Return a time as C's ``ctime`` prints it, without a zone.
 
     Examples
     --------
@@ -269,13 +241,7 @@ def moment(text: str | None) -> datetime | None:
     datetime.datetime(2026, 11, 20, 16, 20, 9)
     """
     match = _MOMENT.match(text or "")
-    if match is None or match.group(1) not in _MONTHS:
-        return None
-    day, hour, minute, second, year = map(int, match.group(2, 3, 4, 5, 6))
-    try:
-        return datetime(year, _MONTHS.index(match.group(1)) + 1, day, hour, minute, second)
-    except ValueError:
-        return None
+    return time_of(match[0], "%a %b %d %H:%M:%S %Y") if match else None
 
 
 def _distinct(messages: Iterable[str]) -> list[str]:
@@ -300,40 +266,33 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
     said_why = any(code_of(problem) != "output-cut" for problem in draft.problems)
     if not text.strip():
         complaint = _without_boilerplate(stderr)
-        draft.add_problem(
-            "nothing-printed", "IOR printed nothing" + (f": {complaint}" if complaint else "")
-        )
+        printed = "IOR printed nothing" + (f": {complaint}" if complaint else "")
+        draft.problems.add("nothing-printed", printed)
     elif not runs:
-        draft.add_problem("not-this-format", f"this is not the output of IOR: {beginning(text)}")
+        draft.problems.add("not-this-format", f"this is not the output of IOR: {beginning(text)}")
     elif runs[-1].is_csv:
         draft.problems.append(_CSV)
     elif runs[-1].finished is None:
         failed = [warning for warning in draft.warnings if "failed" in warning]
         if not said_why:
-            draft.add_problem(
-                "output-unfinished", "IOR did not finish" + (f": {failed[0]}" if failed else "")
-            )
+            ended = "IOR did not finish" + (f": {failed[0]}" if failed else "")
+            draft.problems.add("output-unfinished", ended)
     else:
         for run, test in tests:
             problems = missing_repetitions(test, parameters_of(run, test))
-            which = f" of test {test.number}" if len(tests) > 1 else ""
-            draft.problems += [Message(problem.code, problem + which) for problem in problems]
-    if output.exit_code != 0:
-        # What mpirun says about it is long and explains nothing, unless there is nothing else.
-        complaint = "" if draft.problems else _without_boilerplate(stderr)
-        code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
-        draft.add_problem(
-            "tool-exit", f"IOR ended with {code}" + (f": {complaint}" if complaint else "")
-        )
+            suffix = f" of test {test.number}" if len(tests) > 1 else ""
+            draft.problems += [Message(problem.code, problem + suffix) for problem in problems]
+    # What mpirun says about it is long and explains nothing, unless there is nothing else.
+    draft.note_exit("IOR", output, "" if draft.problems else _without_boilerplate(stderr))
 
 
 def _without_boilerplate(stderr: str) -> str:
     """Return what stderr says beside mpirun's framed explanations."""
-    kept: list[str] = []
+    lines: list[str] = []
     framed = False
     for line in stderr.splitlines():
         if line.startswith("-----"):
             framed = not framed
         elif not framed and not re.match(r"\[[^\]]+:[0-9]+\]", line):
-            kept.append(line)
-    return tail("\n".join(kept)) or tail(stderr)
+            lines.append(line)
+    return tail("\n".join(lines)) or tail(stderr)

@@ -16,8 +16,9 @@ from collections import Counter
 from typing import Final
 
 from trimtab.measure.ior.parameters import Parameters, moved_nothing
-from trimtab.measure.ior.printed import Figure, Result, Summary, Test, figure_of
-from trimtab.measure.measurement import BANDWIDTH, Phase, agrees
+from trimtab.measure.ior.printed import Result, Summary, Test
+from trimtab.measure.measurement import ACCESSES, BANDWIDTH, IOPS, Notes, Phase, agrees
+from trimtab.measure.plain import Figure, figure_of
 from trimtab.message import Message
 from trimtab.model.run import Access, Sample
 
@@ -27,8 +28,6 @@ _COARSE: Final = 0.01
 _COMMAS: Final = Message(
     "decimal-commas", "figures with decimal commas are not read: run IOR with LC_ALL=C"
 )
-_ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-_IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
 _SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
 
 
@@ -47,21 +46,16 @@ def phases_of(test: Test, parameters: Parameters, first: int = 0) -> list[Phase]
         if moved is None and block and tasks and parameters.segments:
             moved = block * tasks * parameters.segments
         reason = nothing or result.doubt or _disagreement(result, moved, parameters)
-        if printed[result.access, number] > 1:
-            reason = Message(
-                "repetition-twice",
-                f"repetition {number} was printed {printed[result.access, number]} times",
-            )
+        times = printed[result.access, number]
+        if times > 1:
+            text = f"repetition {number} was printed {times} times"
+            reason = Message("repetition-twice", text)
         elif result.iteration is None and (incomplete or not result.countable):
-            reason = Message(
-                "repetition-unknown",
-                "another result is damaged: the repetition of this one is unknown",
-            )
+            text = "another result is damaged: the repetition of this one is unknown"
+            reason = Message("repetition-unknown", text)
         elif parameters.repetitions is not None and number >= parameters.repetitions:
-            reason = Message(
-                "repetition-unknown",
-                f"it is numbered {number}, of {parameters.repetitions} repetitions",
-            )
+            text = f"it is numbered {number}, of {parameters.repetitions} repetitions"
+            reason = Message("repetition-unknown", text)
         bandwidth, elapsed = result.figures.get("bw"), result.figures.get("total")
         transfer = parameters.transfer_size_bytes or _whole_bytes(result.figures.get("xfer"))
         phases.append(
@@ -89,16 +83,10 @@ def iops_of(test: Test, phases: list[Phase], output: int | None) -> list[Sample]
     for result, phase in zip(test.results, phases, strict=True):
         if (iops := result.figures.get("iops")) is None:
             continue
-        samples.append(
-            Sample(
-                metric=_IOPS[result.access],
-                value=iops.value,
-                repetition=phase.repetition,
-                output=output,
-                line=result.lines["iops"],
-                reason=phase.reason or _iops_disagreement(result, phase),
-            )
-        )
+        metric, line = IOPS[result.access], result.lines["iops"]
+        reason = phase.reason or _iops_disagreement(result, phase)
+        place = phase.repetition, None, "total", output, line
+        samples.append(Sample(metric, iops.value, *place, reason))
     return samples
 
 
@@ -110,18 +98,11 @@ def summed_of(test: Test, output: int | None) -> list[Sample]:
         least, mean, most = (figures[name] for name in ("min", "mean", "max"))
         reason = moved_nothing(test) or _of_bytes_read(test, summary)
         if not (least and mean and most) or not least.value <= mean.value <= most.value:
-            reason = Message(
-                "figures-disagree", "minimum, mean and maximum of IOR's summary are inconsistent"
-            )
+            text = "minimum, mean and maximum of IOR's summary are inconsistent"
+            reason = Message("figures-disagree", text)
+        metric, line = BANDWIDTH[summary.access], summary.line
         samples += [
-            Sample(
-                metric=BANDWIDTH[summary.access],
-                value=figure.value * _MIB,
-                statistic=name,
-                output=output,
-                line=summary.line,
-                reason=reason,
-            )
+            Sample(metric, figure.value * _MIB, None, None, name, output, line, reason)
             for name, figure in figures.items()
             if figure is not None
         ]
@@ -135,19 +116,18 @@ def missing_repetitions(test: Test, parameters: Parameters) -> list[Message]:
     if expected is None or test.summary_alone:
         return problems
     summed = {summary.access for summary in test.summaries}
-    for access in _ACCESSES:
+    for access in ACCESSES:
         count = sum(result.access == access for result in test.results)
         short_of_time = parameters.maximum_duration_s is not None and 0 < count < expected
         if count != expected and (count or access in summed) and not short_of_time:
-            problems.append(
-                Message("repetitions-missing", f"{count} of {expected} {access}s were printed")
-            )
+            text = f"{count} of {expected} {access}s were printed"
+            problems.append(Message("repetitions-missing", text))
     return problems
 
 
 def not_borne_out(test: Test) -> list[str]:
     """Return in which its summary contradicts the repetitions that a test printed."""
-    warnings: list[str] = []
+    warnings = Notes()
     for summary in test.summaries:
         rows = [
             result.figures.get("bw") for result in test.results if result.access == summary.access
@@ -157,19 +137,14 @@ def not_borne_out(test: Test) -> list[str]:
             continue
         values = [figure.value for figure in figures]
         rounding = max(figure.half_unit for figure in figures)
-        for name, value in (
-            ("max", max(values)),
-            ("min", min(values)),
-            ("mean", sum(values) / len(values)),
-        ):
+        computed = {"max": max(values), "min": min(values), "mean": sum(values) / len(values)}
+        for name, value in computed.items():
             stated = figure_of(summary.values.get(_SUMMED[name]))
             if stated and abs(stated.value - value) > 1.02 * (rounding + stated.half_unit):
-                warnings.append(
-                    Message(
-                        "summary-disagrees",
-                        f"IOR's summary (line {summary.line}) says {name} {stated.value:g} MiB/s"
-                        f" for {summary.access}s, its repetitions give {value:.6g}",
-                    )
+                warnings.add(
+                    "summary-disagrees",
+                    f"IOR's summary (line {summary.line}) says {name} {stated.value:g} MiB/s"
+                    f" for {summary.access}s, its repetitions give {value:.6g}",
                 )
     return warnings
 
@@ -234,31 +209,29 @@ def _disagreement(result: Result, moved: int | None, parameters: Parameters) -> 
     bandwidth, total = result.figures.get("bw"), result.figures.get("total")
     if bandwidth is None or total is None:
         return Message("figures-incomplete", "IOR printed no bandwidth and time")
+    printed = f"IOR printed {bandwidth.value:g} MiB/s"
     if bandwidth.error > _COARSE:
-        return Message(
-            "too-few-digits",
-            f"IOR printed the bandwidth with too few digits: {bandwidth.value:g} MiB/s",
-        )
+        text = f"IOR printed the bandwidth with too few digits: {bandwidth.value:g} MiB/s"
+        return Message("too-few-digits", text)
     if total.error > _COARSE:
-        return Message(
-            "too-few-digits",
-            f"IOR printed its time with too few digits to check it: {total.value:g} s",
-        )
+        return _coarse_time(total)
     if moved is None:
         return _unlike_iops(result, bandwidth, total)
-    if missing := _not_in_files(result, parameters):
-        return missing
+    if reason := _not_in_files(result, parameters):
+        return reason
     error = bandwidth.error + total.error
     if result.moved_bytes is None and parameters.block_size_bytes is None:
         block = result.figures.get("block")
         error += block.error if block and block.half_unit >= 0.5 else 0.0
     if agrees(bandwidth.value * _MIB, moved, total.value, tolerance=1.02 * error + 1e-9):
         return None
-    printed = f"IOR printed {bandwidth.value:g} MiB/s"
-    return Message(
-        "figures-disagree",
-        f"{printed}, but {moved} bytes in {total.value:g} s do not match",
-    )
+    text = f"{printed}, but {moved} bytes in {total.value:g} s do not match"
+    return Message("figures-disagree", text)
+
+
+def _coarse_time(time: Figure) -> Message:
+    text = f"IOR printed its time with too few digits to check it: {time.value:g} s"
+    return Message("too-few-digits", text)
 
 
 def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None:
@@ -267,10 +240,7 @@ def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None
     if iops is None or busy is None or size is None:
         return Message("bytes-unknown", "IOR's output does not say how many bytes it moved")
     if max(iops.error, busy.error) > _COARSE:
-        return Message(
-            "too-few-digits",
-            f"IOR printed its time with too few digits to check it: {busy.value:g} s",
-        )
+        return _coarse_time(busy)
     transferred = iops.value * busy.value * size.value * 1024
     error = bandwidth.error + total.error + iops.error + busy.error + size.error
     if agrees(bandwidth.value * _MIB, transferred, total.value, tolerance=1.02 * error + 1e-9):
@@ -291,19 +261,14 @@ def _not_in_files(result: Result, parameters: Parameters) -> str | None:
     """
     moved, held = result.moved_bytes, result.in_files_bytes
     if (moved is None) != (held is None):
-        return Message(
-            "warning-damaged",
-            "a line of the preceding warning about bytes moved and in files is missing",
-        )
+        text = "a line of the preceding warning about bytes moved and in files is missing"
+        return Message("warning-damaged", text)
     if moved is None or held is None or held >= moved:
         return None
     if parameters.stonewall_s or parameters.minimum_duration_s:
         return None
-    moves = f"IOR says that it moved {moved} bytes"
-    return Message(
-        "bytes-not-in-files",
-        f"{moves}, but its files hold {held}: the file system may have been full",
-    )
+    files = f"its files hold {held}: the file system may have been full"
+    return Message("bytes-not-in-files", f"IOR says that it moved {moved} bytes, but {files}")
 
 
 def _iops_disagreement(result: Result, phase: Phase) -> str | None:
@@ -312,10 +277,7 @@ def _iops_disagreement(result: Result, phase: Phase) -> str | None:
     if busy is None or transfer is None:
         return Message("no-time", "IOR's output does not say how long it took")
     if max(iops.error, busy.error) > _COARSE:
-        return Message(
-            "too-few-digits",
-            f"IOR printed its time with too few digits to check it: {busy.value:g} s",
-        )
+        return _coarse_time(busy)
     if phase.moved_bytes is None:
         return None  # proven together with the bandwidth
     error = iops.error + busy.error

@@ -203,14 +203,11 @@ def _check(test: LnetTest, session: str, key: int, least: int) -> None:
             f"{test.distribute!r} is not a distribution such as 1:1", code="distribution-invalid"
         )
     if not 1 <= test.size_bytes <= _LARGEST_BYTES:
-        raise UsageError(
-            f"a transfer of {test.size_bytes} bytes: LNet takes 1 byte to 1 MiB",
-            code="transfer-size-invalid",
-        )
+        problem = f"a transfer of {test.size_bytes} bytes: LNet takes 1 byte to 1 MiB"
+        raise UsageError(problem, code="transfer-size-invalid")
     if min(key, test.concurrency, least) < 1:
-        raise UsageError(
-            "key, concurrency, delay and count must be at least 1", code="test-parameters-invalid"
-        )
+        problem = "key, concurrency, delay and count must be at least 1"
+        raise UsageError(problem, code="test-parameters-invalid")
 
 
 def _check_nids(nids: Sequence[str], noun: str) -> None:
@@ -218,8 +215,5 @@ def _check_nids(nids: Sequence[str], noun: str) -> None:
         raise UsageError(f"no {noun} named", code="nids-missing")
     for nid in nids:
         if _NID.fullmatch(nid) is None:
-            raise UsageError(
-                f"{nid!r} is not an LNet name of a {noun}",
-                code="nid-invalid",
-                hint="as 10.0.2.15@tcp",
-            )
+            problem = f"{nid!r} is not an LNet name of a {noun}"
+            raise UsageError(problem, code="nid-invalid", hint="as 10.0.2.15@tcp")

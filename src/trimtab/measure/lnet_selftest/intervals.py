@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Literal
 
 from trimtab.errors import DataError
@@ -38,6 +39,10 @@ Direction = Literal["R", "W"]
 MIB: Final = 2**20
 _MB: Final = 10**6
 _LINES_MAXIMUM: Final = 2_000_000
+_UNIT_UNKNOWN: Final = Message(
+    "unit-unknown",
+    "MB/s is MiB/s until Lustre 2.8, 10^6 B/s from 2.9: the text does not show which",
+)
 
 _HEADER: Final = re.compile(r"\[LNet (Rates|Bandwidth) of ([^\]\s]{1,255})\]")
 # ``%-8.0f`` and ``%-8.2f``: a figure that lost a digit does not fill its column.
@@ -190,14 +195,13 @@ class _Reader:
 
     def _begin(self, number: int, group: str, part: str) -> None:
         test = self.tests[-1]
-        before = self._open
+        previous, previous_part = self._open or (None, "")
         self._close()
-        if before is not None and part == "Bandwidth" and before[1] == "Rates":
-            interval = before[0]
-            if interval.group == group and set(interval.rates):
-                interval.closed = False
-                self._open = (interval, part)
-                return
+        follows = (previous_part, part) == ("Rates", "Bandwidth")
+        if follows and previous is not None and previous.group == group and previous.rates:
+            previous.closed = False
+            self._open = (previous, part)
+            return
         interval = Interval(group, number, failed_nodes=self._failed, stopped=test.ended)
         self._failed = 0
         test.intervals.append(interval)
@@ -214,9 +218,8 @@ class _Reader:
 
     def _mixed(self, number: int, problem: str) -> None:
         test = self.tests[-1]
-        test.mixed = test.mixed or Message(
-            "outputs-mixed", f"two outputs are mixed: line {number} {problem}"
-        )
+        text = f"two outputs are mixed: line {number} {problem}"
+        test.mixed = test.mixed or Message("outputs-mixed", text)
 
     def _figures(self, number: int, line: str) -> None:
         """Take one line; every line of two mixed outputs is there, so that some do not fit."""
@@ -236,9 +239,8 @@ class _Reader:
             self._mixed(number, f"is not one of {part}")
         if figures is None:
             self.tests[-1].problems.append(Message("line-damaged", f"line {number} is damaged"))
-            figures = Figures(
-                direction, number, None, None, None, Message("line-damaged", "the line is damaged")
-            )
+            damaged = Message("line-damaged", "the line is damaged")
+            figures = Figures(direction, number, None, None, None, damaged)
         into[direction] = figures
 
     def _bandwidths(self, number: int, direction: Direction, text: str) -> Figures | None:
@@ -249,15 +251,8 @@ class _Reader:
         # A text of Lustre 2.8 or before, or a newer one that lost the blanks at its line ends.
         doubtful = units == {"MB/s"} and self.old_unit
         factor = _MB if units == {"MB/s"} and not doubtful else MIB
-        reason = (
-            Message(
-                "unit-unknown",
-                "MB/s is MiB/s until Lustre 2.8, 10^6 B/s from 2.9: the text does not show which",
-            )
-            if doubtful
-            else None
-        )
         figures = [(match[1], float(match[2]) * factor) for match in matches]
+        reason = _UNIT_UNKNOWN if doubtful else None
         return _of_line(number, direction, figures, 0.011 * factor, reason)
 
 
@@ -293,12 +288,10 @@ def _of_line(
     mean, least, most = (figures.get(name) for name in ("Avg", "Min", "Max"))
     # The mean is taken in single precision.
     slack = rounding + 1e-5 * max(figures.values())
-    if least is not None and most is not None and least > most:
+    low, high = -inf if least is None else least, inf if most is None else most
+    if low > high:
         reason = reason or Message("figures-disagree", "the least is more than the most")
-    elif mean is not None and (
-        (least is not None and mean < least - slack) or (most is not None and mean > most + slack)
-    ):
-        reason = reason or Message(
-            "figures-disagree", "the mean is not between the least and the most"
-        )
+    elif mean is not None and not low - slack <= mean <= high + slack:
+        text = "the mean is not between the least and the most"
+        reason = reason or Message("figures-disagree", text)
     return Figures(direction, number, mean, least, most, reason)

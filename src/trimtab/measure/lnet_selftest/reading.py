@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.measure.lnet_selftest.commands import count_of_nids
 from trimtab.measure.lnet_selftest.intervals import Direction, Figures, Interval, Test, read_tests
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import Measurement, Notes, first_reason, missing, status_of
+from trimtab.measure.plain import present
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
 from trimtab.model.finding import Missing
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import Sample
 
 KIND: Final = "lnet-selftest"
 Side = Literal["client", "server"]
@@ -63,11 +64,8 @@ def read(source: Source) -> tuple[Measurement, ...]:
             measurements.append(_Group(test, group).measurement(name))
     if not measurements:
         complaints = "; ".join([*others, *(error for test in tests for error in test.errors)])
-        raise DataError(
-            "lst measured nothing" + (f": {complaints[:300]}" if complaints else ""),
-            code="no-result",
-            line=1,
-        )
+        problem = "lst measured nothing" + (f": {complaints[:300]}" if complaints else "")
+        raise DataError(problem, code="no-result", line=1)
     return tuple(measurements)
 
 
@@ -96,33 +94,25 @@ class _Group:
     def measurement(self, name: str) -> Measurement:
         side = self.side()
         samples = tuple(self._samples(side))
-        problems = [*self.test.problems[:3], *self.test.errors[:3]]
+        problems = Notes([*self.test.problems[:3], *self.test.errors[:3]])
         failed = max(interval.failed_nodes for interval in self.intervals)
         if failed:
-            problems.append(
-                Message("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
-            )
-        if any(sample for sample in samples if sample.reason == _CUT):
+            problems.add("nodes-silent", f"{failed} nodes did not answer and are not in the mean")
+        if any(sample.reason == _CUT for sample in samples):
             problems.append(_CUT)
-        stands = any(sample.believed for sample in samples)
-        if not stands and not problems:
-            reason = next((sample.reason for sample in samples if sample.reason), None)
-            problems.append(reason or Message("no-result", "no interval has a figure"))
-        status = RunStatus.OK
-        if problems:
-            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+        if not problems and not any(sample.believed for sample in samples):
+            problems.append(first_reason(samples, "no interval has a figure"))
+        open_end = Message("end-unknown", "the output does not show the end of the batch")
         return Measurement(
             kind=KIND,
-            status=status,
+            status=status_of(samples, problems),
             problems=tuple(problems),
             name=name,
             layer="network",
             requested=self._requested(side),
             reported=self._reported(side),
             samples=samples,
-            warnings=()
-            if self.test.ended
-            else (Message("end-unknown", "the output does not show the end of the batch"),),
+            warnings=() if self.test.ended else (open_end,),
             missing=self._missing(),
         )
 
@@ -146,11 +136,9 @@ class _Group:
         return requested | {"tests": tests} if tests else requested
 
     def _reported(self, side: Side | None) -> dict[str, object]:
-        reported: dict[str, object] = {}
-        if side is not None:
-            reported[f"{side}s"] = 1  # the figures are of one node
-        if self.test.session is not None:
-            reported["session"] = self.test.session
+        # The figures are of one node.
+        reported: dict[str, object] = {} if side is None else {f"{side}s": 1}
+        reported |= present({"session": self.test.session})
         nids = [
             nid
             for words in self.test.commands
@@ -165,12 +153,8 @@ class _Group:
     def _missing(self) -> tuple[Missing, ...]:
         if any(words[0] == "add_test" for words in self.test.commands):
             return ()
-        return (
-            Missing(
-                "parameters",
-                Message("parameters-not-printed", "lst stat does not print the test's parameters"),
-            ),
-        )
+        reason = "lst stat does not print the test's parameters"
+        return (missing("parameters", "parameters-not-printed", reason),)
 
     def _samples(self, side: Side | None) -> Iterator[Sample]:
         intervals = self.intervals
@@ -199,18 +183,8 @@ class _Group:
                 yield from _of("rpc_rate", repetition, figures, reason)
             statistic = "received" if direction == "R" else "sent"
             reason = self.test.mixed or figures.reason
-            for sample in _of("rpc_rate", repetition, figures, reason):
-                if sample.statistic == "total":
-                    yield Sample(
-                        "rpc_rate",
-                        sample.value,
-                        repetition,
-                        None,
-                        statistic,
-                        0,
-                        figures.line,
-                        sample.reason,
-                    )
+            total, *_ = _of("rpc_rate", repetition, figures, reason)
+            yield replace(total, statistic=statistic)
 
     def _disbelief(self, interval: Interval, side: Side | None) -> str | None:
         if self.test.mixed is not None:
@@ -222,15 +196,11 @@ class _Group:
             for part in ("rates", "bandwidths")
         )
         if rates and bandwidths and (self.group in rates) != (self.group in bandwidths):
-            return Message(
-                "name-damaged",
-                f"{self.group} has only rates or only bandwidths: a name was damaged",
-            )
+            text = f"{self.group} has only rates or only bandwidths: a name was damaged"
+            return Message("name-damaged", text)
         if side is None:
-            return Message(
-                "side-unknown",
-                f"which side {self.group} is on is unknown: its received data may be either",
-            )
+            text = f"which side {self.group} is on is unknown: its received data may be either"
+            return Message("side-unknown", text)
         return None
 
 
@@ -238,17 +208,13 @@ _CUT: Final = Message("interval-cut", "the output ends within an interval")
 
 
 def _of(metric: str, repetition: int, figures: Figures, reason: str | None) -> Iterator[Sample]:
-    missing = (
-        None
-        if figures.mean is not None
-        else Message("mean-not-printed", "the mean was not requested (--avg)")
-    )
-    yield Sample(
-        metric, figures.mean, repetition, None, "total", 0, figures.line, reason or missing
-    )
+    mean, line, doubt = figures.mean, figures.line, reason
+    if mean is None:
+        doubt = reason or Message("mean-not-printed", "the mean was not requested (--avg)")
+    yield Sample(metric, mean, repetition, None, "total", 0, line, doubt)
     for statistic, value in (("node_min", figures.least), ("node_max", figures.most)):
         if value is not None:
-            yield Sample(metric, value, repetition, None, statistic, 0, figures.line, reason)
+            yield Sample(metric, value, repetition, None, statistic, 0, line, reason)
 
 
 def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
@@ -277,16 +243,12 @@ def _only_headers(interval: Interval, direction: Direction, most: float) -> str 
     if direction in interval.rates:
         rate = interval.rates[direction].mean
         a_message = mean / rate if rate else 0.0
-        if a_message < _HEADERS_BYTES:
-            return Message(
-                "no-data-this-way", f"no data went this way: {a_message:.0f} bytes a message"
-            )
-        return None
-    if mean < _HEADERS_FRACTION * most:
-        return Message(
-            "no-data-this-way", "no data went this way: it is less than a fiftieth of the other"
-        )
-    return None
+        evidence = f"{a_message:.0f} bytes a message" if a_message < _HEADERS_BYTES else None
+    else:
+        little = mean < _HEADERS_FRACTION * most
+        evidence = "it is less than a fiftieth of the other" if little else None
+    text = f"no data went this way: {evidence}"
+    return Message("no-data-this-way", text) if evidence else None
 
 
 def _value(words: list[str], option: str) -> str | None:

@@ -44,10 +44,18 @@ from typing import Final
 
 from trimtab.measure.mdtest.arguments import no_barriers, options_of, parameters
 from trimtab.measure.mdtest.output import METRICS, Execution, Repetition, Row, Summary, Test
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import (
+    Measurement,
+    Notes,
+    doubted,
+    first_reason,
+    missing,
+    status_of,
+)
+from trimtab.measure.plain import present
 from trimtab.message import Message
 from trimtab.model.finding import Missing
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import Sample
 
 NEAR: Final = 0.05
 """How far the mean of task 0's views may lie from the summary's before they are not believed."""
@@ -99,7 +107,7 @@ class _Judge:
     test: Test | None
     options: dict[str, str] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: Notes = field(default_factory=Notes)
     doubts: dict[str, str] = field(default_factory=dict)
     """Metric to why its row is not believed."""
     samples: list[Sample] = field(default_factory=list)
@@ -113,18 +121,13 @@ class _Judge:
         problems = self._problems()
         reason = self._all_wrong()
         if reason is not None:
-            self.samples = [_doubted(sample, reason) for sample in self.samples]
+            self.samples = [doubted(sample, reason) for sample in self.samples]
             problems.insert(0, reason)
-        stands = any(sample.believed for sample in self.samples)
         if not problems and not any(s.believed and s.metric not in _TREE for s in self.samples):
-            reasons = [sample.reason for sample in self.samples if sample.reason]
-            problems.append(
-                reasons[0] if reasons else Message("no-result", "no phase was measured")
-            )
-        status = RunStatus.OK if not problems else RunStatus.PARTIAL
+            problems.append(first_reason(self.samples, "no phase was measured"))
         return Measurement(
             kind=self.kind,
-            status=status if stands else RunStatus.FAILED,
+            status=status_of(self.samples, problems),
             problems=tuple(dict.fromkeys(problems)),
             tool_version=execution.version,
             name=self.name,
@@ -147,50 +150,40 @@ class _Judge:
         return self.test.tasks if self.test is not None else self.execution.tasks or 0
 
     def _requested(self) -> dict[str, object]:
-        requested: dict[str, object] = {"tasks": self._tasks}
-        if self.execution.nodes is not None:
-            requested["nodes"] = self.execution.nodes
-        if self.test is not None and self.test.items_per_task is not None:
-            requested["items_per_task"] = self.test.items_per_task
+        items = None if self.test is None else self.test.items_per_task
+        requested = {"tasks": self._tasks, "nodes": self.execution.nodes, "items_per_task": items}
         options = options_of(self.execution.command_line or "", self._version)
         known = parameters(options) if options else None
         if options is None or known is None:
-            reason = Message("parameters-not-printed", "mdtest's command line is missing or cut")
-            self.missing.append(Missing("parameters", reason))
-            return requested
+            reason = "mdtest's command line is missing or cut"
+            self.missing.append(missing("parameters", "parameters-not-printed", reason))
+            return present(requested)
         self.options = options
-        return requested | known
+        return present(requested) | known
 
     def _reported(self) -> dict[str, object]:
-        reported: dict[str, object] = {}
-        if self.execution.path is not None:
-            reported["path"] = self.execution.path
-        if self.test is not None and self.test.done_per_task:
-            reported["items_done_per_task"] = list(self.test.done_per_task.values())
-        if self.test is not None and self.test.summary is not None:
-            reported["repetitions"] = self.test.summary.iterations
-        return reported
+        reported: dict[str, object] = {"path": self.execution.path}
+        if self.test is not None:
+            reported["items_done_per_task"] = list(self.test.done_per_task.values()) or None
+            summary = self.test.summary
+            reported["repetitions"] = None if summary is None else summary.iterations
+        return present(reported)
 
     def _problems(self) -> list[str]:
         """Return why the result is not whole, in the order in which a reader wants to know."""
         execution, test = self.execution, self.test
-        problems = list(dict.fromkeys(execution.errors))[:3]
+        problems = Notes(list(dict.fromkeys(execution.errors))[:3])
         last = test is None or test is execution.tests[-1]
         if execution.times_only and test is not None:
-            problems.append(
-                Message("times-not-rates", "mdtest printed times instead of rates (-Z)")
-            )
+            problems.add("times-not-rates", "mdtest printed times instead of rates (-Z)")
         elif test is None or test.summary is None:
-            problems.append(Message("output-unfinished", "mdtest ended before its summary"))
+            problems.add("output-unfinished", "mdtest ended before its summary")
         elif last and not execution.complete:
-            problems.append(
-                Message("output-unfinished", "the output ends before mdtest had finished")
-            )
+            problems.add("output-unfinished", "the output ends before mdtest had finished")
         if test is not None and test.summary is not None and not execution.times_only:
             lacking = self._lacking(test.summary)
             if lacking:
-                text = f"the summary lacks {', '.join(lacking)}"
-                problems.append(Message("phases-missing", text))
+                problems.add("phases-missing", f"the summary lacks {', '.join(lacking)}")
         return problems + list(dict.fromkeys(self.doubts.values()))[:3]
 
     def _all_wrong(self) -> str | None:
@@ -199,31 +192,27 @@ class _Judge:
         test, both = self.test, self.options.get("P", "0") != "0"
         ended = execution.complete or (test is not None and test is not execution.tests[-1])
         if ended and test is not None and test.summary and both and not test.times:
-            return Message(
-                "table-missing",
-                "the table of times (-P) is missing: its rows may be among the rates",
-            )
+            text = "the table of times (-P) is missing: its rows may be among the rates"
+            return Message("table-missing", text)
         if execution.integrity_lost:
             return Message("data-corrupt", "data read is not what was written: mdtest found errors")
         if execution.failure is not None:
             count = execution.failures
             noun = f"{count} operations" if count > 1 else "an operation"
-            return Message(
-                "operations-failed",
-                f"{noun} failed and are counted in the rates: {execution.failure[:120]}",
-            )
+            text = f"{noun} failed and are counted in the rates: {execution.failure[:120]}"
+            return Message("operations-failed", text)
         return None
 
     def _lacking(self, summary: Summary) -> list[str]:
         """Return the rows that every summary of these options has and this one does not."""
-        wanted = ["Tree creation", "Tree removal"]
+        expected = ["Tree creation", "Tree removal"]
         both = ("F" in self.options) == ("D" in self.options)
         if self.options and (both or "F" in self.options):
-            wanted += ["File creation", "File stat", "File read", "File removal"]
+            expected += ["File creation", "File stat", "File read", "File removal"]
         if self.options and (both or "D" in self.options):
-            wanted += ["Directory creation", "Directory stat", "Directory removal"]
+            expected += ["Directory creation", "Directory stat", "Directory removal"]
         metrics = {row.metric for row in summary.rows if row.figures is not None and not row.stray}
-        return [name for name in wanted if METRICS[name] not in metrics]
+        return [name for name in expected if METRICS[name] not in metrics]
 
     def _read(self, test: Test) -> None:
         """Make the samples of a test."""
@@ -235,18 +224,15 @@ class _Judge:
         for metric in METRICS.values():
             row, of_metric = rows.get(metric), repeated.get(metric, [])
             if row is not None and row.figures is None:
-                self.warnings.append(
-                    Message("line-damaged", f"line {row.line} is not a complete row of the summary")
-                )
+                text = f"line {row.line} is not a complete row of the summary"
+                self.warnings.add("line-damaged", text)
                 row = None
             if row is not None and not any(row.figures.values() if row.figures else ()):
                 row = None  # a phase that was not asked for
             self._phase(metric, test, row, of_metric)
         if test.summary is not None and test.summary.iterations > 1 and not test.repetitions:
-            reason = Message(
-                "repetitions-not-printed", "mdtest prints the rate of each only with -v"
-            )
-            self.missing.append(Missing("repetitions", reason))
+            reason = "mdtest prints the rate of each only with -v"
+            self.missing.append(missing("repetitions", "repetitions-not-printed", reason))
 
     def _rows(self, test: Test) -> dict[str, Row]:
         """Return the first row of each phase; note those that cannot be of a table of rates."""
@@ -254,14 +240,12 @@ class _Judge:
         for row in test.summary.rows if test.summary is not None else ():
             first = rows.setdefault(row.metric, row)
             if first is not row:
-                self.warnings.append(
-                    Message("row-twice", f"line {row.line} is the second row of the same name")
+                self.warnings.add(
+                    "row-twice", f"line {row.line} is the second row of the same name"
                 )
             if first.figures != row.figures:
-                reason = Message(
-                    "row-twice", f"lines {first.line} and {row.line} give different values for it"
-                )
-                self.doubts.setdefault(row.metric, reason)
+                text = f"lines {first.line} and {row.line} give different values for it"
+                self.doubts.setdefault(row.metric, Message("row-twice", text))
             elif first.stray:
                 self.doubts.setdefault(row.metric, _STRAY)
         return rows
@@ -319,29 +303,17 @@ class _Judge:
                 own_items = misfit
             if not (misfit if own_items else of_all):
                 expected = items if own_items else items * self._tasks
-                reason = reason or (
-                    Message(
-                        "figures-disagree",
-                        f"{repetition.rate:g} a second for {repetition.duration_s:g} s are not "
-                        f"{expected} items",
-                    )
-                )
+                rate, time_s = repetition.rate, repetition.duration_s
+                text = f"{rate:g} a second for {time_s:g} s are not {expected} items"
+                reason = reason or Message("figures-disagree", text)
         elif items is not None and not table.tree and not _fits(repetition, items):
-            reason = reason or Message(
-                "figures-disagree",
-                f"{repetition.rate:g} a second are not {items} items in its time",
-            )
+            text = f"{repetition.rate:g} a second are not {items} items in its time"
+            reason = reason or Message("figures-disagree", text)
         if own_items is None and self._tasks > 1 and not table.tree:
             reason = reason or _EITHER
         factor = self._tasks if own_items and not table.tree else 1
-        return Sample(
-            metric=repetition.metric,
-            value=repetition.rate * factor,
-            repetition=repetition.iteration,
-            output=0,
-            line=repetition.line,
-            reason=reason,
-        )
+        place = repetition.iteration, None, "total", 0, repetition.line
+        return Sample(repetition.metric, repetition.rate * factor, *place, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,10 +376,8 @@ class _Table:
         count = self.iterations * (self.tasks if self.over_tasks else 1)
         span, slack = high - low, 2 * _HALF_UNIT + 1e-9 * high
         if not low + span / count - slack <= mean <= high - span / count + slack:
-            return Message(
-                "figures-disagree",
-                f"a mean of {mean} is not that of {count} values from {low} to {high}",
-            )
+            text = f"a mean of {mean} is not that of {count} values from {low} to {high}"
+            return Message("figures-disagree", text)
         deviation = figures.get("stddev")
         if deviation is None:
             return None
@@ -416,10 +386,8 @@ class _Table:
         least = 0.0 if count == 1 else span / (2 * count) ** 0.5
         least *= sample if self.own_items else 1.0
         if not least - slack <= deviation <= sample * span / 2 + slack:
-            return Message(
-                "figures-disagree",
-                f"a deviation of {deviation} is not that of {count} values from {low} to {high}",
-            )
+            text = f"a deviation of {deviation} is not that of {count} values from {low} to {high}"
+            return Message("figures-disagree", text)
         return None
 
 
@@ -436,21 +404,5 @@ def _near(samples: list[Sample], mean: float) -> list[Sample]:
     seen = sum(values) / len(values)
     if mean > 0 and abs(seen / mean - 1) <= NEAR:
         return samples
-    reason = Message(
-        "clocks-disagree",
-        f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}",
-    )
-    return [_doubted(sample, reason) for sample in samples]
-
-
-def _doubted(sample: Sample, reason: str) -> Sample:
-    return Sample(
-        sample.metric,
-        sample.value,
-        sample.repetition,
-        sample.target,
-        sample.statistic,
-        sample.output,
-        sample.line,
-        sample.reason or reason,
-    )
+    text = f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}"
+    return [doubted(sample, Message("clocks-disagree", text)) for sample in samples]

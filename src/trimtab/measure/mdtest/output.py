@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.measure.plain import whole_lines
+from trimtab.measure.plain import time_of, whole_lines
 
 METRICS: Final = {
     "Directory creation": "directory_creation_rate",
@@ -41,6 +41,7 @@ METRICS: Final = {
 
 _ORDER: Final = {metric: place for place, metric in enumerate(METRICS.values())}
 _OPERATION: Final = "((?:Directory|File|Tree) (?:creation|stat|read|rename|removal))"
+_TIME: Final = "%m/%d/%Y %H:%M:%S"
 _STARTED: Final = re.compile(r"-- started at ([0-9/]{8,10} [0-9:]{8}) --")
 _FINISHED: Final = re.compile(r"-- finished at ([0-9/]{8,10} [0-9:]{8}) --")
 _LAUNCHED: Final = re.compile(
@@ -225,9 +226,9 @@ class _Reader:
 
     def _mark(self, line: str) -> None:
         if started := _STARTED.match(line):
-            self._begin().began = _moment(started.group(1))
+            self._begin().began = time_of(started.group(1), _TIME)
         elif self.executions and (finished := _FINISHED.match(line)):
-            self.executions[-1].ended = _moment(finished.group(1))
+            self.executions[-1].ended = time_of(finished.group(1), _TIME)
             self.executions[-1].complete = True
 
     def _begin(self) -> Execution:
@@ -345,20 +346,10 @@ def _columns(line: str) -> tuple[str, ...]:
 
 
 def _row(number: int, line: str, columns: tuple[str, ...]) -> Row:
-    begins = _ROW_BEGINS.match(line)
+    begins, match = _ROW_BEGINS.match(line), _ROW.match(line)
     metric = METRICS.get(begins.group(1), "") if begins else ""
-    match = _ROW.match(line)
-    if match is None:
-        return Row(metric, number, None)
-    words = match.group(3).split()
-    if len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
+    words = match.group(3).split() if match else []
+    if not match or len(words) != len(columns) or not all(map(_FIGURE.fullmatch, words)):
         return Row(metric, number, None)
     figures = dict(zip(columns, map(float, words), strict=True))
     return Row(metric, number, figures, colon=bool(match.group(2)))
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, "%m/%d/%Y %H:%M:%S")
-    except ValueError:
-        return None

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from trimtab.errors import DataError
@@ -33,17 +34,14 @@ class Document:
 
     def number(self, *path: str) -> float | None:
         """Return the figure at a path, ``None`` where there is none."""
-        value: Any = self.value
-        for key in path:
-            value = as_dict(value).get(key)
-        return as_number(value)
+        return as_number(self._at(path))
 
     def numbers(self, *path: str) -> list[float | None]:
         """Return a list of figures, ``None`` for what is no figure."""
-        value: Any = self.value
-        for key in path:
-            value = as_dict(value).get(key)
-        return [as_number(number) for number in as_list(value)]
+        return [as_number(number) for number in as_list(self._at(path))]
+
+    def _at(self, path: Sequence[str]) -> object:
+        return reduce(lambda value, key: as_dict(value).get(key), path, self.value)
 
 
 def document_of(source: Source, name: str = "a file of MLPerf Storage") -> Document:
@@ -57,13 +55,11 @@ def document_of(source: Source, name: str = "a file of MLPerf Storage") -> Docum
     try:
         value = json.loads(source.text)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{name} is cut or damaged: {error.msg}", code="json-cut", line=error.lineno
-        ) from None
+        problem = f"{name} is cut or damaged: {error.msg}"
+        raise DataError(problem, code="json-cut", line=error.lineno) from None
     except (ValueError, RecursionError):
-        raise DataError(
-            f"this is not {name}: its JSON cannot be read", code="not-this-format", line=1
-        ) from None
+        problem = f"this is not {name}: its JSON cannot be read"
+        raise DataError(problem, code="not-this-format", line=1) from None
     if not isinstance(value, dict):
         raise DataError(f"this is not {name}: it is no JSON object", code="not-this-format", line=1)
     return Document(value, _lines(source.text))
@@ -144,7 +140,5 @@ def mean_reason(name: str, figures: Sequence[float | None], mean: float | None) 
     expected = sum(known) / len(known) if known else 0.0
     if math.isclose(expected, mean, rel_tol=_TOLERANCE):
         return None
-    return Message(
-        "figures-disagree",
-        f"the mean of {name} is given as {mean:g}, its figures give {expected:g}",
-    )
+    text = f"the mean of {name} is given as {mean:g}, its figures give {expected:g}"
+    return Message("figures-disagree", text)

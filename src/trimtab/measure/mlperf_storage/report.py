@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import Measurement, missing
 from trimtab.measure.mlperf_storage.document import KIND, MIB, Document, mean_reason, whole
-from trimtab.measure.plain import as_dict, as_number
+from trimtab.measure.plain import as_dict, as_number, present
 from trimtab.message import Message
-from trimtab.model.finding import Missing
 from trimtab.model.run import RunStatus, Sample
 
 
@@ -35,40 +34,28 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
         ("samples_rate", f"train_throughput{middle}_samples_per_second", 1.0),
         ("read_bandwidth", f"train_throughput{middle}_MB_per_second", MIB),
     ):
-        value = as_number(figures.get(key))
-        reason = problem or (
-            Message("no-figure", "the report has no value here") if value is None else None
-        )
-        samples.append(
-            Sample(
-                metric=metric,
-                value=None if value is None else value * unit,
-                repetition=None if overall else 0,
-                statistic="mean" if overall else "total",
-                output=0,
-                line=document.lines.get((*path, key)),
-                reason=reason,
-            )
-        )
+        value, reason = as_number(figures.get(key)), problem
+        if value is None:
+            reason = problem or Message("no-figure", "the report has no value here")
+        rate, line = None if value is None else value * unit, document.lines.get((*path, key))
+        repetition, statistic = (None, "mean") if overall else (0, "total")
+        samples.append(Sample(metric, rate, repetition, None, statistic, 0, line, reason))
     keys = {"model": "model", "accelerator": "accelerator", "files": "num_files_train"}
     keys |= {"samples_per_file": "num_samples_per_file", "tasks": "train_num_accelerators"}
     requested = {name: figures.get(key) for name, key in keys.items()}
     requested["tasks"] = whole(requested["tasks"])
     failure = next((sample.reason for sample in samples if sample.reason), None)
-    reason = Message(
-        "epochs-elsewhere",
-        "a report has the mean of each run; its epochs are in the summary.json of the run",
-    )
+    reason = "a report has the mean of each run; its epochs are in the summary.json of the run"
     return Measurement(
         kind=KIND,
         status=RunStatus.OK if failure is None else RunStatus.FAILED,
         problems=() if failure is None else (failure,),
         name=path[-1],
         layer="application",
-        requested={key: value for key, value in requested.items() if value is not None},
+        requested=present(requested),
         reported={"runs": len(as_dict(document.value.get("runs")))} if overall else {},
         samples=tuple(samples),
-        missing=(Missing("accelerator_utilization", reason),),
+        missing=(missing("accelerator_utilization", "epochs-elsewhere", reason),),
     )
 
 

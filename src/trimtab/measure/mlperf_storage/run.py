@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import (
+    Measurement,
+    Notes,
+    doubted,
+    first_reason,
+    missing,
+    status_of,
+)
 from trimtab.measure.mlperf_storage.document import (
     GIB,
     KIND,
@@ -22,11 +29,11 @@ from trimtab.measure.mlperf_storage.document import (
     settings_of,
     whole,
 )
-from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
+from trimtab.measure.plain import as_dict, as_list, as_number, as_text, as_whole, present
 from trimtab.measure.source import Source
 from trimtab.message import Message
 from trimtab.model.finding import Missing
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import Sample
 
 _UTILIZATION_MINIMUM: Final = {"cosmoflow": 0.70}
 _UTILIZATION_MINIMUM_DEFAULT: Final = 0.90
@@ -43,8 +50,7 @@ class _Run:
 
     def __init__(self, source: Source, document: Document) -> None:
         self.document = document
-        self.warnings: list[str] = []
-        self.problems: list[str] = []
+        self.warnings, self.problems = Notes(), Notes()
         self.missing: list[Missing] = []
         self.configuration = self._configuration(source)
         self.record_bytes: float | None = None
@@ -55,35 +61,22 @@ class _Run:
         samples = [*self._training(), *self._checkpointing()]
         began, ended = (_time(self.document.value.get(key)) for key in ("start", "end"))
         if ended is None:
-            self.problems.append(
-                Message("end-unknown", "the summary does not say that the run ended")
-            )
-        believed = any(sample.believed for sample in samples)
+            self.problems.add("end-unknown", "the summary does not say that the run ended")
         low = self._utilization_too_low()
         if low is not None:
-            samples = [_doubted(sample, low) for sample in samples]
-        status = RunStatus.OK
-        if low is not None or not believed:
-            status = RunStatus.FAILED
-            reasons = [sample.reason for sample in samples if sample.reason]
-            self.problems.insert(
-                0,
-                low
-                or (
-                    reasons[0] if reasons else Message("no-result", "the file contains no figures")
-                ),
-            )
-        elif self.problems:
-            status = RunStatus.PARTIAL
+            samples = [doubted(sample, low) for sample in samples]
+        if not any(sample.believed for sample in samples):
+            reason = first_reason(samples, "the file contains no figures")
+            self.problems.insert(0, low or reason)
         self._note_caching()
         return Measurement(
             kind=KIND,
-            status=status,
+            status=status_of(samples, self.problems),
             problems=tuple(dict.fromkeys(self.problems)),
             layer="application",
             began=began,
             ended=ended,
-            host=_word(self.document.value.get("hostname")),
+            host=as_text(self.document.value.get("hostname")),
             requested=self._requested(),
             reported=self._reported(began, ended),
             samples=tuple(samples),
@@ -98,10 +91,10 @@ class _Run:
         rate_mean = self.document.number("metric", "train_throughput_mean_samples_per_second")
         io_mean = self.document.number("metric", "train_io_mean_MB_per_second")
         reason = self._epochs_reason(rates) or mean_reason("samples/s", rates, rate_mean)
-        samples = self._epochs("samples_rate", "train_throughput_samples_per_second", 1.0, reason)
-        samples += self._mean(
-            "samples_rate", "train_throughput_mean_samples_per_second", 1.0, reason
-        )
+        key = "train_throughput_samples_per_second"
+        samples = [*self._epochs("samples_rate", key, 1.0, reason)]
+        mean_key = "train_throughput_mean_samples_per_second"
+        samples += self._mean("samples_rate", mean_key, 1.0, reason)
         busy = self.document.numbers("metric", "train_au_percentage")
         busy_mean = self.document.number("metric", "train_au_mean_percentage")
         doubt = self._epochs_reason(busy) or mean_reason("utilization", busy, busy_mean)
@@ -112,26 +105,17 @@ class _Run:
         if rate_mean and io_mean:
             self.record_bytes = io_mean * MIB / rate_mean
             doubt = reason or self._record_reason()
-            key = "train_throughput_samples_per_second"
             samples += self._epochs("read_bandwidth", key, self.record_bytes, doubt)
             samples += self._mean("read_bandwidth", "train_io_mean_MB_per_second", MIB, doubt)
         return samples
 
-    def _epochs(self, metric: str, key: str, unit: float, reason: str | None) -> list[Sample]:
-        return [
-            Sample(
-                metric=metric,
-                value=None if value is None else value * unit,
-                repetition=epoch,
-                output=0,
-                line=self.document.lines.get(("metric", key, epoch)),
-                reason=reason
-                or (
-                    Message("no-figure", "the summary has no value here") if value is None else None
-                ),
-            )
-            for epoch, value in enumerate(self.document.numbers("metric", key))
-        ]
+    def _epochs(self, metric: str, key: str, unit: float, reason: str | None) -> Iterator[Sample]:
+        for epoch, value in enumerate(self.document.numbers("metric", key)):
+            rate, line = None, self.document.lines.get(("metric", key, epoch))
+            doubt = reason or Message("no-figure", "the summary has no value here")
+            if value is not None:
+                rate, doubt = value * unit, reason
+            yield Sample(metric, rate, epoch, output=0, line=line, reason=doubt)
 
     def _mean(self, metric: str, key: str, unit: float, reason: str | None) -> list[Sample]:
         value = self.document.number("metric", key)
@@ -152,24 +136,22 @@ class _Run:
             value = self.document.number("metric", key)
             reason = mean_reason("GB/s", rates, value) if rates else None
             samples = [
-                _doubted(sample, reason) if reason and sample.metric in (metric, time) else sample
+                doubted(sample, reason) if reason and sample.metric in (metric, time) else sample
                 for sample in samples
             ]
             samples += self._mean(metric, key, GIB, reason)
             samples += self._mean(time, f"{verb}_checkpoint_duration_mean_seconds", 1.0, reason)
             if value is not None and not rates:
-                reason = Message(
-                    "companion-missing", "per_epoch_stats.json is not next to the summary"
-                )
-                self.missing.append(Missing(f"{verb} of each checkpoint", reason))
+                text = "per_epoch_stats.json is not next to the summary"
+                gap = missing(f"{verb} of each checkpoint", "companion-missing", text)
+                self.missing.append(gap)
         return samples
 
     def _epochs_reason(self, figures: Sequence[float | None]) -> str | None:
         epochs = as_whole(self.document.value.get("epochs"))
         if epochs is not None and epochs != len(figures):
-            return Message(
-                "figures-disagree", f"the summary has {epochs} epochs and {len(figures)} figures"
-            )
+            text = f"the summary has {epochs} epochs and {len(figures)} figures"
+            return Message("figures-disagree", text)
         return None
 
     def _configured_record_bytes(self) -> float | None:
@@ -178,18 +160,11 @@ class _Run:
         return next(filter(None, (decimal(self.configuration.get(key)) for key in keys)), None)
 
     def _record_reason(self) -> str | None:
-        reported = self._configured_record_bytes()
-        if (
-            reported
-            and self.record_bytes
-            and not math.isclose(reported, self.record_bytes, rel_tol=1e-6)
-        ):
-            return Message(
-                "figures-disagree",
-                f"bytes over samples are {self.record_bytes:.2f} a sample,"
-                f" the configuration says {reported:.2f}",
-            )
-        return None
+        reported, computed = self._configured_record_bytes(), self.record_bytes
+        if not reported or not computed or math.isclose(reported, computed, rel_tol=1e-6):
+            return None
+        text = f"bytes over samples are {computed:.2f} a sample, the configuration says"
+        return Message("figures-disagree", f"{text} {reported:.2f}")
 
     def _utilization_too_low(self) -> str | None:
         """Return why the run is no result, ``None`` where it is one or was no training."""
@@ -207,15 +182,11 @@ class _Run:
             )
         expectation = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
         if expectation == "fail":
-            return Message(
-                "utilization-too-low",
-                "DLIO says that accelerator utilization did not meet its expectation",
-            )
+            text = "DLIO says that accelerator utilization did not meet its expectation"
+            return Message("utilization-too-low", text)
         if mean is None or expectation != "success":
-            return Message(
-                "utilization-unknown",
-                "the summary does not show that accelerator utilization was high enough",
-            )
+            text = "the summary does not show that accelerator utilization was high enough"
+            return Message("utilization-unknown", text)
         return None
 
     def _minimum(self) -> float | None:
@@ -232,13 +203,8 @@ class _Run:
         flags = as_list(self.document.value.get("potential_caching"))
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:
-            self.warnings.append(
-                Message(
-                    "data-fits-memory",
-                    f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
-                    " first may have been read from there",
-                )
-            )
+            text = f"on {cached} of {len(flags)} hosts the data fits into memory: epochs after the"
+            self.warnings.add("data-fits-memory", f"{text} first may have been read from there")
 
     def _configuration(self, source: Source) -> dict[str, str]:
         """Return what the configuration beside it says, if it is of this run."""
@@ -258,12 +224,10 @@ class _Run:
             actual = self.document.value.get(key)
             # As numbers: v1.0 prints what DLIO counted, the configuration what was asked for.
             if reported is not None and decimal(reported) != as_number(actual):
-                self.warnings.append(
-                    Message(
-                        "companion-of-another-run",
-                        f"the configuration next to it is of another run:"
-                        f" {key} is {reported} there, {actual} here; it is not used",
-                    )
+                text = f"{key} is {reported} there, {actual} here; it is not used"
+                self.warnings.add(
+                    "companion-of-another-run",
+                    f"the configuration next to it is of another run: {text}",
                 )
                 return {}
         return values
@@ -278,6 +242,8 @@ class _Run:
     def _requested(self) -> dict[str, object]:
         """Return the parameters: what must be equal for two runs to be comparable."""
         settings = self.configuration
+        size = self.document.number("metric", "checkpoint_size_GB")
+        record_bytes = self._configured_record_bytes() or self.record_bytes
         requested: dict[str, object | None] = {
             "model": self._model(),
             "accelerator": settings.get("accelerator"),
@@ -290,14 +256,10 @@ class _Run:
             "read_threads": whole(settings.get("workload.reader.read_threads")),
             "epochs": as_whole(self.document.value.get("epochs")),
             "computation_time_s": decimal(settings.get("workload.train.computation_time")),
+            "checkpoint_bytes": round(size * GIB) if size else None,
+            "record_bytes": None if record_bytes is None else round(record_bytes, 2),
         }
-        size = self.document.number("metric", "checkpoint_size_GB")
-        if size:
-            requested["checkpoint_bytes"] = round(size * GIB)
-        record_bytes = self._configured_record_bytes() or self.record_bytes
-        if record_bytes is not None:
-            requested["record_bytes"] = round(record_bytes, 2)
-        return {key: value for key, value in requested.items() if value is not None}
+        return present(requested)
 
     def _reported(self, began: datetime | None, ended: datetime | None) -> dict[str, object]:
         document = self.document
@@ -308,7 +270,7 @@ class _Run:
             "utilization_minimum": self._minimum(),
             "data_loader": self.configuration.get("workload.reader.data_loader"),
         }
-        return {key: value for key, value in reported.items() if value is not None}
+        return present(reported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +282,7 @@ class _Checkpoint:
     rate: float | None
     elapsed_s: float | None
     output: int
-    lines: tuple[int | None, int | None]
+    lines: tuple[int | None, ...]
 
     def samples(self) -> Iterator[Sample]:
         """Yield bandwidth and time."""
@@ -329,9 +291,7 @@ class _Checkpoint:
         metrics = (f"{access}_bandwidth", f"{access}_time")
         for metric, value, line in zip(metrics, figures, self.lines, strict=True):
             reason = Message("no-figure", "DLIO gave no figure") if value is None else None
-            yield Sample(
-                metric, value, self.repetition, output=self.output, line=line, reason=reason
-            )
+            yield Sample(metric, value, self.repetition, None, "total", self.output, line, reason)
 
 
 def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
@@ -352,20 +312,13 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
                 if not re.match(r"(save|load)_ckpt", step):
                     continue
                 # Times are text in some versions, numbers in others.
-                values = tuple(decimal(as_dict(figures).get(key)) for key in _CHECKPOINT_KEYS)
+                rate, time_s = (decimal(as_dict(figures).get(key)) for key in _CHECKPOINT_KEYS)
                 lines = tuple(document.lines.get((epoch, step, key)) for key in _CHECKPOINT_KEYS)
-                checkpoints.append(
-                    _Checkpoint(
-                        verb, count[verb], values[0], values[1], output, (lines[0], lines[1])
-                    )
-                )
+                checkpoint = _Checkpoint(verb, count[verb], rate, time_s, output, lines)
+                checkpoints.append(checkpoint)
                 count[verb] += 1
         return checkpoints
     return []
-
-
-def _doubted(sample: Sample, reason: str) -> Sample:
-    return replace(sample, reason=sample.reason or reason)
 
 
 def _time(value: object) -> datetime | None:
@@ -374,7 +327,3 @@ def _time(value: object) -> datetime | None:
         return datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-
-
-def _word(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -57,25 +57,18 @@ class SurveySpec:
                 code="record-size-invalid",
             )
         if not 1 <= self.objects <= self.threads <= _THREADS_MAXIMUM or self.threads % self.objects:
-            raise UsageError(
-                f"{self.threads} threads and {self.objects} objects",
-                code="threads-invalid",
-                hint="threads must be a multiple of objects, at most 1024",
-            )
+            problem = f"{self.threads} threads and {self.objects} objects"
+            hint = "threads must be a multiple of objects, at most 1024"
+            raise UsageError(problem, code="threads-invalid", hint=hint)
         if self.size_bytes % _MIB or self.size_bytes % (self.record_bytes * self.threads):
-            raise UsageError(
-                f"{self.size_bytes} bytes do not divide into whole records for each thread",
-                code="size-invalid",
-                hint="take a multiple of 1 MiB times the threads",
-            )
+            problem = f"{self.size_bytes} bytes do not divide into whole records for each thread"
+            hint = "take a multiple of 1 MiB times the threads"
+            raise UsageError(problem, code="size-invalid", hint=hint)
         if not self.size_bytes:
             raise UsageError("no objects to write", code="objects-missing")
         if self.tests[:1] != ("write",) or not set(self.tests) <= set(TESTS):
-            raise UsageError(
-                "the first test must be write",
-                code="tests-invalid",
-                hint=f"known: {', '.join(TESTS)}",
-            )
+            hint = f"known: {', '.join(TESTS)}"
+            raise UsageError("the first test must be write", code="tests-invalid", hint=hint)
 
 
 def command(

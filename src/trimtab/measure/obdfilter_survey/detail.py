@@ -116,6 +116,10 @@ class Block:
         """Whether it shows its own end: every target's objects were removed."""
         return self.destroyed == self.shape.targets
 
+    def damage(self, text: str) -> None:
+        """Say that a line of it is damaged."""
+        self.damaged = Message("line-damaged", text)
+
 
 @dataclass(frozen=True, slots=True)
 class Objects:
@@ -147,7 +151,7 @@ def read_detail(text: str) -> tuple[Block, ...]:
                 )
         elif blocks:
             if before and not before.endswith("\n"):
-                blocks[-1].damaged = Message("line-damaged", f"line {line} has two entries")
+                blocks[-1].damage(f"line {line} has two entries")
             _take(blocks[-1], section, line)
         before = section
         line += section.count("\n")
@@ -196,9 +200,7 @@ def _begin(blocks: list[Block], section: str, line: int) -> None:
     if shape is not None:
         blocks.append(Block(line, shape))
     elif blocks:
-        blocks[-1].damaged = Message(
-            "line-damaged", f"line {line} does not begin an entry: {beginning(section)}"
-        )
+        blocks[-1].damage(f"line {line} does not begin an entry: {beginning(section)}")
 
 
 def _take(block: Block, section: str, line: int) -> None:
@@ -212,18 +214,16 @@ def _take(block: Block, section: str, line: int) -> None:
         if block.tests and block.tests[-1].name == word and not block.tests[-1].closed:
             _close(block, block.tests[-1], body)
         else:
-            block.damaged = Message("line-damaged", f"line {line} ends a test that never began")
+            block.damage(f"line {line} ends a test that never began")
     elif " " in rest or not rest:
-        block.damaged = Message("line-damaged", f"line {line} is not understood: {beginning(head)}")
+        block.damage(f"line {line} is not understood: {beginning(head)}")
     else:
         if not block.tests or block.tests[-1].closed:
             block.tests.append(Test(word))
         if block.tests[-1].name != word:
-            block.damaged = Message(
-                "line-damaged", f"line {line} is of {beginning(word)}, not {block.tests[-1].name}"
-            )
+            block.damage(f"line {line} is of {beginning(word)}, not {block.tests[-1].name}")
         elif len(block.tests[-1].rates) >= block.shape.targets:
-            block.damaged = Message("line-damaged", f"line {line} has one target too many")
+            block.damage(f"line {line} has one target too many")
         else:
             block.tests[-1].rates.append(_rate(block.shape, rest, section, line))
 
@@ -232,36 +232,24 @@ def _rate(shape: Shape, client: str, section: str, line: int) -> TargetRate:
     position = section.rfind("\nTotal: ") + 1
     match = _TOTAL.match(section, position) if position else None
     if match is None:
-        return TargetRate(
-            client, None, None, line, Message("no-total", "no total printed for this target")
-        )
+        reason = Message("no-total", "no total printed for this target")
+        return TargetRate(client, None, None, line, reason)
     records, threads, elapsed_s, rate = match.groups()
     elapsed, per_s, reason = float(elapsed_s), float(rate), None
-    record_bytes = shape.record_kib * 1024
     if "error" in section:
-        reason = Message(
-            "tool-error", f"lctl printed an error: {beginning(section[section.find('error') :])}"
-        )
+        text = f"lctl printed an error: {beginning(section[section.find('error') :])}"
+        reason = Message("tool-error", text)
     elif int(threads) * shape.targets != shape.threads:
-        reason = Message(
-            "workload-mismatch",
-            f"{threads} threads, {shape.threads // shape.targets} are asked for",
-        )
+        text = f"{threads} threads, {shape.threads // shape.targets} are asked for"
+        reason = Message("workload-mismatch", text)
     elif int(records) * shape.record_kib * shape.targets != shape.size_kib:
-        reason = Message(
-            "workload-mismatch", f"{records} records are not its share of {shape.size_kib}K"
-        )
+        text = f"{records} records are not its share of {shape.size_kib}K"
+        reason = Message("workload-mismatch", text)
     elif not agrees(per_s, int(records), elapsed, tolerance=_ROUNDING + 1e-6 / (elapsed or 1)):
-        reason = Message(
-            "figures-disagree", f"{records} records in {elapsed_s} s are not {rate} in a second"
-        )
-    return TargetRate(
-        client,
-        per_s * record_bytes,
-        elapsed,
-        line + section.count("\n", 0, position),
-        reason,
-    )
+        text = f"{records} records in {elapsed_s} s are not {rate} in a second"
+        reason = Message("figures-disagree", text)
+    line += section.count("\n", 0, position)
+    return TargetRate(client, per_s * shape.record_kib * 1024, elapsed, line, reason)
 
 
 def _close(block: Block, test: Test, body: str) -> None:
@@ -269,10 +257,8 @@ def _close(block: Block, test: Test, body: str) -> None:
     rows = [_ROW.fullmatch(row) for row in body.split("\n")[:-1]]
     if len(rows) != block.shape.targets or not all(rows):
         return
-    figures = [(int(row[1]), float(row[2]), float(row[3])) for row in rows if row is not None]
+    seconds, slowest, fastest = zip(*(row.groups() for row in rows if row), strict=True)
     record_bytes = block.shape.record_kib * 1024
-    seconds, slowest, fastest = figures[0]
-    for row in figures[1:]:
-        seconds, slowest = min(seconds, row[0]), min(slowest, row[1])
-        fastest = max(fastest, row[2])
-    test.extremes = Extremes(seconds, slowest * record_bytes, fastest * record_bytes)
+    slowest_bytes, fastest_bytes = min(map(float, slowest)), max(map(float, fastest))
+    seconds = min(map(int, seconds))
+    test.extremes = Extremes(seconds, slowest_bytes * record_bytes, fastest_bytes * record_bytes)

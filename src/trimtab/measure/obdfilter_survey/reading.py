@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
+from trimtab.measure.measurement import Measurement, Notes, first_reason, status_of
 from trimtab.measure.obdfilter_survey.detail import Block, TargetRate, Test, read_detail, target_of
 from trimtab.measure.obdfilter_survey.summary import (
     LINE_START,
@@ -24,7 +25,7 @@ from trimtab.measure.obdfilter_survey.summary import (
 )
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
-from trimtab.model.run import Layer, RunStatus, Sample
+from trimtab.model.run import Layer, Sample
 
 KIND: Final = "obdfilter-survey"
 _METRICS: Final[Mapping[str, str]] = {
@@ -69,21 +70,13 @@ def results(
     strange = None
     paired = [(line.shape, block.shape) for line, block in zip(summary.lines, blocks, strict=False)]
     if any(line != block for line, block in paired):
-        strange, blocks = (
-            Message(
-                "companion-of-another-run",
-                "the .detail file belongs to another survey and was not used",
-            ),
-            (),
-        )
+        text = "the .detail file belongs to another survey and was not used"
+        strange, blocks = Message("companion-of-another-run", text), ()
     if not summary.lines and not blocks:
         raise _nothing(summary)
-    count = max(len(summary.lines), len(blocks))
     measurements: list[Measurement] = []
     names: dict[str, int] = {}
-    for place in range(count):
-        line = summary.lines[place] if place < len(summary.lines) else None
-        block = blocks[place] if place < len(blocks) else None
+    for line, block in zip_longest(summary.lines, blocks):
         result = _Result(summary, line, block, detail_output)
         times = names[result.shape.name] = names.get(result.shape.name, 0) + 1
         measurements.append(result.measurement(times, strange))
@@ -116,17 +109,12 @@ class _Result:
         survey = self._survey()
         samples = tuple(self._samples())
         problems = self._problems()
-        stands = any(sample.believed for sample in samples)
-        if not stands and not problems:
-            reasons = [sample.reason for sample in samples if sample.reason]
-            problems = [*reasons[:1]] or [Message("no-result", "no result in this survey")]
-        status = RunStatus.OK
-        if problems:
-            status = RunStatus.PARTIAL if stands else RunStatus.FAILED
+        if not problems and not any(sample.believed for sample in samples):
+            problems = [first_reason(samples, "no result in this survey")]
         name = self.shape.name
         return Measurement(
             kind=KIND,
-            status=status,
+            status=status_of(samples, problems),
             problems=tuple(problems),
             name=name if times == 1 else f"{name} #{times}",
             layer="ost" if survey is None else _LAYERS.get(survey.case),
@@ -189,13 +177,9 @@ class _Result:
         parts = self._parts()
         tests = [] if self.block is None else self.block.tests
         rows: list[tuple[str, Part | None, Test | None]] = []
-        for place in range(max(len(parts), len(tests))):
-            part = parts[place] if place < len(parts) else None
-            test = tests[place] if place < len(tests) else None
-            if part is not None and test is not None and part.test != test.name:
-                test = None
-            name = part.test if part is not None else tests[place].name
-            rows.append((name, part, test))
+        for part, test in zip_longest(parts, tests):
+            name = test.name if part is None else part.test
+            rows.append((name, part, test if test is not None and test.name == name else None))
         running = None if self.line is None else self.line.unfinished
         if running is not None and len(rows) == len(parts):
             rows.append((running, None, None))
@@ -212,19 +196,15 @@ class _Result:
                 return []
             cut = Message("detail-cut", "the .detail ends before the survey did")
             return [block.damaged or cut]
-        problems: list[str] = []
+        problems = Notes()
         if line.problem is not None:
-            problems.append(Message(line.problem.code, f"line {line.number}: {line.problem}"))
-        problems += [
-            Message("tool-error", f"obdfilter-survey says ERROR in {part.test}")
-            for part in line.parts
-            if part.word == "ERROR"
-        ]
-        problems += [
-            Message("test-unknown", f"{name} is not one of its tests")
-            for name, _, _ in self._tests()
-            if name not in _METRICS
-        ]
+            problems.add(line.problem.code, f"line {line.number}: {line.problem}")
+        for part in line.parts:
+            if part.word == "ERROR":
+                problems.add("tool-error", f"obdfilter-survey says ERROR in {part.test}")
+        for name, _, _ in self._tests():
+            if name not in _METRICS:
+                problems.add("test-unknown", f"{name} is not one of its tests")
         if line.problem is not None and not line.damaged:
             complaints = [text for number, text in self.summary.others if number > line.number]
             problems += complaints[:1]
@@ -236,20 +216,14 @@ class _Result:
         short = [part.test for part in self._parts() if part.word == "SHORT"]
         if short:
             was = "was" if len(short) == 1 else "were"
-            yield (
-                Message(
-                    "too-short",
-                    f"{', '.join(short)} {was} over in about two seconds: thread start-up is part"
-                    " of the time",
-                )
-            )
+            text = f"{', '.join(short)} {was} over in about two seconds: thread start-up is part"
+            yield Message("too-short", f"{text} of the time")
         if self.line is not None and self.block is not None:
             if self.block.damaged is not None:
                 yield Message("detail-damaged", f"the .detail is damaged: {self.block.damaged}")
             elif not self.block.whole:
-                yield Message(
-                    "objects-maybe-left", "the .detail does not show that its objects were removed"
-                )
+                text = "the .detail does not show that its objects were removed"
+                yield Message("objects-maybe-left", text)
 
     def _samples(self) -> Iterator[Sample]:
         seen: dict[str, int] = {}
@@ -269,32 +243,26 @@ class _Result:
         self, place: tuple[str, int], part: Part | None, test: Test | None, *, again: bool
     ) -> Iterator[Sample]:
         metric, repetition = place
-        if part is None or self.line is None:
-            reason = (
-                Message(
-                    "companion-missing", "the .summary with the figure of all targets is missing"
-                )
-                if self.line is None
-                else Message("run-unfinished", "it did not end")
-            )
-            line = self.line.number if self.line is not None else None
-            output = 0 if self.line is not None else None
-            yield Sample(metric, None, repetition, output=output, line=line, reason=reason)
+        if self.line is None:
+            text = "the .summary with the figure of all targets is missing"
+            yield Sample(metric, None, repetition, reason=Message("companion-missing", text))
+            return
+        line = self.line.number
+        if part is None:
+            reason = Message("run-unfinished", "it did not end")
+            yield Sample(metric, None, repetition, output=0, line=line, reason=reason)
             return
         reason = self._disbelief(part, test)
         if again:
-            reason = reason or Message(
-                "rewrite", "its objects were written before: this is a rewrite"
-            )
+            text = "its objects were written before: this is a rewrite"
+            reason = reason or Message("rewrite", text)
         for statistic, value in (
             ("total", part.bandwidth_bytes_per_s),
             ("interval_min", part.slowest_bytes_per_s),
             ("interval_max", part.fastest_bytes_per_s),
         ):
             if value is not None:
-                yield Sample(
-                    metric, value, repetition, None, statistic, 0, self.line.number, reason
-                )
+                yield Sample(metric, value, repetition, None, statistic, 0, line, reason)
 
     def _disbelief(self, part: Part, test: Test | None) -> str | None:
         assert self.line is not None
@@ -315,27 +283,17 @@ class _Result:
         assert block is not None
         metric, repetition = place
         output = self.detail_output
-        spoilt = block.damaged and Message(
-            "detail-damaged", f"the .detail is damaged: {block.damaged}"
-        )
+        text = f"the .detail is damaged: {block.damaged}"
+        spoilt = block.damaged and Message("detail-damaged", text)
         if not spoilt and self.line is not None and self.line.damaged:
             spoilt = Message("line-damaged", "the line of the summary is damaged")
-        spoilt = spoilt or _doubled(test)
+        if len({rate.client for rate in test.rates}) != len(test.rates):
+            spoilt = spoilt or Message("target-twice", "a target stands in the .detail twice")
         short = self._file_system() is not None
         for rate in test.rates:
-            target = target_of(rate.client)
-            if short:
-                target = target[-7:]
-            yield Sample(
-                metric,
-                rate.bandwidth_bytes_per_s,
-                repetition,
-                target,
-                "total",
-                output,
-                rate.line,
-                rate.reason or spoilt or None,
-            )
+            target = target_of(rate.client)[-7 if short else 0 :]
+            value, reason = rate.bandwidth_bytes_per_s, rate.reason or spoilt or None
+            yield Sample(metric, value, repetition, target, "total", output, rate.line, reason)
 
     def _file_system(self) -> str | None:
         """Return the one file system whose targets they are, ``None`` where that is not known."""
@@ -345,14 +303,6 @@ class _Result:
         matches = [_OST.fullmatch(name) for name in names]
         systems = {match[1] for match in matches if match is not None}
         return systems.pop() if all(matches) and len(systems) == 1 else None
-
-
-def _doubled(test: Test) -> str | None:
-    """Return what is wrong with the list of targets of one test."""
-    clients = {rate.client for rate in test.rates}
-    if len(clients) != len(test.rates):
-        return Message("target-twice", "a target stands in the .detail twice")
-    return None
 
 
 def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
@@ -367,22 +317,17 @@ def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
         # The survey's own clock runs from before the threads start until all have ended.
         rounding = 0.005 * MIB / part.bandwidth_bytes_per_s
         if elapsed_s * (1 + rounding) < slowest.elapsed_s * (1 - 1e-6):
-            return Message(
-                "figures-disagree",
-                f"the figure means {elapsed_s:.3f} s, but {target_of(slowest.client)} alone took"
-                f" {slowest.elapsed_s:.3f} s",
-            )
+            text = f"the figure means {elapsed_s:.3f} s, but {target_of(slowest.client)} alone took"
+            return Message("figures-disagree", f"{text} {slowest.elapsed_s:.3f} s")
     if test.extremes is None or part.slowest_bytes_per_s is None or test.extremes.seconds <= 0:
         return None
     printed = (part.slowest_bytes_per_s, part.fastest_bytes_per_s or 0.0)
     extremes = (test.extremes.slowest_bytes_per_s, test.extremes.fastest_bytes_per_s)
-    if all(
-        math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in zip(printed, extremes, strict=True)
-    ):
+    pairs = zip(printed, extremes, strict=True)
+    if all(math.isclose(*pair, abs_tol=0.0051 * MIB) for pair in pairs):
         return None
-    return Message(
-        "figures-disagree", "its slowest and fastest seconds are not those of the .detail"
-    )
+    text = "its slowest and fastest seconds are not those of the .detail"
+    return Message("figures-disagree", text)
 
 
 def _beside(source: Source) -> str | None:

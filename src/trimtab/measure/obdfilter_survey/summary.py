@@ -30,6 +30,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import beginning
+from trimtab.measure.plain import time_of
 from trimtab.message import Message
 
 MIB: Final = 2**20
@@ -43,15 +44,9 @@ _PART: Final = re.compile(
     rf"([a-z_]{{1,20}}) {_COLUMN} (?:\[{_COLUMN}, ?{_COLUMN}\]| {{12}}(SHORT|ERROR))(?: |$)"
 )
 _HEADER: Final = re.compile(
-    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) ([A-Z]{1,6}|[+-]\d\d)"
-    r" (\d{4})"
+    r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
     r" Obdfilter-survey for case=([a-z]{1,12}) from (\S{1,255})"
 )
-_MONTHS: Final[dict[str, int]] = {
-    **{"Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6},
-    **{"Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11, "Dec": 12},
-}
-"""The survey sets LC_ALL=POSIX, so that ``date`` prints them in English everywhere."""
 _TITLE: Final = "Obdfilter-survey for case="
 _LINES_MAXIMUM: Final = 100_000
 """A survey has a line for each combination that it ran: hundreds at most."""
@@ -234,14 +229,12 @@ def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _survey(match: re.Match[str]) -> Survey:
-    month, day, hour, minute, second, zone, year, case, host = match.groups()
-    try:
-        clock = (int(hour), int(minute), int(second))
-        began = datetime(int(year), _MONTHS[month], int(day), *clock)
-    except (KeyError, ValueError):
-        return Survey(None, case, host, match[0])
-    moment = began.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else began
-    return Survey(moment, case, host, match[0])
+    moment, zone, year, case, host = match.groups()
+    # The survey sets LC_ALL=POSIX, so that ``date`` prints months in English everywhere.
+    began = time_of(f"{moment} {year}", "%b %d %H:%M:%S %Y")
+    if began is not None and zone in ("UTC", "GMT"):
+        began = began.replace(tzinfo=UTC)
+    return Survey(began, case, host, match[0])
 
 
 def _line(
@@ -259,10 +252,8 @@ def _line(
             unfinished = running.strip()
             problem = Message("run-unfinished", f"it ended during {unfinished}")
         else:
-            problem, damaged = (
-                Message("line-damaged", f"it is not understood from here on: {beginning(rest)}"),
-                whole,
-            )
+            text = f"it is not understood from here on: {beginning(rest)}"
+            problem, damaged = Message("line-damaged", text), whole
     elif not parts:
         problem = Message("run-unfinished", "the output ends before the first test")
     elif not whole:

@@ -17,6 +17,7 @@ from typing import Final
 
 from trimtab.errors import DataError
 from trimtab.measure.measurement import BANDWIDTH, Happening, Measurement, agrees
+from trimtab.measure.plain import present
 from trimtab.measure.source import Format, Source
 from trimtab.measure.tokio_abc.rows import TableRow, header_of, rows_of
 from trimtab.measure.tokio_abc.telemetry import (
@@ -46,6 +47,10 @@ _MIB: Final = 2**20
 _PERFORMANCE: Final = "darshan_agg_perf_by_slowest_posix"
 # Twelve digits in the table; both are Darshan's own figures.
 _TOLERANCE: Final = 1e-3
+_UNNAMED: Final = Message("file-system-unnamed", "the table names no file system")
+_INCONSISTENT: Final = Message(
+    "figures-disagree", "bandwidth, bytes and time in the table are inconsistent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class _Row:
         workload = workload_of(row)
         name = row.text("_file_system") or jobs.get(row.text("_jobid") or "")
         if name is None:
-            return cls(row, Message("file-system-unnamed", "the table names no file system"), None)
+            return cls(row, _UNNAMED, None)
         known = workload if isinstance(workload, Workload) else None
         return cls(row, workload, kind_of(row, known, name))
 
@@ -116,11 +121,6 @@ def read(source: Source) -> tuple[Measurement, ...]:
 FORMAT: Final = Format(KIND, recognises, read)
 
 
-_INCONSISTENT: Final = Message(
-    "figures-disagree", "bandwidth, bytes and time in the table are inconsistent"
-)
-
-
 def _measurement(
     described: _Row,
     rule: Mapping[Kind, tuple[Usual, ...]],
@@ -132,11 +132,7 @@ def _measurement(
     began = row.time("darshan_start_time")
     if isinstance(described.workload, str) or kind is None:
         problem = described.workload if isinstance(described.workload, str) else None
-        return _without_figures(
-            described,
-            rule,
-            problem or Message("file-system-unnamed", "the table names no file system"),
-        )
+        return _without_figures(described, rule, problem or _UNNAMED)
     workload = described.workload
     expected = spec_of(workload, rule[kind])
     status, problem = difference(row, workload, expected)
@@ -196,20 +192,13 @@ def _sample(row: TableRow, workload: Workload, problem: str | None) -> Sample:
     metric, line = BANDWIDTH[workload.access], row.line
     mib_per_s, time = row.number(_PERFORMANCE), row.number("darshan_io_time")
     if not mib_per_s:
-        return Sample(
-            metric,
-            None,
-            0,
-            output=0,
-            line=line,
-            reason=Message("no-figure", f"the table has no {_PERFORMANCE}"),
-        )
+        reason = Message("no-figure", f"the table has no {_PERFORMANCE}")
+        return Sample(metric, None, 0, output=0, line=line, reason=reason)
     value = mib_per_s * _MIB
     # The time of the slowest rank is of files of its own alone: 0 where all share one file.
-    if time and workload.files > 1:
-        fits = agrees(value, workload.moved_bytes, time, tolerance=_TOLERANCE)
-        if not fits:
-            problem = joined(problem, _INCONSISTENT)
+    own_files = bool(time) and workload.files > 1
+    if own_files and not agrees(value, workload.moved_bytes, time or 0.0, tolerance=_TOLERANCE):
+        problem = joined(problem, _INCONSISTENT)
     return Sample(metric, value, 0, output=0, line=line, reason=problem)
 
 
@@ -229,7 +218,7 @@ def _reported(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, 
         "telemetry": amounts(row, workload, percent=percent),
         "telemetry_problem": counters_problem(row, workload),
     }
-    return {name: value for name, value in reported.items() if value is not None}
+    return present(reported)
 
 
 def _application(row: TableRow) -> str:

@@ -12,10 +12,11 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from trimtab.errors import DataError
+from trimtab.measure.plain import time_since_1970
 from trimtab.message import Message
 
 REQUIRED: Final = (
@@ -72,13 +73,7 @@ class TableRow:
 
     def time(self, column: str) -> datetime | None:
         """Return a field of seconds since 1970 as a time in UTC, ``None`` where it is none."""
-        seconds = self.number(column)
-        if not seconds:
-            return None
-        try:
-            return datetime.fromtimestamp(seconds, UTC)
-        except (ValueError, OverflowError, OSError):
-            return None
+        return time_since_1970(self.number(column))
 
 
 def header_of(text: str) -> tuple[str, ...]:
@@ -98,11 +93,8 @@ def rows_of(text: str) -> Iterator[TableRow]:
     """
     names = header_of(text)
     if not names:
-        raise DataError(
-            "the first line does not name the columns of a TOKIO summary",
-            code="columns-missing",
-            line=1,
-        )
+        problem = "the first line does not name the columns of a TOKIO summary"
+        raise DataError(problem, code="columns-missing", line=1)
     whole = text.endswith("\n")
     lines = text.count("\n") + (not whole)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -128,11 +120,8 @@ def _row(
 ) -> TableRow:
     expected = len(names) + indexed
     if len(fields) != expected:
-        return TableRow(
-            line,
-            {},
-            Message("line-damaged", f"the line has {len(fields)} fields instead of {expected}"),
-        )
+        text = f"the line has {len(fields)} fields instead of {expected}"
+        return TableRow(line, {}, Message("line-damaged", text))
     if cut:
         return TableRow(line, {}, Message("line-cut", "the file ends within this line"))
     return TableRow(line, dict(zip(names, fields[indexed:], strict=True)))

@@ -28,20 +28,8 @@ _STALE_S: Final = 3600.0
 # Counters that saw less than half of it were not all recorded.
 _SEEN_LEAST: Final = 0.5
 _OPERATIONS: Final = (
-    "close",
-    "getattr",
-    "getxattr",
-    "link",
-    "mkdir",
-    "mknod",
-    "open",
-    "rename",
-    "rmdir",
-    "setattr",
-    "statfs",
-    "unlink",
-    "readdir",
-    "inode_updates",
+    *("close", "getattr", "getxattr", "link", "mkdir", "mknod", "open", "rename", "rmdir"),
+    *("setattr", "statfs", "unlink", "readdir", "inode_updates"),
 )
 _CPU: Final = {"oss": "every OSS", "mds": "the MDS"}
 _AS_FRACTION: Final = (
@@ -75,23 +63,18 @@ def counters_problem(row: TableRow, workload: Workload | None) -> str | None:
     """Return why the servers' figures of a row are not to be used; ``None`` where they are."""
     read, written = row.number("fs_tot_bytes_read"), row.number("fs_tot_bytes_written")
     if read is None or written is None:
-        return Message(
-            "servers-not-in-table", "the table has no figures of the servers for this run"
-        )
+        text = "the table has no figures of the servers for this run"
+        return Message("servers-not-in-table", text)
     if row.number("fs_monitoring_samples") == 0:
-        return Message(
-            "counters-not-recorded",
-            "the servers' counters were not recorded (no sample during the run)",
-        )
+        text = "the servers' counters were not recorded (no sample during the run)"
+        return Message("counters-not-recorded", text)
     if workload is None:
         return None
     seen = read if workload.access == "read" else written
     if seen >= _SEEN_LEAST * workload.moved_bytes:
         return None
-    return Message(
-        "counters-incomplete",
-        "the servers' counters show less than half of the bytes that the run moved",
-    )
+    text = "the servers' counters show less than half of the bytes that the run moved"
+    return Message("counters-incomplete", text)
 
 
 def jobs(row: TableRow) -> int | None:
@@ -180,14 +163,9 @@ def _named_targets(row: TableRow) -> Iterator[TargetSnapshot]:
             used = row.number(f"fshealth_ost_{which}_full_kib")
             share = row.number(f"fshealth_ost_{which}_full_pct")
             column = f"fshealth_ost_{which}_full"
-            readings = (
-                *_space(row, column, used, share, times=1),
-                Reading(
-                    "available_bytes",
-                    None,
-                    reason=Message("column-missing", "the table has no column of it"),
-                ),
-            )
+            reason = Message("column-missing", "the table has no column of it")
+            available = Reading("available_bytes", None, reason=reason)
+            readings = (*_space(row, column, used, share, times=1), available)
             named[name] = TargetSnapshot(Target(name, "ost"), readings)
     yield from named.values()
 
@@ -200,9 +178,8 @@ def _space(
     if used_kib is None or not percent:
         reason = Message("column-missing", f"the table has no {column}")
     elif _is_stale(row):
-        reason = Message(
-            "reading-too-old", f"lfs df was last run {lead or 0:.0f} s before this run"
-        )
+        text = f"lfs df was last run {lead or 0:.0f} s before this run"
+        reason = Message("reading-too-old", text)
     else:
         source = f"lfs df, {lead or 0:.0f} s before: {column}_kib"
         # Per cent has 12 digits: 90,767,651,352 KiB comes out whole, as Edison's lfs df prints it.
@@ -277,17 +254,12 @@ def failovers(rows: Sequence[TableRow]) -> Mapping[int, Happening]:
     for first, last in stretches:
         at, row, count = looked[first]
         servers = row.whole("fshealth_ost_overloaded_oss_count") or 0
-        before = (
-            f"not yet at {looked[first - 1][0]:%Y-%m-%d %H:%M}"
-            if first
-            else "so from the first row"
-        )
-        after = (
-            f"over at {looked[last + 1][0]:%Y-%m-%d %H:%M}"
-            if last + 1 < len(looked)
-            else "still so in the last row"
-        )
-        detail = f"{count} OSTs on {servers} OSS; {before}, {after} UTC ({last - first + 1} runs)"
+        start, end = "so from the first row", "still so in the last row"
+        if first:
+            start = f"not yet at {looked[first - 1][0]:%Y-%m-%d %H:%M}"
+        if last + 1 < len(looked):
+            end = f"over at {looked[last + 1][0]:%Y-%m-%d %H:%M}"
+        detail = f"{count} OSTs on {servers} OSS; {start}, {end} UTC ({last - first + 1} runs)"
         source = "fshealth_ost_overloaded_ost_count"
         happenings[row.line] = Happening(EventKind.FAILOVER, at, detail, source, looked[last][0])
     return happenings

@@ -208,17 +208,10 @@ def difference(row: TableRow, workload: Workload, as_a_rule: Usual) -> tuple[Run
     took, usually = walltime_s or 0.0, as_a_rule.walltime_s or math.inf
     if workload.moved_bytes < expected.moved_bytes and took > _MUCH_LONGER * usually:
         # The slowest runs of all would go uncounted if they passed for another workload.
-        return (
-            RunStatus.UNFINISHED,
-            Message(
-                "run-unfinished",
-                f"{differences}, and took {took:.0f} s where complete runs take {usually:.0f} s:"
-                " it did not finish",
-            ),
-        )
-    return RunStatus.INVALID_WORKLOAD, Message(
-        "workload-mismatch", f"{differences}: not the probe's workload"
-    )
+        text = f"{differences}, and took {took:.0f} s where complete runs take {usually:.0f} s:"
+        return RunStatus.UNFINISHED, Message("run-unfinished", f"{text} it did not finish")
+    problem = Message("workload-mismatch", f"{differences}: not the probe's workload")
+    return RunStatus.INVALID_WORKLOAD, problem
 
 
 def _differing(workload: Workload, expected: Workload) -> list[str]:

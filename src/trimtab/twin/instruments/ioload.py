@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from trimtab.errors import UsageError
 from trimtab.model.run import Access
+from trimtab.units import is_digits
 
 VERSION: Final = "0.1.0"
 _FLAGS: Final = (
     "--write", "--read", "--keep", "--shared-file", "--fsync", "--direct", "--alone", "--overwrite",
 )  # fmt: skip
-_VALUES: Final = (
-    "--dir", "--name", "--tasks", "--transfer-size", "--block-size", "--deadline",
-    "--minimum-duration", "--reorder", "--run-id",
-)  # fmt: skip
+
+
+def _whole(text: str) -> int:
+    if not is_digits(text):
+        raise ValueError(text)
+    return int(text)
+
+
+_VALUES: Final[Mapping[str, Callable[[str], Any]]] = {
+    "--dir": str, "--name": str, "--run-id": str, "--tasks": _whole, "--transfer-size": _whole,
+    "--block-size": _whole, "--reorder": _whole, "--deadline": float, "--minimum-duration": float,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,87 +78,44 @@ def parse_command(argv: Sequence[str], *, tasks: int = 1) -> IoloadCommand:
     UsageError
         An option that the twin does not play, which is named, or not one access.
     """
-    options = _options(argv)
-    accesses: list[Access] = [
-        access for access in ("write", "read") if f"--{access}" in options.flags
-    ]
+    flags, values = _options(argv)
+    accesses: list[Access] = [access for access in ("write", "read") if f"--{access}" in flags]
     if len(accesses) != 1:
-        raise UsageError("trimtab-ioload: the twin plays --write or --read, one at a time")
-    tasks_per_rank = options.whole("--tasks", 1)
+        raise UsageError(
+            "trimtab-ioload: the twin plays --write or --read, one at a time",
+            code="access-ambiguous",
+        )
+    if "--dir" not in values:
+        raise UsageError("trimtab-ioload: --dir is missing", code="option-missing")
+    tasks_per_rank = values.get("--tasks", 1)
     return IoloadCommand(
         argv=tuple(argv),
         access=accesses[0],
-        tasks=tasks_per_rank if "--alone" in options.flags else tasks_per_rank * tasks,
-        directory=options.text("--dir"),
-        name=options.values.get("--name", "data"),
-        transfer_size_bytes=options.whole("--transfer-size", 2**20),
-        block_size_bytes=options.whole("--block-size", 2**30),
-        deadline_s=options.number("--deadline", 0.0),
-        minimum_duration_s=options.number("--minimum-duration", 0.0),
-        file_per_process="--shared-file" not in options.flags,
-        flush="--fsync" in options.flags,
-        direct="--direct" in options.flags,
-        reorder=options.whole("--reorder", 0),
-        run_id=options.values.get("--run-id", "0000000000000000"),
+        tasks=tasks_per_rank if "--alone" in flags else tasks_per_rank * tasks,
+        directory=values["--dir"],
+        name=values.get("--name", "data"),
+        transfer_size_bytes=values.get("--transfer-size", 2**20),
+        block_size_bytes=values.get("--block-size", 2**30),
+        deadline_s=values.get("--deadline", 0.0),
+        minimum_duration_s=values.get("--minimum-duration", 0.0),
+        file_per_process="--shared-file" not in flags,
+        flush="--fsync" in flags,
+        direct="--direct" in flags,
+        reorder=values.get("--reorder", 0),
+        run_id=values.get("--run-id", "0000000000000000"),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options of a command line; ``program`` is the name that messages use."""
-
-    program: str
-    flags: frozenset[str]
-    values: Mapping[str, str]
-
-    def whole(self, name: str, default: int) -> int:
-        """Return a value that is a whole number.
-
-        Raises
-        ------
-        UsageError
-            It is none.
-        """
-        text = self.values.get(name)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdecimal()):
-            raise UsageError(f"{self.program}: {name} is {text!r}: no whole number")
-        return int(text)
-
-    def number(self, name: str, default: float) -> float:
-        """Return a value that is a number; see `whole`."""
-        text = self.values.get(name)
-        if text is None:
-            return default
-        try:
-            return float(text)
-        except ValueError:
-            raise UsageError(f"{self.program}: {name} is {text!r}: no number") from None
-
-    def text(self, name: str) -> str:
-        """Return a value that has to be there.
-
-        Raises
-        ------
-        UsageError
-            It is not.
-        """
-        if name not in self.values:
-            raise UsageError(f"{self.program}: {name} is missing")
-        return self.values[name]
-
-
-def _options(argv: Sequence[str]) -> _Options:
-    """Return the options of a command line: ``--name VALUE``, ``--name=VALUE`` or a flag.
+def _options(argv: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
+    """Return flags and values of a command line: ``--name VALUE``, ``--name=VALUE`` or a flag.
 
     Raises
     ------
     UsageError
-        An option that the twin does not play, or one without its value; it is named.
+        An option that the twin does not play, or one without a value of its type; it is named.
     """
     program = argv[0].rpartition("/")[2]
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     flags: set[str] = set()
     words = iter(argv[1:])
     for word in words:
@@ -159,14 +125,22 @@ def _options(argv: Sequence[str]) -> _Options:
         elif name in _VALUES:
             text = value if equals else next(words, None)
             if text is None:
-                raise UsageError(f"{program}: option {name} has no value")
-            values[name] = text
+                raise UsageError(
+                    f"{program}: option {name} has no value", code="option-without-value"
+                )
+            try:
+                values[name] = _VALUES[name](text)
+            except ValueError:
+                message = f"{program}: {name} is {text!r}: not a number"
+                raise UsageError(message, code="wrong-type") from None
         else:
             known = ", ".join(sorted({*_FLAGS, *_VALUES}))
             raise UsageError(
-                f"{program}: the twin does not play the option {word!r}", hint=f"it knows {known}"
+                f"{program}: the twin does not play the option {word!r}",
+                code="option-not-simulated",
+                hint=f"it knows {known}",
             )
-    return _Options(program, frozenset(flags), values)
+    return flags, values
 
 
 def print_load(command: IoloadCommand, result: IoloadResult) -> bytes:

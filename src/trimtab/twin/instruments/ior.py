@@ -149,7 +149,7 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorComm
         elif len(word) == 2 and word[0] == "-" and word[1] in _VALUES:
             value = next(words, None)
             if value is None:
-                raise UsageError(f"ior: option {word} has no value")
+                raise UsageError(f"ior: option {word} has no value", code="option-without-value")
             if word == "-O":
                 directives |= _pairs(value)
             else:
@@ -157,7 +157,9 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> IorComm
         else:
             _refuse(word)
     if "o" not in values:
-        raise UsageError("ior: -o names no file", hint="the twin has no default file")
+        raise UsageError(
+            "ior: -o names no file", code="option-missing", hint="the twin has no default file"
+        )
     accesses: list[Access] = [access for access in ("write", "read") if access[0] in flags]
     packet = values.get("l", "timestamp")
     if values.get("a", "POSIX") != "POSIX" or packet not in _PACKETS:
@@ -283,12 +285,13 @@ def _size(values: dict[str, str], name: str, default: int) -> int:
         return default
     size_bytes = bytes_of(values[name])
     if size_bytes is None:
-        raise UsageError(f"ior: {name} is {values[name]!r}: no number")
+        raise UsageError(f"ior: {name} is {values[name]!r}: no number", code="wrong-type")
     return size_bytes
 
 
 def _refuse(word: str) -> NoReturn:
     raise UsageError(
         f"ior: the twin does not play the option {word!r}",
+        code="option-not-simulated",
         hint="it knows -a POSIX -w -r -k -F -e -C -t -b -s -i -D -l -O -o and --posix.odirect",
     )

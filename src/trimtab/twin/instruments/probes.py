@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,7 +23,7 @@ from trimtab.measure.obdfilter_survey.reading import results
 from trimtab.measure.obdfilter_survey.summary import read_summary
 from trimtab.measure.source import Source
 from trimtab.model.identifier import identifier_of
-from trimtab.model.run import RawOutput, Run, RunStatus
+from trimtab.model.run import Access, RawOutput, Run, RunStatus
 from trimtab.record.comparability import ASKED
 from trimtab.twin.instruments.failures import Failure
 from trimtab.twin.instruments.ior import IorCommand, IorPhase, IorResult, Space
@@ -88,6 +88,22 @@ def opening_s(took_s: float) -> float:
     return min(_OPEN_S, 0.01 * took_s)
 
 
+def ior_phase(
+    command: IorCommand, access: Access, moved_bytes: int, elapsed_s: float, opening: float
+) -> IorPhase:
+    """Return a phase whose files took ``opening`` seconds to open, and as many to close."""
+    transfers = max(1.0, moved_bytes / command.tasks / command.transfer_size_bytes)
+    return IorPhase(
+        access,
+        moved_bytes,
+        elapsed_s,
+        transfer_s=elapsed_s - opening,
+        open_s=opening,
+        close_s=opening,
+        latency_s=(elapsed_s - opening) / transfers,
+    )
+
+
 def ior_result(
     command: IorCommand,
     began: datetime,
@@ -108,25 +124,16 @@ def ior_result(
     """
     phases: list[IorPhase] = []
     ended_s: float | None = 0.0
-    for access, took_s in (("write", write_s), ("read", read_s)):
+    both: tuple[tuple[Access, float], ...] = (("write", write_s), ("read", read_s))
+    for access, took_s in both:
         if ended_s is None or access not in command.accesses:
             continue
         if not took_s + ended_s <= timeout_s:
             ended_s = None
             continue
         ended_s += took_s
-        opening = opening_s(took_s)
-        transfers = command.aggregate_bytes / command.tasks / command.transfer_size_bytes
         phases.append(
-            IorPhase(
-                access,
-                command.aggregate_bytes,
-                took_s,
-                transfer_s=took_s - opening,
-                open_s=opening,
-                close_s=opening,
-                latency_s=(took_s - opening) / transfers,
-            )
+            ior_phase(command, access, command.aggregate_bytes, took_s, opening_s(took_s))
         )
     finished = None if ended_s is None else began + timedelta(seconds=ended_s)
     return IorResult(began, finished, tuple(phases), node_names(1)[0], space or Space())
@@ -167,18 +174,14 @@ def ior_run(
         status = RunStatus.UNFINISHED
         problem = f"it did not end within {probe.timeout_s:g} s"
     has_started = not isinstance(result, Failure) or result.started
-    return Run(
-        id=identifier_of(at, place.site, probe.name),
-        site=place.site,
-        probe=probe.name,
-        kind="ior",
+    return _run(
+        place,
+        probe,
+        at,
+        took_s,
         status=status,
-        at=at,
-        until=at + timedelta(seconds=took_s),
         tool_version=measured.tool_version,
-        path=place.path,
         host=names[0] if names else None,
-        trimtab_version=__version__,
         parameters={
             ASKED: asked_parameters(probe),
             "layer": "client",
@@ -194,6 +197,20 @@ def ior_run(
         problem=problem,
         samples=measured.samples,
         outputs=(output,) if has_started else (),
+    )
+
+
+def _run(place: Place, probe: ProbeLoad, at: datetime, took_s: float, **values: Any) -> Run:
+    return Run(
+        id=identifier_of(at, place.site, probe.name),
+        site=place.site,
+        probe=probe.name,
+        kind=probe.kind,
+        at=at,
+        until=at + timedelta(seconds=took_s),
+        path=place.path,
+        trimtab_version=__version__,
+        **values,
     )
 
 
@@ -260,16 +277,12 @@ def survey_run(
     failed = dict.fromkeys(str(sample.target) for sample in samples if not sample.believed)
     status = RunStatus.OK if not failed else RunStatus.PARTIAL if believed else RunStatus.FAILED
     moved = len(believed) * survey.spec.size_bytes
-    return Run(
-        id=identifier_of(at, place.site, probe.name),
-        site=place.site,
-        probe=probe.name,
-        kind="obdfilter-survey",
+    return _run(
+        place,
+        probe,
+        at,
+        took_s,
         status=status,
-        at=at,
-        until=at + timedelta(seconds=took_s),
-        path=place.path,
-        trimtab_version=__version__,
         parameters={
             ASKED: _survey_parameters(survey.spec),
             "layer": "ost",

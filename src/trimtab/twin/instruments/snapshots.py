@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isnan
 from typing import Final
 
@@ -70,7 +71,7 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
         Of the scenario: targets of one column get small differences from it.
     """
     whole = expanded(state, seed)
-    osts = _osts(whole, layout, _Texts(whole.settings, devices))
+    osts = _osts(whole, layout, devices)
     return Snapshot(
         at=state.at.astimezone(UTC),
         driver=DRIVER,
@@ -96,20 +97,12 @@ def _network(state: TargetState, layout: Layout) -> np.ndarray:
     return np.bincount(layout.home, weights=moved, minlength=len(layout.osses))
 
 
-class _Texts:
-    """Settings of targets; those that are alike are one and the same dictionary."""
-
-    def __init__(self, settings: SettingState, devices: str) -> None:
-        self._settings = settings
-        self._devices = devices
-        self._made: dict[tuple[bool, bool, bool], dict[str, Setting]] = {}
-
-    def of(self, *, create: bool, degraded: bool, read_only: bool) -> dict[str, Setting]:
-        """Return the settings of an OST."""
-        key = (create, degraded, read_only)
-        if key not in self._made:
-            self._made[key] = _named(ost_settings(self._settings, self._devices, *key))
-        return self._made[key]
+@lru_cache(maxsize=64)
+def _settings(
+    settings: SettingState, devices: str, create: bool, degraded: bool, read_only: bool
+) -> dict[str, Setting]:
+    """Return the settings of an OST; those that are alike are one and the same dictionary."""
+    return _named(ost_settings(settings, devices, create, degraded, read_only))
 
 
 def ost_settings(
@@ -220,7 +213,7 @@ def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
     return [None if isnan(at) else texts[at] for at in last_trim_s.tolist()]
 
 
-def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnapshot]:
+def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapshot]:
     osts, columns = whole.osts, ost_columns(whole, layout)
     names, keys = columns["server", None], [*columns]
     snapshots: list[TargetSnapshot] = []
@@ -233,11 +226,8 @@ def _osts(whole: TargetState, layout: Layout, texts: _Texts) -> list[TargetSnaps
             Reading(name, value, SOURCE, None if value is not None else REASONS[name], label)
             for (name, label), value in zip(keys, values, strict=True)
         )
-        settings = texts.of(
-            create=bool(osts.create_enabled[number]),
-            degraded=bool(osts.degraded[number]),
-            read_only=bool(osts.read_only[number]),
-        )
+        flags = (osts.create_enabled[number], osts.degraded[number], osts.read_only[number])
+        settings = _settings(whole.settings, devices, *map(bool, flags))
         snapshots.append(
             TargetSnapshot(Target(target, "ost", str(names[number])), readings, settings)
         )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from trimtab.config.problems import Problem
+from trimtab.config.lines import Location
+from trimtab.config.problems import Problem, problem_of
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import (
     capacity_bytes,
     drives_capacity_bytes,
     ost_capacity_bytes,
 )
-from trimtab.twin.scenario.keys import apply_change, find_key, known_keys
+from trimtab.twin.scenario.keys import apply_change, file_schema, find_key, known_keys
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Raid, Scenario
-from trimtab.twin.scenario.schema import ScenarioFile
 from trimtab.units import format_bytes, format_percent
 
 _SHARES_OFF: Final = 1e-6
@@ -53,17 +54,22 @@ def _raid(raid: Raid) -> Iterator[Problem]:
             f"{raid.data}+{raid.parity} with {raid.spares} spares needs "
             f"{stripe + raid.spares} drives and has {raid.drives}",
             "more drives, or a narrower stripe",
+            "too-few-drives",
         )
+    mirror = "data = 1, parity = 1"
     if raid.kind == "raid10" and raid.data != 1:
-        yield Problem((*at, "data"), "raid10 mirrors one chunk", "data = 1, parity = 1")
+        yield Problem((*at, "data"), "raid10 mirrors one chunk", mirror, "mirror-data")
     if raid.kind == "raid10" and raid.parity < 1:
-        yield Problem((*at, "parity"), "raid10 needs a copy", "data = 1, parity = 1")
+        yield Problem((*at, "parity"), "raid10 needs a copy", mirror, "mirror-copies")
     if raid.kind == "raid10" and raid.parity > 1:
-        yield Problem((*at, "parity"), "mirrors of one copy alone are simulated", "parity = 1")
+        message = "only mirrors with one copy are simulated"
+        yield Problem((*at, "parity"), message, "parity = 1", "mirror-copies")
     if raid.drives > _MOST_DRIVES:
-        yield Problem((*at, "drives"), f"groups of up to {_MOST_DRIVES:,} drives are simulated")
+        message = f"groups of up to {_MOST_DRIVES:,} drives are simulated"
+        yield Problem((*at, "drives"), message, code="out-of-range")
     if not _LEAST_CHUNK_BYTES <= raid.chunk_bytes <= _MOST_CHUNK_BYTES:
-        yield Problem((*at, "chunk"), "it is to be 4 KiB to 1 GiB", 'chunk = "128KiB"')
+        message = "must be 4 KiB to 1 GiB"
+        yield Problem((*at, "chunk"), message, 'chunk = "128KiB"', "out-of-range")
 
 
 def standing_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -76,6 +82,7 @@ def standing_problems(scenario: Scenario) -> Iterator[Problem]:
             f"{format_bytes(ost_capacity_bytes(osts))} is more than its drives give, "
             f"{format_bytes(most)}",
             "leave it out for what they give",
+            "capacity-too-large",
         )
     gating, purge = scenario.gating, scenario.purge
     if gating.reopen >= gating.limit:
@@ -84,18 +91,21 @@ def standing_problems(scenario: Scenario) -> Iterator[Problem]:
             f"{format_percent(gating.reopen)} is not below the limit, "
             f"{format_percent(gating.limit)}: an OST would close and open in turn",
             "leave a few per cent between them",
+            "reopen-above-limit",
         )
     if purge.max_age_s is not None and purge.max_age_s < purge.min_age_s:
         yield Problem(
             ("purge", "max_age"),
             "it is shorter than min_age: what must be purged may not be",
             "lower min_age too",
+            "ages-exclude",
         )
     for probe in scenario.probes:
         if probe.nodes > scenario.clients.nodes:
             yield Problem(
                 ("probe", probe.name, "nodes"),
                 f"{probe.nodes} are more than the {scenario.clients.nodes} of [clients]",
+                code="too-many-nodes",
             )
 
 
@@ -107,9 +117,12 @@ def _start(scenario: Scenario) -> Iterator[Problem]:
             ("users", "lifetimes"),
             f"the shares add to {shares:.6g} and not to 1",
             'what lives until a purge takes it is a share as well: mean = "until-purged"',
+            "shares-not-whole",
         )
     if scenario.length_s < scenario.resolution.epoch_s:
-        yield Problem(("scenario", "length"), "it is shorter than one epoch")
+        yield Problem(
+            ("scenario", "length"), "it is shorter than one epoch", code="length-too-short"
+        )
     epoch = users.daily_writes_bytes * scenario.resolution.epoch_s / 86400
     probe = max((probe.bytes_written for probe in scenario.probes), default=0.0)
     needed = users.fullness * whole + epoch + probe
@@ -117,9 +130,10 @@ def _start(scenario: Scenario) -> Iterator[Problem]:
         yield Problem(
             ("users", "fullness"),
             f"{format_percent(users.fullness)} of {format_bytes(whole)}, with the writes of one "
-            f"epoch ({format_bytes(epoch)}) and of a probe ({format_bytes(probe)}), is more than "
-            "there is",
+            f"epoch ({format_bytes(epoch)}) and of a probe ({format_bytes(probe)}), exceeds the "
+            "capacity",
             "begin less full, or write less",
+            "too-full",
         )
 
 
@@ -130,9 +144,12 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
             ("resolution", "classes"),
             f"{resolution.classes} are more than the {scenario.osts.count} OSTs",
             'classes = "all" simulates each of them',
+            "too-many-classes",
         )
     if not _LEAST_EPOCH_S <= resolution.epoch_s <= _MOST_EPOCH_S:
-        yield Problem(("resolution", "epoch"), "it is to be 1 min to 24 h", 'epoch = "1h"')
+        yield Problem(
+            ("resolution", "epoch"), "must be 1 min to 24 h", 'epoch = "1h"', "out-of-range"
+        )
     # The miniature drive has whole superblocks: some for data, and one or more of them spare.
     units, spare = resolution.groups * _GROUP_UNITS, scenario.osts.drive.spare
     flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
@@ -142,17 +159,20 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
             f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "
             f"{_GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
             "smaller superblocks, or more groups",
+            "superblock-too-large",
         )
 
 
 def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
     at = ("probe", probe.name)
     if probe.since is not None and probe.since >= scenario.end:
-        yield Problem((*at, "since"), "it is not before the scenario's end")
+        message = "it is not before the scenario's end"
+        yield Problem((*at, "since"), message, code="outside-scenario")
     if probe.kind == "ior":
         for key in ("nodes", "tasks_per_node", "bytes_written"):
             if not getattr(probe, key):
-                yield Problem((*at, key), "an IOR without it measures nothing", "more than 0")
+                message = "an IOR without it measures nothing"
+                yield Problem((*at, key), message, "more than 0", "probe-empty")
         least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
         if 0 < probe.bytes_written < least:
             yield Problem(
@@ -160,13 +180,13 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
                 f"{format_bytes(probe.bytes_written)} are less than one transfer of each task, "
                 f"{format_bytes(least)}",
                 "more bytes, fewer tasks or smaller transfers",
+                "probe-too-small",
             )
         return
     for key in ("nodes", "tasks_per_node", "bytes_written"):
         if getattr(probe, key):
-            yield Problem(
-                (*at, key), f"{probe.kind} runs on the servers: it has none", "leave it out"
-            )
+            message = f"{probe.kind} runs on the servers: it has none"
+            yield Problem((*at, key), message, "leave it out", "key-not-applicable")
 
 
 def _changes(scenario: Scenario) -> Iterator[Problem]:
@@ -176,13 +196,11 @@ def _changes(scenario: Scenario) -> Iterator[Problem]:
         if not scenario.start <= change.at <= scenario.end:
             yield _outside((*at, "at"), scenario)
         if not change.set:
-            yield Problem((*at, "set"), "it changes nothing", 'set = {"trim.every" = "24h"}')
-        unchanged = False
-        for name in change.set:
-            for problem in _changeable(name):
-                unchanged = True
-                yield Problem((*at, "set", name), *problem)
-        if unchanged:
+            example = 'set = {"trim.every" = "24h"}'
+            yield Problem((*at, "set"), "it changes nothing", example, "change-empty")
+        fixed = [problem for name in change.set for problem in _fixed(name, (*at, "set", name))]
+        yield from fixed
+        if fixed:
             return
         after = apply_change(now, change)
         if after.osts.count < now.osts.count:
@@ -190,23 +208,30 @@ def _changes(scenario: Scenario) -> Iterator[Problem]:
                 (*at, "set", "osts.count"),
                 f"{after.osts.count} are fewer than the {now.osts.count} before: capacity only "
                 "grows, the data of an OST cannot be left out",
+                code="osts-removed",
             )
-        before = {problem.location for problem in standing_problems(now)}
-        for problem in standing_problems(after):
-            if problem.location not in before:
-                where = _blamed(change, problem)
-                yield Problem((*at, "set", where), problem.message, problem.hint)
+        for problem in new_problems(now, after):
+            yield replace(problem, location=(*at, "set", _blamed(change, problem)))
         now = after
 
 
-def _changeable(name: str) -> Iterator[tuple[str, str]]:
+def new_problems(scenario: Scenario, changed: Scenario) -> Iterator[Problem]:
+    """Yield what a change brings about that may at no time be so."""
+    known = {problem.location for problem in standing_problems(scenario)}
+    for problem in standing_problems(changed):
+        if problem.location not in known:
+            yield problem
+
+
+def _fixed(name: str, at: Location) -> Iterator[Problem]:
     try:
-        key = find_key(name)
+        changes = find_key(name).changes
     except UsageError as error:
-        yield error.message, error.hint or ""
+        yield problem_of(error, at)
         return
-    if not key.changes:
-        yield "it cannot change while the scenario runs", "set it from the start"
+    if not changes:
+        message = "it cannot change while the scenario runs"
+        yield Problem(at, message, "set it from the start", "key-fixed")
 
 
 def _blamed(change: Change, problem: Problem) -> str:
@@ -215,37 +240,39 @@ def _blamed(change: Change, problem: Problem) -> str:
     return next((key for key in change.set if key.startswith(f"{table}.")), next(iter(change.set)))
 
 
-def _fault(scenario: Scenario, fault: Fault, at: tuple[str, ...]) -> Iterator[Problem]:
+def _fault(scenario: Scenario, fault: Fault, at: Location) -> Iterator[Problem]:
     if not scenario.start <= fault.at <= scenario.end:
         yield _outside((*at, "at"), scenario)
     if fault.until is not None and fault.until <= fault.at:
-        yield Problem((*at, "until"), "it is not after at")
+        yield Problem((*at, "until"), "it is not after at", code="end-before-start")
     present = _count_at(scenario, fault)
     for ost in fault.osts:
         if ost >= present:
             yield Problem(
                 (*at, "osts"),
                 f"there is no OST {ost} at that time: they are 0 to {present - 1}",
+                code="ost-unknown",
             )
     if fault.kind in _OSTS_NEEDED and not fault.osts:
-        yield Problem((*at, "osts"), f"{fault.kind} is of some OSTs: which?", "osts = [17]")
+        message = f"{fault.kind} affects some OSTs: name them"
+        yield Problem((*at, "osts"), message, "osts = [17]", "osts-missing")
     if fault.kind not in _OSTS_NEEDED and fault.osts:
-        yield Problem((*at, "osts"), f"{fault.kind} is of the whole", "leave it out")
+        message = f"{fault.kind} affects the whole file system"
+        yield Problem((*at, "osts"), message, "leave it out", "key-not-applicable")
     yield from _fault_size(fault, (*at, "size"))
 
 
-def _fault_size(fault: Fault, at: tuple[str, ...]) -> Iterator[Problem]:
+def _fault_size(fault: Fault, at: Location) -> Iterator[Problem]:
     size = fault.size
     if fault.kind in _FRACTION_NEEDED:
         if size is None or not 0 < size < 1:
-            yield Problem(
-                at, f"{fault.kind} needs the part of its speed that is left", "size = 0.5"
-            )
+            message = f"{fault.kind} needs the part of its speed that is left"
+            yield Problem(at, message, "size = 0.5", "fraction-needed")
     elif fault.kind in _RATE_NEEDED:
         if size is None or size <= 1:
-            yield Problem(at, f"{fault.kind} needs a rate", 'size = "2 GB/s"')
+            yield Problem(at, f"{fault.kind} needs a rate", 'size = "2 GB/s"', "rate-needed")
     elif size is not None:
-        yield Problem(at, f"{fault.kind} has no size", "leave it out")
+        yield Problem(at, f"{fault.kind} has no size", "leave it out", "key-not-applicable")
 
 
 def _count_at(scenario: Scenario, fault: Fault) -> int:
@@ -256,23 +283,24 @@ def _count_at(scenario: Scenario, fault: Fault) -> int:
     return count
 
 
-def _outside(at: tuple[str, ...], scenario: Scenario) -> Problem:
+def _outside(at: Location, scenario: Scenario) -> Problem:
     return Problem(
         at,
         f"it is outside the scenario, which is from {scenario.start:%Y-%m-%d %H:%M} to "
         f"{scenario.end:%Y-%m-%d %H:%M} UTC",
         "[scenario] length says how long it lasts",
+        "outside-scenario",
     )
 
 
 def _assumptions(scenario: Scenario) -> Iterator[Problem]:
     whole = {f"probe.{probe.name}" for probe in scenario.probes} | {"users.lifetimes"}
     for name in scenario.assumptions:
-        if name in ScenarioFile.model_fields or name in whole:
+        if name in file_schema().root.entries or name in whole:
             continue
         if any(key.startswith(f"{name}.") for key in known_keys()):
             continue
         try:
             find_key(name, scenario)
         except UsageError as error:
-            yield Problem(("assumptions", name), error.message, error.hint)
+            yield problem_of(error, ("assumptions", name))

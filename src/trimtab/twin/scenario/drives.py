@@ -103,10 +103,11 @@ def preset(name: str) -> Preset:
     UsageError
         Nothing is known of it.
     """
-    found = PRESETS.get(name.lower())
-    if found is None:
+    known = PRESETS.get(name.lower())
+    if known is None:
         raise UsageError(
             f"no spare is known of the drive {name[:40]!r}",
+            code="drive-unknown",
             hint=f"{', '.join(PRESETS)}; or give --spare",
         )
-    return found
+    return known

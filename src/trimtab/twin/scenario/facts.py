@@ -1,4 +1,4 @@
-"""A scenario told: its settings one by one, and what it is, does and suffers in a line each."""
+"""A scenario in words: its settings, what it is built of, and its timeline."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from trimtab.config.kinds import SIZE_OR_ZERO
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
-from trimtab.twin.scenario import kinds
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
-
-_OF_THE_WHOLE = frozenset({"scenario", "osts.drive"})
-"""What `Scenario` says of itself, and the drive, whose every figure has a key of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +38,30 @@ class Moment:
     """One entry of the timeline; faults that end have ``until``."""
 
     at: datetime
-    what: str
+    text: str
     until: datetime | None = None
 
 
 def settings(scenario: Scenario) -> tuple[Setting, ...]:
-    """Return every setting but those of probes, in the order of a file."""
-    told = []
-    for name, key in known_keys().items():
-        if name in _OF_THE_WHOLE or name.startswith("scenario."):
-            continue
-        value = value_of(scenario, name)
-        text = key.kind.write(value)
-        told.append(Setting(name, value, key.kind.unit, text, assumed(scenario, name)))
-    return tuple(told)
+    """Return every setting but those of probes, in the order of a file.
+
+    The name of a drive is left out: each of its figures has a key of its own.
+    """
+    return tuple(
+        Setting(name, value, key.kind.unit, str(key.kind.write(value)), assumed(scenario, name))
+        for name, key in known_keys().items()
+        if name != "osts.drive" and not name.startswith("scenario.")
+        for value in [value_of(scenario, name)]
+    )
 
 
 def assumed(scenario: Scenario, name: str) -> str | None:
-    """Return why a setting's value is assumed: what is said of it, or of what it is part of."""
+    """Return why a setting's value is assumed: the reason of it, or of what it is part of."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
-        why = scenario.assumptions.get(".".join(parts[:length]))
-        if why is not None:
-            return why
+        reason = scenario.assumptions.get(".".join(parts[:length]))
+        if reason is not None:
+            return reason
     return None
 
 
@@ -81,43 +79,41 @@ def local(at: datetime, scenario: Scenario) -> str:
 
 def timeline(scenario: Scenario) -> tuple[Moment, ...]:
     """Return changes and faults in the order of time."""
-    told = [Moment(one.at, told_change(scenario, one)) for one in scenario.changes]
-    told += [Moment(one.at, told_fault(one), one.until) for one in scenario.faults]
-    return tuple(sorted(told, key=lambda moment: moment.at))
+    moments = [Moment(change.at, _change_text(scenario, change)) for change in scenario.changes]
+    moments += [Moment(fault.at, _fault_text(fault), fault.until) for fault in scenario.faults]
+    return tuple(sorted(moments, key=lambda moment: moment.at))
 
 
-def told_change(scenario: Scenario, change: Change) -> str:
-    """Return what changes, as keys and values, with what is said of it."""
-    said = ", ".join(
+def _change_text(scenario: Scenario, change: Change) -> str:
+    text = ", ".join(
         f"{name} = {find_key(name, scenario).kind.write(value)}"
         for name, value in change.set.items()
     )
-    return f"{said} ({change.detail})" if change.detail else said
+    return f"{text} ({change.detail})" if change.detail else text
 
 
-def told_fault(fault: Fault) -> str:
-    """Return what goes wrong, where and how much, with what is said of it."""
-    said: str = fault.kind
+def _fault_text(fault: Fault) -> str:
+    text: str = fault.kind
     if fault.osts:
-        said += f" of OST {', '.join(str(ost) for ost in fault.osts)}"
+        text += f" of OST {', '.join(str(ost) for ost in fault.osts)}"
     if fault.size is not None:
         # A fraction is of a drive's speed, anything greater a rate: `kinds.FAULT_SIZE`.
         size = fault.size
-        said += f", {format_bytes_per_s(size) if size > 1 else format_percent(size, 0) + ' left'}"
-    return f"{said} ({fault.detail})" if fault.detail else said
+        text += f", {format_bytes_per_s(size) if size > 1 else format_percent(size, 0) + ' left'}"
+    return f"{text} ({fault.detail})" if fault.detail else text
 
 
-def told_probe(probe: ProbeLoad, scenario: Scenario) -> str:
+def probe_text(probe: ProbeLoad, scenario: Scenario) -> str:
     """Return what a probe runs, and when."""
-    said = f"{probe.kind}, {probe.schedule}"
+    text = f"{probe.kind}, {probe.schedule}"
     if probe.kind == "ior":
-        said += (
+        text += (
             f": {probe.nodes} nodes of {probe.tasks_per_node} tasks, "
             f"{format_bytes(probe.transfer_size_bytes)} transfers, "
             f"{_size(probe.bytes_written)} written and read back"
         )
     since = "" if probe.since is None else f", since {local(probe.since, scenario)}"
-    return f"{said}; counts as 0 after {format_duration(probe.timeout_s)}{since}"
+    return f"{text}; counts as 0 after {format_duration(probe.timeout_s)}{since}"
 
 
 def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -154,7 +150,7 @@ def used_by(scenario: Scenario) -> Iterator[tuple[str, str]]:
         f"{_size(users.daily_reads_bytes)} read a day, {format_percent(users.fullness, 0)} "
         "full at the start",
     )
-    yield "lifetimes", ", ".join(_told_lifetimes(scenario))
+    yield "lifetimes", ", ".join(_lifetime_texts(scenario))
     yield "trim", _every(scenario.trim.every_s) + (", -o discard" * scenario.trim.discard)
     allocator = scenario.allocator
     thresholds = "/".join(f"{part * 100:g}" for part in (allocator.c1, allocator.c2, allocator.c3))
@@ -169,7 +165,7 @@ def used_by(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield "gating", f"above {format_percent(gating.limit, 0)}" if gating.enabled else "none"
 
 
-def _told_lifetimes(scenario: Scenario) -> Iterator[str]:
+def _lifetime_texts(scenario: Scenario) -> Iterator[str]:
     for life in scenario.users.lifetimes:
         mean = "until purged" if life.mean_s is None else format_duration(life.mean_s)
         yield f"{format_percent(life.share)} {mean}"
@@ -182,6 +178,6 @@ def _every(seconds: float | None) -> str:
 def _size(value: float) -> str:
     """Return a size in the units of its file, where data sheets and papers count by 1000."""
     try:
-        return kinds.SIZE_OR_ZERO.write(value).strip('"')
+        return str(SIZE_OR_ZERO.write(value)).strip('"')
     except UsageError:
         return format_bytes(value)  # part of a byte: shares of what drives give

@@ -6,95 +6,146 @@ file, in what changes while it runs, and in what is varied.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
+from trimtab.config.kinds import TEXT, Kind, inline_table, quoted, wrong_type
+from trimtab.config.problems import BadValue, did_you_mean, problem_of, raised
+from trimtab.config.schema import Entry, Schema, Table, key
 from trimtab.errors import UsageError
-from trimtab.twin.scenario import schema
 from trimtab.twin.scenario.drives import PRESETS, preset
-from trimtab.twin.scenario.kinds import Kind, text
+from trimtab.twin.scenario.kinds import choices, moment_in
 from trimtab.twin.scenario.model import Change, DriveModel, Scenario
 from trimtab.visible import visible
 
-_CHANGING: Final = ("clients", "allocator", "queue", "trim", "placement", "purge", "gating")
-_CHANGING_USERS: Final = frozenset(
-    f"users.{name}"
-    for name in (
-        *("daily_writes", "daily_reads", "rhythm", "burstiness", "reread_share", "skew"),
-        *("quota_bytes", "quota_inodes"),
-    )
-)
-_NOT_ONE_VALUE: Final = frozenset(
+LISTS: Final = ("probes", "changes", "faults")
+_NO_SETTINGS: Final = frozenset(
     {
-        *("scenario.name", "scenario.extends", "scenario.inherit", "scenario.start"),
-        "osts.drive.like",
+        *("scenario.name", "scenario.start", "scenario.extends", "scenario.inherit"),
+        "assumptions",
     }
 )
-"""Keys of a file that say which scenario it is: not settings of one."""
+"""Keys of a file that say which scenario it is and what it rests on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One setting.
+class ScenarioFile(Scenario):
+    """What a file says: a scenario, and what it builds on."""
 
-    Attributes
-    ----------
-    path
-        Attributes that lead to it from the scenario.
-    changes
-        Whether it may change while the scenario runs.
-    """
-
-    name: str
-    kind: Kind
-    path: tuple[str, ...]
-    description: str
-    changes: bool = False
+    extends: str | None = key(
+        TEXT,
+        "A preset, or the path of a file, that this one builds on.",
+        None,
+        at="scenario.extends",
+    )
+    inherit: tuple[str, ...] | None = key(
+        choices(LISTS),
+        "Which lists of the extended scenario are retained; default: all, with those here added.",
+        None,
+        at="scenario.inherit",
+    )
 
 
 def _read_drive(value: object) -> DriveModel:
     if not isinstance(value, str):
-        raise UsageError(f"{visible(repr(value)[:60])} is not a drive's name", hint='"pm1733"')
+        raise wrong_type(value, "a drive's name", '"pm1733"')
     if value.lower() not in PRESETS:
-        raise UsageError(
+        raise BadValue(
             f"the drive {visible(value[:40])!r} is not known",
+            code="drive-unknown",
             hint=f"known: {', '.join(PRESETS)}; a table describes another",
         )
     return preset(value).model
 
 
-DRIVE: Final = Kind("name of a drive", '"pm1733"', _read_drive, lambda drive: text(drive.name))
+def _write_drive(drive: DriveModel) -> str | None:
+    known = PRESETS.get(drive.name)
+    return quoted(drive.name) if known is not None and known.model == drive else None
+
+
+def _read_settings(value: object) -> dict[str, Any]:
+    example = 'set = { "trim.every" = "24h" }'
+    if not isinstance(value, Mapping):
+        raise wrong_type(value, "a table", f"write {example}")
+    settings = {}
+    for name, item in _flat(value):
+        try:
+            settings[name] = read_value(find_key(name), item)
+        except UsageError as error:
+            wrong = problem_of(error, ())
+            raise BadValue(
+                wrong.message, code=wrong.code, hint=wrong.hint, within=(name,)
+            ) from error
+    return settings
+
+
+def _write_settings(settings: Mapping[str, object]) -> str:
+    return inline_table(
+        {name: str(find_key(name).kind.write(value)) for name, value in settings.items()}
+    )
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys: TOML reads ``trim.every = 1`` without quotes as a table in a table."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+DRIVE: Final = Kind("name of a drive", '"pm1733"', _read_drive, _write_drive)
+SETTINGS: Final = Kind(
+    "table of dotted keys", '{ "trim.every" = "24h" }', _read_settings, _write_settings
+)
+_ORDER: Final = (
+    *("scenario", "resolution", "osts", "mdts", "server", "clients", "allocator", "queue"),
+    *("trim", "placement", "users", "purge", "gating"),
+)
 
 
 @cache
-def known_keys() -> Mapping[str, Key]:
-    """Return every dotted key but those of probes, which have names of their own."""
-    return {key.name: key for key in _keys_of(schema.ScenarioFile, (), ())}
+def file_schema(timezone: str = "UTC") -> Schema:
+    """Return what may stand in a scenario file whose times are of a time zone."""
+    times = ("scenario.start", "probe.since", "change.at", "fault.at", "fault.until")
+    comments = {"scenario": "Name, start and length."}
+    return Schema(
+        ScenarioFile,
+        tables={name: comments.get(name, "") for name in _ORDER},
+        kinds={
+            **dict.fromkeys(times, moment_in(timezone)),
+            "osts.drive": DRIVE,
+            "change.set": SETTINGS,
+        },
+    )
 
 
-def _keys_of(
-    table: type[schema.Table], names: tuple[str, ...], path: tuple[str, ...]
-) -> Iterator[Key]:
-    for key, field in table.model_fields.items():
-        inside = (*path, schema.attribute(key)) if names or key != "scenario" else ()
-        name = ".".join((*names, key))
-        if name == "osts.drive":
-            yield Key(name, DRIVE, inside, field.description or "")
-        if (below := schema.subtable(table, key)) is not None:
-            yield from _keys_of(below, (*names, key), inside)
-        elif (kind := schema.kind_of(table, key)) is not None and name not in _NOT_ONE_VALUE:
-            yield Key(name, kind, inside, field.description or "", _changes(name))
+def dotted(entry: Entry) -> str:
+    """Return the name of a setting: ``trim.every``."""
+    return ".".join(entry.location)
 
 
-def _changes(name: str) -> bool:
-    return name == "osts.count" or name.partition(".")[0] in _CHANGING or name in _CHANGING_USERS
+@cache
+def known_keys() -> Mapping[str, Entry]:
+    """Return every setting but those of probes, which have names of their own."""
+    keys = {dotted(entry): entry for entry in _keys_of(file_schema().root)}
+    return {name: entry for name, entry in keys.items() if name not in _NO_SETTINGS}
 
 
-def find_key(name: str, scenario: Scenario | None = None) -> Key:
+def _keys_of(table: Table) -> Iterator[Entry]:
+    for entry in table.entries.values():
+        if isinstance(entry, Entry):
+            yield entry
+        elif isinstance(entry, Table):
+            if entry.like is not None:
+                yield replace(entry.like, location=entry.location, path=entry.path or ())
+            yield from _keys_of(entry)
+
+
+def find_key(name: str, scenario: Scenario | None = None) -> Entry:
     """Return the setting of a dotted key.
 
     Parameters
@@ -113,24 +164,27 @@ def find_key(name: str, scenario: Scenario | None = None) -> Key:
     probes = _probe_keys(scenario) if scenario is not None else {}
     if name in probes:
         return probes[name]
-    near = difflib.get_close_matches(name[:80], [*known, *probes], n=1)
     table = [key for key in known if key.startswith(f"{name.partition('.')[0]}.")]
-    raise UsageError(
+    raise BadValue(
         f"there is no key {visible(name[:80])!r}",
-        hint=f"did you mean {near[0]!r}?" if near else f"known: {', '.join(table or known)}",
+        code="unknown-key",
+        hint=did_you_mean(name, [*known, *probes]) or f"known: {', '.join(table or known)}",
     )
 
 
-def _probe_keys(scenario: Scenario) -> dict[str, Key]:
-    keys = {}
-    for number, probe in enumerate(scenario.probes):
-        for key, field in schema.ProbeTable.model_fields.items():
-            kind = schema.kind_of(schema.ProbeTable, key)
-            if kind is not None and key != "since":
-                name = f"probe.{probe.name}.{key}"
-                path = ("probes", str(number), schema.attribute(key))
-                keys[name] = Key(name, kind, path, field.description or "")
-    return keys
+def _probe_keys(scenario: Scenario) -> dict[str, Entry]:
+    entries = [
+        entry for entry in file_schema().group("probe").item.root.keys if entry.name != "since"
+    ]
+    return {
+        f"probe.{probe.name}.{entry.name}": replace(
+            entry,
+            location=("probe", probe.name, entry.name),
+            path=("probes", str(number), *entry.path),
+        )
+        for number, probe in enumerate(scenario.probes)
+        for entry in entries
+    }
 
 
 def value_of(scenario: Scenario, name: str) -> Any:
@@ -147,7 +201,7 @@ def value_of(scenario: Scenario, name: str) -> Any:
     return value
 
 
-def read_value(key: Key, value: object) -> Any:
+def read_value(key: Entry, value: object) -> Any:
     """Return a setting's value inside: text as in a file or as a person types it, else as in TOML.
 
     Raises
@@ -164,8 +218,7 @@ def read_value(key: Key, value: object) -> Any:
         try:
             return key.kind.read(plain)
         except UsageError as other:
-            quoted = key.kind.example.startswith('"')
-            raise (error if quoted else other) from None
+            raise (error if key.kind.example.startswith('"') else other) from None
 
 
 def _unquoted(value: str) -> object:
@@ -205,15 +258,13 @@ def replace_keys(
     from trimtab.twin.scenario.checks import problems
 
     changed = _with_values(scenario, values)
-    kept = {at: why for at, why in scenario.assumptions.items() if at not in values}
-    changed = replace(changed, assumptions=kept)
+    assumptions = {at: why for at, why in scenario.assumptions.items() if at not in values}
+    changed = replace(changed, assumptions=assumptions)
     if for_good:
         changed = replace(changed, changes=tuple(_without(changed.changes, values)))
     for problem in problems(changed):
-        where = ".".join(problem.location)
-        said = ", ".join(values)
-        place = where if where in values else f"with {said}: {where}"
-        raise UsageError(f"{place}: {problem.message}", hint=problem.hint)
+        place = ".".join(problem.location)
+        raise raised(problem, place if place in values else f"with {', '.join(values)}: {place}")
     return changed
 
 
@@ -233,24 +284,24 @@ def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenari
         One of them cannot change, is no value of its key, or OSTs would be taken away; or the
         settings would contradict one another as they did not before.
     """
-    from trimtab.twin.scenario.checks import standing_problems
+    from trimtab.twin.scenario.checks import new_problems
 
     for name in values:
         if not find_key(name, scenario).changes:
             raise UsageError(
                 f"{name} cannot change while the file system runs",
+                code="key-fixed",
                 hint="another scenario may begin with that value",
             )
     changed = _with_values(scenario, values)
     if changed.osts.count < scenario.osts.count:
         raise UsageError(
             f"osts.count: {changed.osts.count} are fewer than {scenario.osts.count}",
+            code="osts-removed",
             hint="OSTs can only be added",
         )
-    before = {problem.location for problem in standing_problems(scenario)}
-    for problem in standing_problems(changed):
-        if problem.location not in before:
-            raise UsageError(f"{'.'.join(problem.location)}: {problem.message}", hint=problem.hint)
+    for problem in new_problems(scenario, changed):
+        raise raised(problem, ".".join(problem.location))
     return changed
 
 
@@ -260,7 +311,7 @@ def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
         try:
             inside = read_value(key, value) if isinstance(value, str) else value
         except UsageError as error:
-            raise UsageError(f"{name}: {error.message}", hint=error.hint) from error
+            raise raised(problem_of(error, ()), name) from error
         scenario = with_value(scenario, key, inside)
     return scenario
 
@@ -268,14 +319,14 @@ def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
 def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
     """Yield changes without some keys; one that changes nothing else is left out."""
     for change in changes:
-        kept = {name: value for name, value in change.set.items() if name not in names}
-        if len(kept) == len(change.set):
+        settings = {name: value for name, value in change.set.items() if name not in names}
+        if len(settings) == len(change.set):
             yield change
-        elif kept:
-            yield replace(change, set=kept)
+        elif settings:
+            yield replace(change, set=settings)
 
 
-def with_value(scenario: Scenario, key: Key, value: Any) -> Scenario:
+def with_value(scenario: Scenario, key: Entry, value: Any) -> Scenario:
     """Return the scenario with a value in a key's place, unchecked."""
     return _put(scenario, key.path, value)
 

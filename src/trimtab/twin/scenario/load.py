@@ -1,34 +1,41 @@
 """Reading a scenario: a preset by its name, a file by its path, or text.
 
-Every complaint names the file, the line, the table and the key.
+Every error names the file, the line, the table and the key.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pydantic import ValidationError
-
-from trimtab.config.files import parse_toml
+from trimtab.config.files import parse_toml, read_text
 from trimtab.config.lines import ELSEWHERE, key_lines
-from trimtab.config.problems import Problem, config_error, unknown_key
+from trimtab.config.problems import (
+    BadValue,
+    Problem,
+    config_error,
+    did_you_mean,
+    name_problems,
+)
+from trimtab.config.schema import Said, Schema
 from trimtab.errors import UsageError
-from trimtab.twin.scenario import schema
-from trimtab.twin.scenario.build import Builder, moment
+from trimtab.model.site import ZONE
 from trimtab.twin.scenario.checks import problems
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.scenario.keys import LISTS, file_schema
+from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Resolution, Scenario
 from trimtab.units import is_digits
 from trimtab.visible import visible
 
-SIZE_MAXIMUM_BYTES: Final = 2**20
 _PACKAGE: Final = "trimtab.twin.scenario"
 _EXTENDED_MAXIMUM = 8
+_SCENARIO: Final = Schema(Scenario)
+
+Timed = TypeVar("Timed", Change, Fault)
 
 
 def preset_names() -> tuple[str, ...]:
@@ -46,18 +53,17 @@ def preset_text(name: str) -> str:
         There is none of that name.
     """
     if name not in preset_names():
-        near = difflib.get_close_matches(name[:80], preset_names(), n=1)
         raise UsageError(
             f"there is no scenario {visible(name[:80])!r}",
-            hint=f"did you mean {near[0]!r}?"
-            if near
-            else f"known: {', '.join(preset_names())}; a path holds a / or ends with .toml",
+            code="scenario-unknown",
+            hint=did_you_mean(name, preset_names())
+            or f"known: {', '.join(preset_names())}; a path holds a / or ends with .toml",
         )
     return files(_PACKAGE).joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def is_path(name: str) -> bool:
-    """Return whether what names a scenario is a path and no preset."""
+    """Return whether the name of a scenario is a path and not a preset."""
     return "/" in name or name.endswith(".toml")
 
 
@@ -72,8 +78,8 @@ def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
     Raises
     ------
     UsageError
-        There is none, it cannot be read, is not TOML, holds what does not belong there, or cannot
-        be: with the line, the key and the reason.
+        There is none, it cannot be read, is not TOML, holds what does not belong there, or
+        describes what is impossible: with the line, the key and the reason.
     """
     name = os.fspath(name_or_path)
     if is_path(name) or not isinstance(name_or_path, str):
@@ -82,7 +88,7 @@ def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
 
 
 def scenario_text(name_or_path: str) -> str:
-    """Return the text of a preset or file, as it stands.
+    """Return the text of a preset or file, unchanged.
 
     Raises
     ------
@@ -113,151 +119,148 @@ def parse_scenario(text: str, source: str, *, _depth: int = 0) -> Scenario:
     name = visible(source)
     values = parse_toml(text, name)
     try:
-        file = schema.ScenarioFile.model_validate(values)
-    except ValidationError as error:
-        found = [_problem(one) for one in error.errors(include_url=False)]
-        raise _error(found, name, text) from error
-    base = _extended(file, source, text, _depth)
-    builder = Builder(file, base)
-    scenario = builder.scenario(source)
-    if scenario is None:
-        raise _error(builder.problems, name, text)
-    places = _places(scenario, base, file)
-    if found := [_own(problem, places) for problem in problems(scenario)]:
-        raise _error(found, name, text)
+        base = _extended(values, source, _depth)
+    except UsageError as error:
+        at = ("scenario", "extends")
+        wrong = Problem(at, error.message, error.hint, error.code)
+        raise config_error([wrong], name, key_lines(text)) from error
+    schema = file_schema(_timezone(values, base))
+    stated, wrong = schema.read(values, partial="extends" in _head(values))
+    base = _without_lists(base, stated.pop("inherit", LISTS))
+    if wrong := [*wrong, *_probe_problems(schema, values, stated, base)]:
+        raise config_error(wrong, name, key_lines(text))
+    scenario, places = _build(stated, base, values, source)
+    if wrong := [_in_file(problem, places) for problem in problems(scenario)]:
+        raise config_error(wrong, name, key_lines(text))
     return scenario
 
 
-def _extended(file: schema.ScenarioFile, source: str, text: str, depth: int) -> Scenario | None:
-    table = file.scenario
-    if table is None or not table.extends:
+def _extended(values: Mapping[str, Any], source: str, depth: int) -> Scenario | None:
+    name = _head(values).get("extends")
+    if not isinstance(name, str) or not name.strip():
         return None
-    at = ("scenario", "extends")
     if depth >= _EXTENDED_MAXIMUM:
-        problem = Problem(at, "scenarios extend one another in a circle, or too deeply")
-        raise _error([problem], visible(source), text)
+        raise BadValue(
+            "scenarios extend one another in a circle, or too deeply", code="extends-circle"
+        )
+    if is_path(name):
+        path = os.path.join(os.path.dirname(source), name)  # noqa: PTH118, PTH120 (./ stays)
+        return parse_scenario(_read(path), path, _depth=depth + 1)
+    return parse_scenario(preset_text(name), name, _depth=depth + 1)
+
+
+def _head(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    head = values.get("scenario")
+    return head if isinstance(head, Mapping) else {}
+
+
+def _timezone(values: Mapping[str, Any], base: Scenario | None) -> str:
+    """Return the time zone of a file's times; one that is wrong is reported as it is read."""
+    default = "UTC" if base is None else base.timezone
     try:
-        if is_path(table.extends):
-            path = os.path.join(os.path.dirname(source), table.extends)  # noqa: PTH118, PTH120 (./ stays)
-            return parse_scenario(_read(path), path, _depth=depth + 1)
-        return parse_scenario(preset_text(table.extends), table.extends, _depth=depth + 1)
-    except UsageError as error:
-        problem = Problem(at, error.message, error.hint)
-        raise _error([problem], visible(source), text) from error
+        return ZONE.read(_head(values).get("timezone", default))
+    except UsageError:
+        return default
 
 
-def _places(
-    scenario: Scenario, base: Scenario | None, file: schema.ScenarioFile
-) -> dict[tuple[str, int], int]:
-    """Return where each change and fault of the scenario stands in the file's own list."""
-    if base is None:
-        kept: set[int] = set()
-    else:
-        kept = {id(item) for item in (*base.changes, *base.faults)}
-    places = {}
-    for noun, items, tables in (
-        ("change", scenario.changes, file.change or ()),
-        ("fault", scenario.faults, file.fault or ()),
-    ):
-        own = [number for number, item in enumerate(items) if id(item) not in kept]
-        # Both are in the order of time; a stable sort left equal times in the order of the file.
-        order = sorted(range(len(tables)), key=lambda n: moment(tables[n].at, scenario.timezone))
-        places |= {(noun, number): place for number, place in zip(own, order, strict=True)}
-    return places
+def _without_lists(base: Scenario | None, inherit: Sequence[str]) -> Scenario | None:
+    """Return the extended scenario without the lists that are not inherited."""
+    dropped: dict[str, Any] = {name: () for name in LISTS if name not in inherit}
+    return None if base is None else replace(base, **dropped)
 
 
-def _own(problem: Problem, places: dict[tuple[str, int], int]) -> Problem:
+def _probe_problems(
+    schema: Schema, values: Mapping[str, Any], stated: Said, base: Scenario | None
+) -> Iterator[Problem]:
+    """Yield wrong names of probes, and what those lack that no extended scenario has."""
+    item = schema.group("probe").item
+    for name, _ in stated.get("probes", []):
+        at = ("probe", name)
+        yield from name_problems(name, at)
+        if base is not None and name not in {probe.name for probe in base.probes}:
+            yield from item.missing(item.root, values["probe"][name], at)
+
+
+def _build(
+    stated: Said, base: Scenario | None, values: Mapping[str, Any], source: str
+) -> tuple[Scenario, dict[str, list[str | None]]]:
+    """Return the scenario, and the numbers of its changes and faults in the file's own lists."""
+    probes = {probe.name: probe for probe in base.probes} if base else {}
+    for name, item in stated.pop("probes", []):
+        probe = probes.get(name)
+        probes[name] = replace(probe, **item) if probe else ProbeLoad(name, **item)
+    own_changes = [Change(**item) for _, item in stated.pop("changes", [])]
+    own_faults = [Fault(**item) for _, item in stated.pop("faults", [])]
+    changes, change_places = _merged(base.changes if base else (), own_changes)
+    faults, fault_places = _merged(base.faults if base else (), own_faults)
+    new_keys = set(_stated_keys(values))
+    assumed = base.assumptions if base else {}
+    assumptions = {key: why for key, why in assumed.items() if key not in new_keys}
+    scenario: Scenario = _SCENARIO.build(
+        stated,
+        base,
+        source=source,
+        probes=tuple(probes.values()),
+        changes=changes,
+        faults=faults,
+    )
+    scenario = replace(scenario, assumptions={**assumptions, **stated.get("assumptions", {})})
+    if "classes" not in stated.get("resolution", {}):
+        scenario = _with_columns(scenario, base)
+    return scenario, {"change": change_places, "fault": fault_places}
+
+
+def _merged(
+    inherited: Sequence[Timed], added: Sequence[Timed]
+) -> tuple[tuple[Timed, ...], list[str | None]]:
+    """Return both in the order of time, and each one's number in the file; ``None``: inherited."""
+    numbered: list[tuple[Timed, str | None]] = [(item, None) for item in inherited]
+    numbered += [(item, str(number)) for number, item in enumerate(added)]
+    numbered.sort(key=lambda pair: pair[0].at)
+    return tuple(item for item, _ in numbered), [number for _, number in numbered]
+
+
+def _stated_keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield every dotted key that a file says, and the tables around it."""
+    for key, value in values.items():
+        at = (*above, key)
+        if isinstance(value, Mapping) and at not in (("probe",), ("assumptions",)):
+            yield from _stated_keys(value, at)
+        if above:
+            yield ".".join(at)
+
+
+def _with_columns(scenario: Scenario, base: Scenario | None) -> Scenario:
+    """Return the scenario with no more columns by default than there are OSTs."""
+    resolution = scenario.resolution
+    if resolution.classes is None or resolution.classes <= scenario.osts.count:
+        return scenario
+    if base is not None and base.resolution.classes != Resolution().classes:
+        return scenario
+    return replace(scenario, resolution=replace(resolution, classes=None))
+
+
+def _in_file(problem: Problem, places: Mapping[str, Sequence[str | None]]) -> Problem:
     """Return a problem with the number that a change or fault has in the file."""
     noun, *rest = problem.location
-    if noun not in ("change", "fault") or not rest or not is_digits(rest[0]):
+    if noun not in places or not rest or not is_digits(rest[0]):
         return problem
-    place = places.get((noun, int(rest[0])))
-    if place is None:
-        message = f"of the extended scenario: {problem.message}"
-        return Problem(
-            (noun, ELSEWHERE), message, "[scenario] inherit says which of its lists are kept"
-        )
-    return Problem((noun, str(place), *rest[1:]), problem.message, problem.hint)
+    place = places[noun][int(rest[0])]
+    if place is not None:
+        return replace(problem, location=(noun, place, *rest[1:]))
+    return replace(
+        problem,
+        location=(noun, ELSEWHERE),
+        message=f"of the extended scenario: {problem.message}",
+        hint="[scenario] inherit says which of its lists are retained",
+    )
 
 
 def _read(name: str) -> str:
-    """Return the text of a file; errors call it as it was called."""
-    shown, path = visible(name), Path(name)
-    try:
-        if not path.is_file():
-            raise UsageError(
-                f"{shown} is not a file" if path.exists() else f"there is no file {shown}",
-                hint=f"those that come with Trimtab: {', '.join(preset_names())}",
-            )
-        with path.open("rb") as stream:
-            data = stream.read(SIZE_MAXIMUM_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{shown} cannot be read: {reason}") from error
-    if len(data) > SIZE_MAXIMUM_BYTES:
-        raise UsageError(f"{shown} is larger than 1 MiB: it is something else")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = f"{data[error.start]:#04x}"
-        raise UsageError(f"{shown}:{line}: byte {byte} is not UTF-8") from error
-
-
-def _problem(error: Any) -> Problem:
-    location = tuple(str(part) for part in error["loc"])
-    context = error.get("ctx", {})
-    match error["type"]:
-        case "scenario":
-            return Problem(location, context["message"], context["hint"] or None)
-        case "extra_forbidden":
-            return _unknown_key(location)
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return Problem(location, "is to be a table")
-        case "list_type":
-            noun = location[-1]
-            hint = f"write [[{noun}]]" if noun in ("change", "fault") else 'write ["one", "two"]'
-            return Problem(location, "is to be a list", hint)
-        case _:
-            shown = visible(repr(error["input"])[:80])
-            return Problem(location, f"{shown}: {visible(error['msg'][:200])}")
-
-
-def _unknown_key(location: tuple[str, ...]) -> Problem:
-    *above, key = location
-    table = _table_of(above)
-    elsewhere = [
-        name
-        for name in schema.ScenarioFile.model_fields
-        if above and name != above[0] and key in _fields(schema.ScenarioFile, name)
-    ]
-    return unknown_key(location, () if table is None else table.model_fields, elsewhere)
-
-
-def _table_of(above: Sequence[str]) -> type[schema.Table] | None:
-    """Return the table at a location; names of probes and numbers of lists are passed over."""
-    table: type[schema.Table] | None = schema.ScenarioFile
-    for part in above:
-        if table is None:
-            return None
-        if part in table.model_fields:
-            table = _LISTED.get(part) or schema.subtable(table, part)
-    return table
-
-
-_LISTED: Final[dict[str, type[schema.Table]]] = {
-    "probe": schema.ProbeTable,
-    "change": schema.ChangeTable,
-    "fault": schema.FaultTable,
-    "lifetimes": schema.LifetimeTable,
-}
-
-
-def _fields(table: type[schema.Table], name: str) -> Iterable[str]:
-    below = _LISTED.get(name) or schema.subtable(table, name)
-    return () if below is None else below.model_fields
-
-
-def _error(found: Sequence[Problem], name: str, text: str) -> UsageError:
-    """Return one error for all problems; entries of lists go by their number."""
-    return config_error(found, name, key_lines(text))
+    if not Path(name).exists():
+        raise UsageError(
+            f"there is no file {visible(name)}",
+            code="file-missing",
+            hint=f"those that come with Trimtab: {', '.join(preset_names())}",
+        )
+    return read_text(Path(name), "the scenario file", names_programs=False)

@@ -1,18 +1,38 @@
 """A scenario: what a file system is built of, how it is set, who uses it, and what happens to it.
 
-Plain values in base SI; `trimtab.twin.scenario.load` reads them from commented TOML. Every part of
-a scenario that may change while it runs is named by its dotted key (``allocator.c2``,
-``clients.checksums``), the same in the file, in `Change.set` and in ``whatif --vary``.
+Plain values in base SI, each declared with the key that a TOML file has for it;
+`trimtab.twin.scenario.load` reads such files. A setting is named by its dotted key
+(``allocator.c2``, ``clients.checksums``), the same in the file, in `Change.set` and in
+``whatif --vary``. What ``changing`` declares may change while a scenario runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from functools import partial
+from typing import Final, Literal, get_args
 
-from trimtab.model.site import LIMITS
+from trimtab.config.kinds import (
+    FRACTION_OR_ZERO,
+    INNER_FRACTION,
+    MOMENT,
+    NAME,
+    OPERATIONS,
+    RATE,
+    SIZE,
+    SIZE_OR_ZERO,
+    SWITCH,
+    TEXT,
+    choice,
+    real,
+    table_of,
+    whole,
+)
+from trimtab.config.schema import key, table, tables
+from trimtab.model.site import LIMITS, SCHEDULE, ZONE
+from trimtab.twin.scenario.kinds import DURATION, FAULT_SIZE, OSTS, WHOLE_SIZE
 
 AllocatorFamily = Literal["classic", "optimize-scan", "el9"]
 """mballoc of RHEL 8 with Lustre's thresholds; with lists of groups; of 6.5 and later."""
@@ -21,370 +41,297 @@ PlacementKind = Literal["round-robin", "weighted"]
 FaultKind = Literal[
     "silent-ost", "failover", "slow-drive", "failed-drive", "name-service", "filling", "burst"
 ]
+ProbeKind = Literal["ior", "obdfilter-survey"]
+
+changing = partial(key, changes=True)
+_COUNT: Final = whole(1, 1_000_000)
+_COUNT_OR_ZERO: Final = whole(0, 1_000_000)
+_DRIVES: Final = whole(1, 10_000)
+_FEW: Final = whole(0, 1_000)
+_AMOUNT: Final = real(0, 1e15)
+_RATIO: Final = real(0, 100)
+_EVERY: Final = DURATION.or_word("never")
+_FAMILY: Final = choice(get_args(AllocatorFamily))
+_PLACEMENT: Final = choice(get_args(PlacementKind))
 
 
 @dataclass(frozen=True, slots=True)
 class DriveModel:
-    """A drive as its data sheet, and what is assumed, says.
+    """A drive: the figures of its data sheet, and assumptions where that has none."""
 
-    Attributes
-    ----------
-    read_bytes_per_s, write_bytes_per_s
-        Sequential, as one server sees the drive, before write amplification.
-    spare
-        Usable spare: part of the flash that is not for data.
-    drive_writes_per_day
-        That it is sold for, over five years.
-    """
-
-    name: str
-    capacity_bytes: float
-    read_bytes_per_s: float
-    write_bytes_per_s: float
-    read_iops: float
-    write_iops: float
-    spare: float
-    drive_writes_per_day: float
+    name: str = key(TEXT, "Name of the model.")
+    capacity_bytes: float = key(SIZE, "Capacity for data, as sold.")
+    read_bytes_per_s: float = key(RATE, "Sequential reads, as one server sees the drive.")
+    write_bytes_per_s: float = key(RATE, "Sequential writes, before write amplification.")
+    read_iops: float = key(OPERATIONS, "Random reads of 4 KiB.")
+    write_iops: float = key(OPERATIONS, "Random writes of 4 KiB, full and in the steady state.")
+    spare: float = key(INNER_FRACTION, "Usable spare: part of the flash that is not for data.")
+    drive_writes_per_day: float = key(_RATIO, "Rated drive writes per day over five years.")
 
 
 @dataclass(frozen=True, slots=True)
 class Raid:
     """How drives become one target.
 
-    Attributes
-    ----------
-    drives
-        Of one OST; with ``shared`` that many drives carry ``shared`` OSTs together (E2000: 32
-        drives, 4 OSTs).
-    data, parity, spares
-        Of one stripe; spares are distributed and carry traffic.
+    With ``shared`` the drives carry that many OSTs together (E2000: 32 drives, 4 OSTs). Spares are
+    distributed and carry traffic.
     """
 
-    kind: RaidKind = "gridraid"
-    drives: int = 12
-    data: int = 8
-    parity: int = 2
-    spares: int = 1
-    chunk_bytes: int = 128 * 1024
-    shared: int = 1
+    kind: RaidKind = key(choice(get_args(RaidKind)), "Layout.", "gridraid")
+    drives: int = key(_DRIVES, "Drives of one OST, or of all that share them.", 12)
+    data: int = key(_DRIVES, "Data chunks of a stripe.", 8)
+    parity: int = key(_FEW, "Parity chunks of a stripe; of raid10: copies beside the first.", 2)
+    spares: int = key(_FEW, "Drives' worth of spare space, spread over all.", 1)
+    chunk_bytes: int = key(WHOLE_SIZE, "Bytes of a stripe on one drive.", 128 * 1024)
+    shared: int = key(_DRIVES, "OSTs that share these drives.", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Osts:
-    """The object storage targets.
+    """The object storage targets."""
 
-    Attributes
-    ----------
-    count
-        Changes when capacity is added.
-    capacity_bytes
-        Of one, as ``df`` counts it; ``None``: from drives and RAID.
-    per_server
-        OSTs of one OSS at home.
-    link_bytes_per_s
-        What one server's link to one drive carries, each way; ``None``: more than the drive gives.
-    """
-
-    count: int
-    drive: DriveModel
-    raid: Raid = Raid()
-    capacity_bytes: float | None = None
-    per_server: int = 1
-    link_bytes_per_s: float | None = None
+    count: int = changing(_COUNT, "Number of OSTs.")
+    drive: DriveModel = table(DriveModel, "A known drive's name, or a table.", MISSING)
+    raid: Raid = table(Raid, "How drives become one target.")
+    capacity_bytes: float | None = key(
+        SIZE.or_word("from-drives"), "Of one, as df counts it; from-drives: what they give.", None
+    )
+    per_server: int = key(_COUNT, "OSTs of one OSS at home.", 1)
+    link_bytes_per_s: float | None = key(
+        RATE.or_word("none"), "A server's link to one drive; none: faster than the drive.", None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Mdts:
     """The metadata targets."""
 
-    count: int
-    inodes: float = 4e9
-    creates_per_s: float = 100_000.0
-    removes_per_s: float = 75_000.0
+    count: int = key(_COUNT, "Number of MDTs.")
+    inodes: float = key(_AMOUNT, "Inodes of one.", 4e9)
+    creates_per_s: float = key(OPERATIONS, "Files created, of all MDTs together.", 100_000.0)
+    removes_per_s: float = key(OPERATIONS, "Files removed, of all MDTs together.", 75_000.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """One OSS."""
 
-    cores: int = 32
-    network_bytes_per_s: float = 50e9
+    cores: int = key(_COUNT, "Cores.", 32)
+    network_bytes_per_s: float = key(RATE, "Line rate, all interfaces, each way.", 50e9)
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
     """Compute nodes, and what their settings cost.
 
-    Attributes
-    ----------
-    checksums
-        Lustre's checksums on the wire.
-    saferet
-        The kernel's mitigation of CVE-2023-20569 (Speculative Return Stack Overflow).
+    CVE-2023-20569 is Speculative Return Stack Overflow.
     """
 
-    nodes: int
-    network_bytes_per_s: float
-    checksums: bool = False
-    saferet: bool = False
+    nodes: int = changing(_COUNT, "Number of nodes.")
+    network_bytes_per_s: float = changing(RATE, "Line rate of one node, each way.")
+    checksums: bool = changing(SWITCH, "Lustre's checksums on the wire.", False)
+    saferet: bool = changing(SWITCH, "The kernel's mitigation of CVE-2023-20569.", False)
 
 
 @dataclass(frozen=True, slots=True)
 class Allocator:
-    """The block allocator of an OST's backing file system.
+    """The block allocator of the OSTs' backing file system; thresholds are of ``classic`` only."""
 
-    Attributes
-    ----------
-    c1, c2, c3
-        Free fractions under which the search begins at that loop; classic family only.
-    reset_s
-        How often ``mb_last_group`` is set to 0; ``None``: never.
-    """
-
-    family: AllocatorFamily = "classic"
-    c1: float = 0.25
-    c2: float = 0.15
-    c3: float = 0.05
-    reset_s: float | None = None
+    family: AllocatorFamily = key(_FAMILY, "Which allocator.", "classic", changes=True)
+    c1: float = changing(
+        FRACTION_OR_ZERO,
+        "mb_c1_threshold: free part below which the search begins at loop 1.",
+        0.25,
+    )
+    c2: float = changing(FRACTION_OR_ZERO, "mb_c2_threshold.", 0.15)
+    c3: float = changing(FRACTION_OR_ZERO, "mb_c3_threshold.", 0.05)
+    reset_s: float | None = changing(_EVERY, "Interval at which mb_last_group is set to 0.", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Block layer of the drives.
+    """Block layer of the drives."""
 
-    Attributes
-    ----------
-    writeback_throttling
-        ``wbt_lat_usec`` over 0.
-    """
-
-    writeback_throttling: bool = True
-    target_latency_s: float = 0.002
+    writeback_throttling: bool = changing(SWITCH, "wbt_lat_usec over 0.", True)
+    target_latency_s: float = changing(DURATION, "Of reads, over which it throttles.", 0.002)
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """How often free space is handed to the drives.
+    """How often free space is discarded on the drives."""
 
-    Attributes
-    ----------
-    every_s
-        ``None``: never.
-    discard
-        Mounted with ``-o discard``: at each deletion.
-    """
-
-    every_s: float | None = None
-    discard: bool = False
+    every_s: float | None = changing(_EVERY, "Time between two fstrim of one OST.", None)
+    discard: bool = changing(SWITCH, "Mounted with -o discard: at each deletion.", False)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which OSTs new files get.
+    """Which OSTs new files get."""
 
-    Attributes
-    ----------
-    qos_threshold_rr
-        Round-robin as long as free space differs by less than this fraction.
-    qos_prio_free
-        Weight of free space against spreading, 0 to 1.
-    stripe_count
-        Default of a file.
-    """
-
-    kind: PlacementKind = "round-robin"
-    qos_threshold_rr: float = 0.17
-    qos_prio_free: float = 0.91
-    stripe_count: int = 1
+    kind: PlacementKind = key(_PLACEMENT, "The rule.", "round-robin", changes=True)
+    qos_threshold_rr: float = changing(
+        FRACTION_OR_ZERO, "Round-robin while free space differs by less.", 0.17
+    )
+    qos_prio_free: float = changing(
+        FRACTION_OR_ZERO, "Weight of free space against spreading.", 0.91
+    )
+    stripe_count: int = changing(_COUNT, "OSTs of a file, by default.", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A share of what users write, and how long it lives until its owner deletes it.
+    """A share of what users write, and how long it lives: exponential, ``None`` until a purge."""
 
-    Attributes
-    ----------
-    mean_s
-        Exponential; ``None``: until a purge takes it.
-    """
-
-    share: float
-    mean_s: float | None
+    share: float = key(FRACTION_OR_ZERO, "Of what users write.")
+    mean_s: float | None = key(
+        DURATION.or_word("until-purged"), "Mean time until its owner deletes it."
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
     """Who uses the file system, and how.
 
-    Attributes
-    ----------
-    fullness
-        At the start, of the whole; what is there is spread over ages as the lifetimes have it.
-    fullness_spread
-        Standard deviation over OSTs at the start.
-    daily_writes_bytes, daily_reads_bytes
-        On the average of a week.
-    lifetimes
-        Shares that add to 1.
-    size_median_bytes, size_sigma
-        Log-normal file sizes.
-    rhythm
-        Amplitude of the daily wave of writes, 0 to 1; of the week: weekends at that much less.
-    burstiness
-        Coefficient of variation of hourly writes on top of the rhythm.
-    reread_share
-        Share of old bytes that is read again within eight weeks: their age starts anew.
-    skew
-        Exponent of Zipf's law of what users write.
-    quota_bytes, quota_inodes
-        Of one user; ``None``: none.
+    At the start, old data are spread over ages as the lifetimes have it. File sizes are
+    log-normal. Weekends are lower by the amplitude of the daily wave; a byte that is read again is
+    as young as new.
     """
 
-    count: int
-    fullness: float
-    daily_writes_bytes: float
-    daily_reads_bytes: float
-    fullness_spread: float = 0.02
-    lifetimes: tuple[Lifetime, ...] = (
-        Lifetime(0.5, 2 * 86400.0),
-        Lifetime(0.3, 30 * 86400.0),
-        Lifetime(0.2, None),
+    count: int = key(_COUNT, "Number of users.")
+    fullness: float = key(FRACTION_OR_ZERO, "Of the whole file system at the start.")
+    fullness_spread: float = key(
+        FRACTION_OR_ZERO, "Standard deviation over OSTs at the start.", 0.02
     )
-    size_median_bytes: float = 256 * 1024.0
-    size_sigma: float = 2.2
-    rhythm: float = 0.3
-    burstiness: float = 0.5
-    reread_share: float = 0.2
-    skew: float = 1.1
-    quota_bytes: float | None = None
-    quota_inodes: float | None = None
+    daily_writes_bytes: float = changing(SIZE_OR_ZERO, "Mean of a week, without probes.")
+    daily_reads_bytes: float = changing(SIZE_OR_ZERO, "Mean of a week, without probes.")
+    lifetimes: tuple[Lifetime, ...] = tables(
+        Lifetime,
+        "lifetimes",
+        "Shares that add to 1.",
+        (Lifetime(0.5, 2 * 86400.0), Lifetime(0.3, 30 * 86400.0), Lifetime(0.2, None)),
+    )
+    size_median_bytes: float = key(SIZE, "Median file size.", 256 * 1024.0)
+    size_sigma: float = key(real(0, 10), "Standard deviation of the sizes' logarithm.", 2.2)
+    rhythm: float = changing(FRACTION_OR_ZERO, "Amplitude of the daily wave of writes.", 0.3)
+    burstiness: float = changing(
+        _RATIO, "Coefficient of variation of hourly writes besides that wave.", 0.5
+    )
+    reread_share: float = changing(
+        FRACTION_OR_ZERO, "Share of old bytes that is read again within eight weeks.", 0.2
+    )
+    skew: float = changing(_RATIO, "Exponent of Zipf's law of what users write.", 1.1)
+    quota_bytes: float | None = changing(
+        SIZE.or_word("none"), "Quota of one user.", None, at="quota_bytes"
+    )
+    quota_inodes: float | None = changing(_AMOUNT.or_word("none"), "Quota of one user.", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Purge:
     """Deletion of what nobody used for long.
 
-    Attributes
-    ----------
-    target
-        Fullness of the whole that a purge brings it under.
-    min_age_s
-        Younger files are never purged.
-    max_age_s
-        Older ones always are, however full it is (ETH's 15 days); ``None``: only for the target.
-    bytes_per_day
-        What deletion gets through; ``None``: all at once.
+    Files older than ``max_age_s`` are purged however full it is (ETH's 15 days); without it purging
+    stops at the target.
     """
 
-    enabled: bool = False
-    target: float = 0.70
-    min_age_s: float = 8 * 7 * 86400.0
-    max_age_s: float | None = None
-    every_s: float = 86400.0
-    bytes_per_day: float | None = None
+    enabled: bool = changing(SWITCH, "Whether there is one.", False)
+    target: float = changing(
+        FRACTION_OR_ZERO, "Fullness of the whole that it brings it under.", 0.70
+    )
+    min_age_s: float = changing(DURATION, "Younger files are never purged.", 8 * 7 * 86400.0)
+    max_age_s: float | None = changing(
+        DURATION.or_word("none"), "Older files are always purged.", None
+    )
+    every_s: float = changing(DURATION, "Time between two.", 86400.0)
+    bytes_per_day: float | None = changing(
+        SIZE.or_word("unlimited"), "Bytes that deletion gets through in a day.", None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Gating:
-    """Closing OSTs to new files when they are full.
+    """Closing OSTs to new files when they are full."""
 
-    Attributes
-    ----------
-    most_closed
-        Fraction of all OSTs that may be closed at a time; ``None``: as many as are over the limit.
-    """
-
-    enabled: bool = False
-    limit: float = LIMITS.fullness
-    reopen: float = LIMITS.reopen
-    most_closed: float | None = None
+    enabled: bool = changing(SWITCH, "Whether OSTs are closed.", False)
+    limit: float = changing(
+        FRACTION_OR_ZERO, "Fullness over which an OST is closed.", LIMITS.fullness
+    )
+    reopen: float = changing(
+        FRACTION_OR_ZERO, "Fullness under which it is opened again.", LIMITS.reopen
+    )
+    most_closed: float | None = changing(
+        FRACTION_OR_ZERO.or_word("all"), "Part of all OSTs that may be closed at a time.", None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeLoad:
     """A benchmark that runs by a schedule, and loads what it measures.
 
-    Attributes
-    ----------
-    kind
-        ``ior``: file per process, written and read back; ``obdfilter-survey``: every OST by
-        itself, neither clients nor network.
-    schedule
-        As in a site file: ``every 1h``, ``daily at 21:00``.
-    bytes_written
-        Of one run; deleted at its end.
-    timeout_s
-        After which a run is unfinished and counts as 0.
-    since
-        First moment at which it may run; ``None``: from the start.
+    ``ior`` is file per process, written and read back; ``obdfilter-survey`` measures every OST by
+    itself, with neither clients nor network.
     """
 
     name: str
-    kind: Literal["ior", "obdfilter-survey"]
-    schedule: str
-    nodes: int = 0
-    tasks_per_node: int = 0
-    transfer_size_bytes: int = 1024**2
-    bytes_written: float = 0.0
-    timeout_s: float = 1800.0
-    since: datetime | None = None
+    kind: ProbeKind = key(choice(get_args(ProbeKind)), "What runs.")
+    schedule: str = key(SCHEDULE, "When, in the site's time.")
+    nodes: int = key(_COUNT_OR_ZERO, "Client nodes.", 0)
+    tasks_per_node: int = key(_COUNT_OR_ZERO, "Tasks of a node.", 0)
+    transfer_size_bytes: int = key(WHOLE_SIZE, "Bytes of one write or read.", 1024**2)
+    bytes_written: float = key(
+        SIZE_OR_ZERO, "Of one run; as much is read back, then it is deleted.", 0.0
+    )
+    timeout_s: float = key(DURATION, "After which a run is unfinished and counts as 0.", 1800.0)
+    since: datetime | None = key(
+        MOMENT, "First time at which it may run; without it: from the start.", None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Settings that change at a time; a value has the type of the key that it sets."""
 
-    at: datetime
-    set: Mapping[str, object]
-    detail: str = ""
+    at: datetime = key(MOMENT, "When.")
+    # Its kind knows every key: `trimtab.twin.scenario.keys` puts it here.
+    set: Mapping[str, object] = key(TEXT, "Dotted keys to their new values.")
+    detail: str = key(TEXT, "What it is, and where it is printed.", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong.
+    """Something that goes wrong."""
 
-    Attributes
-    ----------
-    osts
-        Numbers of the OSTs; empty for the whole.
-    size
-        What it means depends on the kind: the factor that is left of a slow drive's speed, bytes
-        per second of a burst or of what fills an OST.
-    """
-
-    at: datetime
-    kind: FaultKind
-    until: datetime | None = None
-    osts: tuple[int, ...] = ()
-    size: float | None = None
-    detail: str = ""
+    at: datetime = key(MOMENT, "When.")
+    kind: FaultKind = key(choice(get_args(FaultKind)), "Which fault.")
+    until: datetime | None = key(MOMENT, "When it is over; without it, it stays.", None)
+    osts: tuple[int, ...] = key(OSTS, "Numbers of the OSTs; none: the whole.", ())
+    size: float | None = key(
+        FAULT_SIZE,
+        "slow-drive: part of its speed that is left; filling, burst: bytes a second.",
+        None,
+    )
+    detail: str = key(TEXT, "What it is, and where it is printed.", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How finely it is simulated.
+    """How finely it is simulated: block groups are of 2,048 units."""
 
-    Attributes
-    ----------
-    classes
-        Columns that stand for all OSTs; ``None``: one each.
-    groups
-        Block groups of the miniature OST, 2,048 units each.
-    superblock_units
-        Units that the miniature drive erases at once.
-    epoch_s
-        Length of a step.
-    """
-
-    classes: int | None = 16
-    groups: int = 16
-    superblock_units: int = 64
-    epoch_s: float = 3600.0
+    classes: int | None = key(
+        whole(1, 100_000).or_word("all"),
+        "Columns that represent all OSTs; all: one for each OST.",
+        16,
+    )
+    groups: int = key(whole(1, 4096), "Block groups of the miniature OST.", 16)
+    superblock_units: int = key(
+        whole(8, 65536), "Units that the miniature drive erases at once.", 64
+    )
+    epoch_s: float = key(DURATION, "Length of a step.", 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All of it.
+    """A file system and its history.
 
     Attributes
     ----------
@@ -396,29 +343,36 @@ class Scenario:
         Dotted keys, or tables, to why their values are assumed: no source prints them.
     """
 
-    name: str
-    title: str
-    start: datetime
-    length_s: float
-    osts: Osts
-    mdts: Mdts
-    server: Server
-    clients: Clients
-    users: Users
-    seed: int = 0
-    timezone: str = "UTC"
-    resolution: Resolution = Resolution()
-    allocator: Allocator = Allocator()
-    queue: Queue = Queue()
-    trim: Trim = Trim()
-    placement: Placement = Placement()
-    purge: Purge = Purge()
-    gating: Gating = Gating()
-    probes: tuple[ProbeLoad, ...] = ()
-    changes: tuple[Change, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    name: str = key(NAME, "Name of the scenario.", at="scenario.name")
+    title: str = key(TEXT, "Its title, in a line.", at="scenario.title")
+    start: datetime = key(MOMENT, "When it begins.", at="scenario.start")
+    length_s: float = key(DURATION, "How long it lasts.", at="scenario.length")
+    osts: Osts = table(Osts, "The object storage targets.", MISSING)
+    mdts: Mdts = table(Mdts, "The metadata targets.", MISSING)
+    server: Server = table(Server, "One OSS.", MISSING)
+    clients: Clients = table(Clients, "Compute nodes.", MISSING)
+    users: Users = table(Users, "Who uses it, and how.", MISSING)
+    seed: int = key(whole(0, 2**63 - 1), "Seed of all random draws.", 0, at="scenario.seed")
+    timezone: str = key(
+        ZONE, "Of dates here and of daily schedules.", "UTC", at="scenario.timezone"
+    )
+    resolution: Resolution = table(Resolution, "How finely it is simulated.")
+    allocator: Allocator = table(Allocator, "The block allocator.")
+    queue: Queue = table(Queue, "Block layer of the drives.")
+    trim: Trim = table(Trim, "How often free space is discarded on the drives.")
+    placement: Placement = table(Placement, "Which OSTs new files get.")
+    purge: Purge = table(Purge, "Deletion of what nobody used for long.")
+    gating: Gating = table(Gating, "Closing OSTs when they are full.")
+    probes: tuple[ProbeLoad, ...] = tables(ProbeLoad, "probe", "A benchmark.", named=True)
+    changes: tuple[Change, ...] = tables(Change, "change", "Settings that change at a time.")
+    faults: tuple[Fault, ...] = tables(Fault, "fault", "What goes wrong.")
     source: str | None = None
-    assumptions: Mapping[str, str] = field(default_factory=dict)
+    assumptions: Mapping[str, str] = key(
+        table_of(TEXT, '{ users = "not printed" }'),
+        "Dotted keys to why their values are assumed.",
+        {},
+        at="assumptions",
+    )
 
     @property
     def end(self) -> datetime:

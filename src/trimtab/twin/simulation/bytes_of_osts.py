@@ -46,7 +46,7 @@ def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
             first, _, last = part.partition("-")
             whole = first.isdecimal() and (last or first).isdecimal()
             if not whole or not int(first) <= int(last or first) < osts:
-                raise UsageError(f"{part!r} are no OSTs of {osts}")
+                raise UsageError(f"{part!r} are no OSTs of {osts}", code="ost-unknown")
             values[int(first) : int(last or first) + 1] = value
     return values
 

@@ -52,7 +52,8 @@ from trimtab.twin.simulation.trace import Trace
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+Placing = tuple[Array, bool]
+"""How often each OST gets a new file, and whether files go around the open ones."""
 
 
 _MOST_RESETS = 10_000
@@ -174,12 +175,12 @@ class Simulation:
         self._show_conditions(troubles)
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
         self.usage.begin_day(day, self.scenario.users)
-        shares, even = self._shares()
+        placing = self._shares()
         written = self.usage.write(
             self.scenario,
             self.state,
             self.columns,
-            shares,
+            placing[0],
             epoch=self._epoch,
             faults=faults,
             start=start,
@@ -213,7 +214,7 @@ class Simulation:
         )
         self._user_rate = written / seconds
         for probe, at in due:
-            self._measure(probe, at, faults, shares=shares, even=even)
+            self._measure(probe, at, faults, placing)
         # What was over within the epoch is no longer so for whoever looks at its end.
         self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
         self._record(end)
@@ -251,7 +252,9 @@ class Simulation:
         """
         self._check_column(column)
         if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
-            raise UsageError(f"no stretch of an OST: {start!r} and {length!r} of it")
+            raise UsageError(
+                f"no stretch of an OST: {start!r} and {length!r} of it", code="range-invalid"
+            )
         if start + length < 1.0 - 1e-9:
             return 0.0
         return self._operations.trim_now(
@@ -292,9 +295,8 @@ class Simulation:
             Parts of all files, 0 where an OST is closed or full; whether files go around the open
             OSTs one after another, or are drawn.
         """
-        shares, even = self._shares()
-        moment = self._moment(at, active(self._faults, at, at), shares=shares, even=even)
-        return moment.chosen, even
+        moment = self._moment(at, active(self._faults, at, at), self._shares())
+        return moment.chosen, moment.even
 
     def meet(
         self,
@@ -318,8 +320,7 @@ class Simulation:
             Aware; within the epoch that began last.
         """
         faults = active(self._faults, at, at)
-        shares, even = self._shares()
-        moment = self._moment(at, faults, shares=shares, even=even)
+        moment = self._moment(at, faults, self._shares())
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
         rates, last_s = guests.task_rates(
             self.scenario,
@@ -352,7 +353,9 @@ class Simulation:
     def _check_column(self, column: int) -> None:
         if not 0 <= column < self.columns.count:
             raise UsageError(
-                f"there is no column {column}", hint=f"there are 0 to {self.columns.count - 1}"
+                f"there is no column {column}",
+                code="target-unknown",
+                hint=f"there are 0 to {self.columns.count - 1}",
             )
 
     def _set(self, values: Mapping[str, object], at: datetime, detail: str) -> None:
@@ -385,7 +388,7 @@ class Simulation:
         detail_text = f"{old.osts} -> {count} OSTs" + (f" ({detail})" if detail else "")
         self.log.add(EventKind.CAPACITY_ADDED, at, detail_text, osts=added)
 
-    def _shares(self) -> tuple[Array, bool]:
+    def _shares(self) -> Placing:
         """Return how often one OST of each column gets a new file, and whether files go around."""
         state, placement = self.state, self.scenario.placement
         open_ = state.create_enabled & state.answers
@@ -481,28 +484,16 @@ class Simulation:
             )
 
     def _measure(
-        self,
-        probe: ProbeLoad,
-        at: datetime,
-        faults: tuple[Fault, ...],
-        *,
-        shares: Array,
-        even: bool,
+        self, probe: ProbeLoad, at: datetime, faults: tuple[Fault, ...], placing: Placing
     ) -> None:
-        moment = self._moment(at, faults, shares=shares, even=even)
+        moment = self._moment(at, faults, placing)
         if probe.kind == "ior":
             self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
         else:
             self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
 
-    def _moment(
-        self,
-        at: datetime,
-        faults: tuple[Fault, ...],
-        *,
-        shares: Array,
-        even: bool,
-    ) -> Moment:
+    def _moment(self, at: datetime, faults: tuple[Fault, ...], placing: Placing) -> Moment:
+        shares, even = placing
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state
         terms = OstTerms(

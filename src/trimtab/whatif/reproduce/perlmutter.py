@@ -86,8 +86,8 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
 
     def gain(statistic: Callable[[Array], float]) -> list[float | None]:
         return [
-            None if one is None or other is None else float(statistic(other) / statistic(one)) - 1
-            for one, other in both
+            None if early is None or late is None else float(statistic(late) / statistic(early)) - 1
+            for early, late in both
         ]
 
     yield seeded_row("22-slow", of(first, _shortfall), _slow_note(first))

@@ -158,7 +158,8 @@ def reproduce(
         seeded_rows += timed(terms.documents, lives, curves)
     seeded_rows += _shown(terms.documents, {row.row.id for row in seeded_rows})
     ordered = sorted(
-        seeded_rows, key=lambda one: (_place(terms.documents, one.row), _number(one.row.id))
+        seeded_rows,
+        key=lambda seeded: (_place(terms.documents, seeded.row), _number(seeded.row.id)),
     )
     throttled = (
         seconds.throttled_text(lives["perlmutter"][0].scenario, curves["before"]) if curves else ""

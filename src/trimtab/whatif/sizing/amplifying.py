@@ -104,7 +104,7 @@ def amplify(
     amplified: dict[Case, Amplified] = {}
     spares = sorted({case.spare for case in cases})
     for number, spare in enumerate(spares):
-        same_spare = list(dict.fromkeys(one for one in cases if one.spare == spare))
+        same_spare = list(dict.fromkeys(case for case in cases if case.spare == spare))
         share = len(same_spare) / len(set(cases))
         before = number / len(spares)
 

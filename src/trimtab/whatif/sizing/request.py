@@ -30,12 +30,12 @@ class SizingRequest:
     osts, capacity_bytes
         How many, or how much `df` is to show; ``None`` of both: as ``retention_s`` or
         ``growth_bytes_per_year`` needs it.
-    kept
+    kept_share
         Part of the daily writes that its owners do not delete themselves.
     retention_s
         How long what is kept is to stay.
     growth_bytes_per_year
-        Of what is stored; stands in place of ``kept``.
+        Of what is stored; stands in place of ``kept_share``.
     limit
         Fullness that is not to be passed.
     write_bytes_per_s
@@ -54,7 +54,7 @@ class SizingRequest:
     daily_probe_writes_bytes: float = 0.0
     osts: int | None = None
     capacity_bytes: float | None = None
-    kept: float = 1.0
+    kept_share: float = 1.0
     retention_s: float | None = None
     growth_bytes_per_year: float | None = None
     limit: float = LIMITS.fullness
@@ -71,7 +71,7 @@ class SizingRequest:
         """What a day adds to what is stored, before any purge."""
         if self.growth_bytes_per_year is not None:
             return self.growth_bytes_per_year / YEAR_DAYS
-        return self.daily_writes_bytes * self.kept
+        return self.daily_writes_bytes * self.kept_share
 
     @property
     def gross_daily_bytes(self) -> float:
@@ -91,26 +91,41 @@ def check(request: SizingRequest) -> None:
     _check_raid(request.raid)
     _check_drive(request.drive)
     if request.osts is not None and request.capacity_bytes is not None:
-        raise UsageError("--osts and --capacity say the same twice", hint="give one of them")
+        raise UsageError(
+            "--osts and --capacity exclude each other",
+            code="options-contradict",
+            hint="give one of them",
+        )
     if request.osts is not None and not 1 <= request.osts <= MOST_OSTS:
-        raise UsageError(f"--osts: {request.osts} is to be 1 to {MOST_OSTS}")
+        raise UsageError(f"--osts: {request.osts} must be 1 to {MOST_OSTS}", code="out-of-range")
     sized = (
         request.osts,
         request.capacity_bytes,
         request.retention_s,
         request.growth_bytes_per_year,
     )
-    if all(one is None for one in sized):
+    if all(amount is None for amount in sized):
         raise UsageError(
-            "nothing says how large it is to be",
+            "the size is not specified",
+            code="size-missing",
             hint="give --capacity, --osts, --retention or --growth",
         )
     if request.files is not None and request.mean_file_bytes is not None:
-        raise UsageError("--files and --mean-file say the same twice", hint="give one of them")
-    if request.growth_bytes_per_year is not None and request.kept != 1.0:
-        raise UsageError("--growth and --kept say the same twice", hint="give one of them")
+        raise UsageError(
+            "--files and --mean-file exclude each other",
+            code="options-contradict",
+            hint="give one of them",
+        )
+    if request.growth_bytes_per_year is not None and request.kept_share != 1.0:
+        raise UsageError(
+            "--growth and --kept exclude each other",
+            code="options-contradict",
+            hint="give one of them",
+        )
     if request.net_daily_bytes > request.daily_writes_bytes * (1 + 1e-9):
-        raise UsageError("--growth: it is more than --daily-writes brings in a year")
+        raise UsageError(
+            "--growth: it is more than --daily-writes brings in a year", code="options-contradict"
+        )
 
 
 def _check_amounts(request: SizingRequest) -> None:
@@ -123,49 +138,64 @@ def _check_amounts(request: SizingRequest) -> None:
         "--mean-file": request.mean_file_bytes,
         "--files": request.files,
         "--years": request.years,
-        "--kept": request.kept,
+        "--kept": request.kept_share,
     }
     for option, value in amounts.items():
         if value is not None and not (math.isfinite(value) and 0 < value <= _MOST_BYTES):
-            raise UsageError(f"{option}: {value:g} is to be more than 0 and not beyond reason")
+            raise UsageError(
+                f"{option}: {value:g} must be greater than 0 and plausible", code="out-of-range"
+            )
     if not 0 <= request.daily_probe_writes_bytes <= _MOST_BYTES:
-        raise UsageError("--daily-probe-writes: it is to be 0 or more")
+        raise UsageError("--daily-probe-writes: must be 0 or more", code="out-of-range")
     if not 0.1 <= request.limit <= 0.98:
         raise UsageError(
-            f"--fullness: {request.limit:g} is to be 10 to 98 %",
+            f"--fullness: {request.limit:g} must be 10 to 98 %",
+            code="out-of-range",
             hint="with no free block left nothing can be written, whatever the drives do",
         )
     if request.years > 30:
-        raise UsageError(f"--years: {request.years:g} is more than any drive lasts")
+        raise UsageError(
+            f"--years: {request.years:g} is more than any drive lasts", code="out-of-range"
+        )
     if request.stripe_count < 1:
-        raise UsageError("--stripe-count: it is to be 1 or more")
+        raise UsageError("--stripe-count: must be 1 or more", code="out-of-range")
 
 
 def _check_raid(raid: Raid) -> None:
     if raid.data < 1 or raid.parity < 0 or raid.spares < 0:
-        raise UsageError("--raid: it is DATA+PARITY+SPARES, data 1 or more", hint="8+2+1")
+        raise UsageError(
+            "--raid: it is DATA+PARITY+SPARES, data 1 or more", code="malformed-value", hint="8+2+1"
+        )
     if raid.drives - raid.spares < raid.data + raid.parity:
         raise UsageError(
             f"--drives-per-ost: {raid.drives} drives, {raid.spares} of them spare, hold no stripe "
             f"of {raid.data}+{raid.parity}",
+            code="too-few-drives",
             hint=f"{raid.data + raid.parity + raid.spares} or more",
         )
 
 
 def _check_drive(drive: DriveModel) -> None:
     if not 0 < drive.spare < 1:
-        raise UsageError(f"--spare: {drive.spare:g} is to be between 0 and 1, neither of them")
+        raise UsageError(
+            f"--spare: {drive.spare:g} must be between 0 and 1, neither of them",
+            code="out-of-range",
+        )
     if drive.spare > 0.6 or drive.spare < 0.01:
-        raise UsageError(f"--spare: {drive.spare:g}: drives have 1 to 60 %")
+        raise UsageError(f"--spare: {drive.spare:g}: drives have 1 to 60 %", code="out-of-range")
     if not 1e9 <= drive.capacity_bytes <= 1e16:
-        raise UsageError(f"--drive-capacity: {drive.capacity_bytes:g} bytes are no drive")
+        raise UsageError(
+            f"--drive-capacity: {drive.capacity_bytes:g} bytes are no drive", code="out-of-range"
+        )
     for option, value, most in (
         ("--dwpd", drive.drive_writes_per_day, 1000.0),
         ("--drive-write", drive.write_bytes_per_s, 1e12),
     ):
         # Not a number is neither more nor less than anything.
         if not 0 < value <= most:
-            raise UsageError(f"{option}: {value:g} is to be more than 0, up to {most:g}")
+            raise UsageError(
+                f"{option}: {value:g} must be greater than 0, up to {most:g}", code="out-of-range"
+            )
 
 
 def check_load(request: SizingRequest, capacity_bytes: float) -> None:
@@ -180,5 +210,6 @@ def check_load(request: SizingRequest, capacity_bytes: float) -> None:
     if daily > _MOST_DAILY:
         raise UsageError(
             f"--daily-writes: a day would write the whole capacity {daily:.0f} times",
+            code="out-of-range",
             hint=f"at most {_MOST_DAILY:g} times; is a unit wrong?",
         )

@@ -150,6 +150,7 @@ def _check_osts(osts: int, why: str, ost_bytes: float) -> None:
     if osts > MOST_OSTS:
         raise UsageError(
             f"{why}: it takes {osts:,} OSTs of {ost_bytes / 1e12:.0f} TB",
+            code="size-too-large",
             hint=f"at most {MOST_OSTS:,}; is a unit wrong?",
         )
 

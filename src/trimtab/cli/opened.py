@@ -1,0 +1,54 @@
+"""What is kept of a site, opened for one command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trimtab.loop.event_log import Place
+    from trimtab.model.site import Site
+    from trimtab.record.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A site's store, open; ``site`` is ``None`` where no site file is named."""
+
+    where: str | None
+    site: Site | None
+    store: Store
+
+    @property
+    def location(self) -> str:
+        """Where results are kept, as people may see it."""
+        return str(self.store.location)
+
+    @property
+    def place(self) -> Place:
+        """The site as its results are kept; raises UsageError where nothing is kept of it."""
+        from trimtab.loop.event_log import place_of
+
+        return place_of(self.store, self.where or "")
+
+    @property
+    def now(self) -> datetime:
+        """The time by the site's own clock."""
+        from trimtab.loop.sites import clock_of
+
+        return clock_of(self.site)()
+
+
+@contextmanager
+def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
+    """Open the store of a PATH or SITE: the one on the command line, else the site's own."""
+    from trimtab.loop.sites import site_file, with_store
+    from trimtab.loop.stores import open_store
+
+    loaded = site_file(where)
+    site = None if loaded is None else loaded.site
+    with open_store(with_store(site, store_url)) as store:
+        yield Opened(where, site, store)
