@@ -12,7 +12,6 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, series_of
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.model.correlation import Correlated, CorrelatedSeries
-from trimtab.model.series import SeriesKey
 from trimtab.model.telemetry import TELEMETRY_UNITS
 
 if TYPE_CHECKING:

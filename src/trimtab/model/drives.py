@@ -252,7 +252,7 @@ def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotA
             note = f"the highest of the series: what {wanted} reach is not known here"
             return replace(sheet, note=f"{sheet.note}; {note}" if sheet.note else note)
     known = sorted(capacity_bytes for sheet in sheets for capacity_bytes in sheet.capacities_bytes)
-    listed = ", ".join(f"{one / 1e12:g}" for one in known)
+    listed = ", ".join(f"{capacity_bytes / 1e12:g}" for capacity_bytes in known)
     return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}, but with {listed} TB")
 
 

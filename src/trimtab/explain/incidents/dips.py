@@ -14,7 +14,7 @@ import polars as pl
 
 from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
-from trimtab.judge.median import median
+from trimtab.judge.arrays import median
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
