@@ -101,8 +101,8 @@ def test_the_plain_interval_covers_independent_numbers(n, true, trials):
 def test_the_mean_of_a_history_is_covered(phi, trials):
     held = 0
     for values in noise(trials, 48, phi=phi, seed=3):
-        known = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
-        held += known(known.mean_interval).low <= 1 <= known(known.mean_interval).high
+        judged = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
+        held += known(judged.mean_interval).low <= 1 <= known(judged.mean_interval).high
     assert 1 - held / trials <= at_most(0.05, trials)
 
 
