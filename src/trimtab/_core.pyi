@@ -564,8 +564,10 @@ class NamespaceScan:
             The root, or a file of the index, could not be read or written.
         ValueError
             The index is another scan's, or whole, or being written by another process.
+        DataError
+            The checkpoint or a shard is damaged.
         RuntimeError
-            The checkpoint or a shard is damaged; or the scan has not ended.
+            The scan has not ended.
         """
 
 class Rules:

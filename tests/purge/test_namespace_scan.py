@@ -13,6 +13,7 @@ import pytest
 from tests.support import loopback
 
 from trimtab import _core
+from trimtab.errors import DataError
 
 
 def ended(scan: _core.NamespaceScan) -> _core.ScanResult:
@@ -122,9 +123,20 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     tree = a_tree(tmp_path / "tree")
     ended(_core.NamespaceScan(tree, tmp_path / "index"))
-    (tmp_path / "index" / "checkpoint.json").write_text("{")
-    with pytest.raises(RuntimeError, match=r"checkpoint\.json"):
+    checkpoint = tmp_path / "index" / "checkpoint.json"
+    checkpoint.write_text("{")
+    with pytest.raises(DataError) as caught:
         ended(_core.NamespaceScan(tree, tmp_path / "index"))
+    assert caught.value.file == str(checkpoint)
+    assert caught.value.hint is not None
+
+
+def test_a_failed_scan_tells_its_error_whenever_it_is_asked(tmp_path: Path) -> None:
+    scan = _core.NamespaceScan(tmp_path / "none", tmp_path / "index")
+    with pytest.raises(FileNotFoundError):
+        ended(scan)
+    with pytest.raises(FileNotFoundError):
+        scan.result()
 
 
 @pytest.mark.system

@@ -1,22 +1,32 @@
 //! What cannot be simulated, and why.
 
-/// A geometry, a setting or a workload that no drive could have.
+/// A geometry, a setting or a workload that no drive could have: a value outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Error {
-    /// A value lies outside of what it may be.
-    #[error("{name} is {value}: {reason}")]
-    Impossible {
-        /// The key, as it is written in a scenario.
-        name: &'static str,
-        /// What it was.
-        value: f64,
-        /// What it may be.
-        reason: &'static str,
-    },
+#[error("{name} is {value}: {reason}")]
+pub struct Error {
+    /// The key, as it is written in a scenario.
+    name: &'static str,
+    value: f64,
+    /// The range, or why the value is out of it.
+    reason: &'static str,
 }
 
 impl Error {
-    pub(crate) fn impossible(name: &'static str, value: f64, reason: &'static str) -> Self {
-        Self::Impossible { name, value, reason }
+    pub(crate) fn impossible(
+        name: &'static str,
+        value: impl Into<f64>,
+        reason: &'static str,
+    ) -> Self {
+        Self { name, value: value.into(), reason }
     }
+}
+
+/// Refuses a value unless a condition holds.
+pub(crate) fn require(
+    holds: bool,
+    name: &'static str,
+    value: impl Into<f64>,
+    reason: &'static str,
+) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::impossible(name, value, reason)) }
 }

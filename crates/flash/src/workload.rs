@@ -1,7 +1,8 @@
 //! What hosts write: units at random, all alike or some of them hot, a part of them live.
 
+use crate::Drive;
 use crate::drive::below;
-use crate::{Drive, Error};
+use crate::error::{Error, require};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::hint::black_box;
@@ -35,17 +36,9 @@ impl Workload {
     /// With `live` 1 every write goes over what is there. Under 1 each write is to a unit that
     /// holds nothing, after one that holds something was given back: files come and go. With hot
     /// units writes go over what is there, and the rest of the drive is never written.
-    ///
-    /// # Errors
-    /// A part or a share that is none.
     pub fn new(logical: u32, live: f64, hot: Option<Hot>, seed: u64) -> Result<Self, Error> {
-        if !(live > 0.0 && live <= 1.0) {
-            return Err(Error::impossible(
-                "live",
-                live,
-                "it is a part of the drive, over 0 and up to 1",
-            ));
-        }
+        let is_part = live > 0.0 && live <= 1.0;
+        require(is_part, "live", live, "it is a part of the drive, over 0 and up to 1")?;
         let units = part_of(logical, live).max(1);
         let hot = hot.map(|hot| split(units, hot)).transpose()?;
         let listed =
@@ -60,9 +53,6 @@ impl Workload {
     }
 
     /// Writes every live unit once, in order: the drive as it is filled for the first time.
-    ///
-    /// # Errors
-    /// The drive is of another size.
     pub fn fill(&self, drive: &mut Drive) -> Result<(), Error> {
         self.check(drive)?;
         for unit in 0..self.live {
@@ -73,20 +63,11 @@ impl Workload {
 
     fn check(&self, drive: &Drive) -> Result<(), Error> {
         let logical = drive.geometry().logical();
-        if logical == self.logical {
-            return Ok(());
-        }
-        Err(Error::impossible(
-            "units of the drive",
-            logical.into(),
-            "the workload was made for a drive of another size",
-        ))
+        let other = "the workload was made for a drive of another size";
+        require(logical == self.logical, "units of the drive", logical, other)
     }
 
     /// Writes so many units.
-    ///
-    /// # Errors
-    /// The drive is of another size.
     pub fn run(&mut self, drive: &mut Drive, writes: u64) -> Result<(), Error> {
         self.check(drive)?;
         let mut left = writes;
@@ -138,22 +119,14 @@ impl Workload {
 
 fn split(units: u32, hot: Hot) -> Result<(u32, u32), Error> {
     for (name, value) in [("hot part", hot.part), ("hot share", hot.share)] {
-        if !(value > 0.0 && value < 1.0) {
-            return Err(Error::impossible(name, value, "it is over 0 and under 1"));
-        }
+        require(value > 0.0 && value < 1.0, name, value, "it is over 0 and under 1")?;
     }
     let part = part_of(units, hot.part);
-    if part == 0 || part == units {
-        return Err(Error::impossible(
-            "hot part",
-            hot.part,
-            "one unit at least is hot, and one is not",
-        ));
-    }
+    let both = part > 0 && part < units;
+    require(both, "hot part", hot.part, "one unit at least is hot, and one is not")?;
     Ok((part, part_of(u32::MAX, hot.share)))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn part_of(whole: u32, part: f64) -> u32 {
     (f64::from(whole) * part).round() as u32
 }

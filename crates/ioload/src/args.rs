@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::launcher::{self, Rank};
 use crate::schedule::{Geometry, Layout};
-use crate::size;
 use crate::sys;
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -39,10 +38,10 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1..=TASKS_PER_RANK_MAX))]
     pub tasks_per_rank: u64,
     /// Bytes of one read or write
-    #[arg(long = "transfer-size", value_name = "SIZE", default_value = "1MiB", value_parser = size::parse, help_heading = "what")]
+    #[arg(long = "transfer-size", value_name = "SIZE", default_value = "1MiB", value_parser = size, help_heading = "what")]
     transfer_bytes: u64,
     /// Contiguous bytes of a task in a segment
-    #[arg(long = "block-size", value_name = "SIZE", default_value = "1GiB", value_parser = size::parse, help_heading = "what")]
+    #[arg(long = "block-size", value_name = "SIZE", default_value = "1GiB", value_parser = size, help_heading = "what")]
     block_bytes: u64,
     /// Segments
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "what")]
@@ -114,7 +113,6 @@ pub struct Options {
     /// Sizes and layout over all ranks.
     #[arg(skip)]
     pub geometry: Geometry,
-    /// Seed of data and shuffling.
     #[arg(skip)]
     pub seed: u64,
     /// Word that all ranks agree on.
@@ -123,7 +121,6 @@ pub struct Options {
     /// Parent directory of the rendezvous.
     #[arg(skip)]
     pub rendezvous: PathBuf,
-    /// This process among its ranks.
     #[arg(skip)]
     pub rank: Rank,
     /// The command line, for the report.
@@ -136,7 +133,6 @@ pub struct Options {
 pub enum Request {
     /// Print the help text or the version.
     Print(String),
-    /// Run.
     Run(Box<Options>),
 }
 
@@ -171,6 +167,39 @@ fn summary(error: &clap::Error) -> String {
 
 fn usage(error: impl std::fmt::Display) -> Error {
     Error::Usage(format!("{error}; hint: ioload --help"))
+}
+
+/// Bytes of a size such as `4096`, `64KiB`, `1MiB` or `2GB`; the message says what was wrong.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let trimmed = text.trim();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let (number, suffix) = trimmed.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a size; hint: write 1048576, 1MiB or 1MB"))?;
+    let unit = unit_bytes(suffix.trim()).ok_or_else(|| {
+        format!(
+            "`{text}` has an unknown unit; hint: KiB, MiB, GiB, TiB (1024) or KB, MB, GB, TB (1000)"
+        )
+    })?;
+    number.checked_mul(unit).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
+}
+
+/// IOR's single letters are left out: `1m` is 1024^2 there and 1000^2 elsewhere.
+fn unit_bytes(suffix: &str) -> Option<u64> {
+    let unit = match suffix.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    };
+    Some(unit)
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
@@ -288,6 +317,30 @@ fn seed_of(run_id: &str) -> u64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn sizes_have_known_units() {
+        let cases = [
+            ("4096", 4096),
+            ("64KiB", 65536),
+            ("1 MiB", 1 << 20),
+            ("2GiB", 2 << 30),
+            ("1tib", 1 << 40),
+            ("3KB", 3000),
+            ("1MB", 1_000_000),
+            ("7B", 7),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_none_is_refused() {
+        for text in ["", "MiB", "-1", "1.5MiB", "1m", "1 XiB", "99999999TiB", "1MiB2"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
     fn parsed(args: &[&str]) -> Result<Request> {
         parse(args.iter().map(OsString::from), |_| None)
     }
@@ -322,7 +375,7 @@ mod tests {
         for expected in ["--transfer-size <SIZE>", "[default: 1MiB]", "exit codes: 0 done"] {
             assert!(help.contains(expected), "{expected} in {help}");
         }
-        assert_eq!(printed(&["-V"]), format!("ioload {}\n", crate::VERSION));
+        assert_eq!(printed(&["-V"]), format!("ioload {}\n", env!("CARGO_PKG_VERSION")));
     }
 
     #[test]

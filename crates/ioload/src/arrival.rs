@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What a rank found out before the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Name of the host.
     pub host: String,
-    /// Random identifier of its boot.
     pub boot_id: Option<String>,
     /// What must be the same for all ranks.
     pub parameters: String,

@@ -9,11 +9,8 @@ use std::time::Duration;
 /// Why a run stops early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// A task of this rank failed.
     TaskFailed,
-    /// Another rank failed.
     PeerFailed(u64),
-    /// A signal came.
     Signal(&'static str),
 }
 
@@ -137,7 +134,6 @@ impl Conductor {
         self.change(|state| state.finished += 1);
     }
 
-    /// Supervisor: begin at this time.
     pub fn start(&self, at_ns: i64) {
         self.change(|state| state.start_at_ns = Some(at_ns));
     }

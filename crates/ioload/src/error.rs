@@ -15,23 +15,16 @@ pub enum Error {
     Io {
         /// The verb: open, write, read, flush, close, remove ...
         action: &'static str,
-        /// The file or directory.
         path: PathBuf,
-        /// The system's own error.
         source: io::Error,
     },
     /// A file ended, or took no more bytes, in the middle of a transfer.
     #[error("cannot {action} {}: only {done_bytes} of {wanted_bytes} bytes at offset {offset}", path.display())]
     ShortTransfer {
-        /// read or write.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// File offset of the transfer.
         offset: u64,
-        /// Bytes that were transferred.
         done_bytes: usize,
-        /// Bytes of a whole transfer.
         wanted_bytes: usize,
     },
     /// A file was removed while the run used it.
@@ -42,18 +35,12 @@ pub enum Error {
     Exists(PathBuf),
     /// A read phase found not even one whole transfer.
     #[error("nothing to read in {}: it holds {size_bytes} bytes, less than one transfer of this task", path.display())]
-    NothingToRead {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        size_bytes: u64,
-    },
+    NothingToRead { path: PathBuf, size_bytes: u64 },
     /// What was read is not what was written.
     #[error("{} holds wrong data: {mismatches} bytes differ, the first at offset {offset}", path.display())]
     Mismatch {
         /// The file with the first difference.
         path: PathBuf,
-        /// File offset of the first difference.
         offset: u64,
         /// Bytes that differ, over all tasks.
         mismatches: u64,
@@ -62,14 +49,7 @@ pub enum Error {
     #[error(
         "rank {rank} did not answer in {timeout_s} s ({waiting_for}); hint: was every rank started with the same --run-id and --dir?"
     )]
-    RankSilent {
-        /// The silent rank.
-        rank: u64,
-        /// How long it was waited for.
-        timeout_s: f64,
-        /// What it was expected to do.
-        waiting_for: String,
-    },
+    RankSilent { rank: u64, timeout_s: f64, waiting_for: String },
     /// Another rank gave up; its own report says why.
     #[error("stopped because rank {0} failed")]
     PeerFailed(u64),
@@ -78,50 +58,31 @@ pub enum Error {
     Interrupted(&'static str),
     /// A file of the rendezvous cannot be understood.
     #[error("the rendezvous file {} is damaged: {reason}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// A failure that stands in the report of a phase already.
     #[error("{}", .0.message)]
     Reported(ErrorReport),
     /// A task met a bug of this program.
     #[error("task {task} met a bug of ioload and stopped; please report it with the message above")]
-    Bug {
-        /// The task.
-        task: u64,
-    },
+    Bug { task: u64 },
     /// The system refused a resource: memory or a thread.
     #[error("cannot get {what}: {source}")]
-    Resource {
-        /// What was asked for.
-        what: String,
-        /// The system's own error.
-        source: io::Error,
-    },
+    Resource { what: String, source: io::Error },
 }
 
-/// Result of anything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Exit code for a bug of this program.
 pub const EXIT_BUG: u8 = 1;
-/// Exit code for wrong use.
 pub const EXIT_USAGE: u8 = 2;
-/// Exit code for failed input or output.
 pub const EXIT_FAILED: u8 = 3;
 /// Exit code after SIGINT, SIGTERM or SIGHUP.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 impl Error {
-    /// An error of a system call on `path`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_path_buf(), source }
     }
 
-    /// The exit code that belongs to this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
@@ -214,7 +175,6 @@ pub struct ErrorReport {
 }
 
 impl ErrorReport {
-    /// The exit code that belongs to this error.
     pub fn exit_code(&self) -> u8 {
         match self.kind.as_str() {
             "bug" => EXIT_BUG,

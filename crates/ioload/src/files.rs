@@ -23,7 +23,6 @@ pub fn number_of(options: &Options, task: u64) -> u64 {
     }
 }
 
-/// Tasks of a rank.
 pub fn tasks_of(options: &Options, rank: u64) -> std::ops::Range<u64> {
     rank * options.tasks_per_rank..(rank + 1) * options.tasks_per_rank
 }
@@ -35,7 +34,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes on a file.
     pub fn add(&mut self, path: PathBuf) {
         if !self.paths.contains(&path) {
             self.paths.push(path);

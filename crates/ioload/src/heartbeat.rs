@@ -98,7 +98,6 @@ impl Heartbeat {
 }
 
 impl Heartbeat {
-    /// Bytes that go out with the next beat.
     pub fn note_bytes(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
     }

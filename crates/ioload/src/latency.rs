@@ -38,28 +38,19 @@ pub struct PackedLatencies {
 /// Latencies of a phase in the JSON report; null where nothing was transferred.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyReport {
-    /// Number of transfers.
     pub count: u64,
-    /// Shortest, exact.
     pub min_s: Option<f64>,
-    /// Mean, exact.
     pub mean_s: Option<f64>,
-    /// Median.
     pub p50_s: Option<f64>,
-    /// 90th percentile.
     pub p90_s: Option<f64>,
-    /// 99th percentile.
     pub p99_s: Option<f64>,
-    /// 99.9th percentile.
     pub p999_s: Option<f64>,
-    /// Longest, exact.
     pub max_s: Option<f64>,
     /// Upper edge in seconds and count of the buckets that are not empty, ten to a decade.
     pub histogram: Vec<(f64, u64)>,
 }
 
 impl Latencies {
-    /// Notes one transfer.
     pub fn record(&mut self, latency_ns: u64) {
         self.histogram.saturating_record(latency_ns.max(1));
         self.min_ns = self.min_ns.min(latency_ns);
@@ -96,7 +87,6 @@ impl Latencies {
         self.sum_ns += u128::from(other.sum_ns);
     }
 
-    /// The numbers for the report.
     pub fn report(&self) -> LatencyReport {
         let count = self.histogram.len();
         let known = |value: f64| (count > 0).then_some(value);

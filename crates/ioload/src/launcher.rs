@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 pub struct Rank {
     /// From 0.
     pub rank: u64,
-    /// Number of ranks.
     pub size: u64,
     /// The variables it was read from; `None` where no launcher was found.
     pub source: Option<&'static str>,

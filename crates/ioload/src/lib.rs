@@ -11,27 +11,26 @@
 //!          └─ report: one JSON object from rank 0
 //! ```
 
-pub mod args;
-pub mod arrival;
-pub mod buffer;
-pub mod control;
-pub mod direct;
-pub mod error;
-pub mod files;
-pub mod heartbeat;
-pub mod latency;
-pub mod launcher;
+mod args;
+mod arrival;
+mod buffer;
+mod control;
+mod direct;
+mod error;
+mod files;
+mod heartbeat;
+mod latency;
+mod launcher;
 pub mod pattern;
-pub mod phase;
-pub mod rendezvous;
-pub mod report;
-pub mod run;
-pub mod schedule;
+mod phase;
+mod rendezvous;
+mod report;
+mod run;
+mod schedule;
 pub mod signals;
-pub mod size;
-pub mod sys;
-pub mod task;
-pub mod timeline;
+mod sys;
+mod task;
+mod timeline;
 
 use args::{Options, Request};
 use error::{EXIT_FAILED, ErrorReport};
@@ -40,9 +39,6 @@ use signals::Handlers;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
-
-/// Version of this crate.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs a command line (without the program's name) and returns the exit code; data on stdout, the rest on stderr.
 pub fn main_from_args<I: IntoIterator<Item = OsString>>(args: I) -> u8 {

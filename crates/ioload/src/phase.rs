@@ -2,11 +2,9 @@
 
 use crate::control::{Conductor, Control, State};
 use crate::error::{Error, ErrorReport, Result};
-use crate::latency::PackedLatencies;
 use crate::rendezvous::Rendezvous;
 use crate::sys;
-use crate::task::{self, Access, PhaseSettings, TaskOutcome, TaskPlan, TaskProgress, Verification};
-use crate::timeline::Timeline;
+use crate::task::{self, Access, PhaseSettings, TaskOutcome, TaskPlan, TaskProgress};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -23,53 +21,21 @@ pub enum Clock {
 }
 
 /// What a rank tells rank 0 about a phase.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RankPhase {
-    /// Write or read.
     pub access: Access,
-    /// When it began, CLOCK_REALTIME.
     pub began_realtime_ns: i64,
-    /// User CPU seconds of the process during the phase.
     pub cpu_user_s: f64,
-    /// System CPU seconds of the process during the phase.
     pub cpu_system_s: f64,
-    /// Its tasks.
-    pub tasks: Vec<TaskReport>,
-    /// Why it stopped early.
+    pub tasks: Vec<TaskOutcome>,
     pub error: Option<ErrorReport>,
-}
-
-/// What a rank tells rank 0 about a task; times are seconds since the common beginning of the phase.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of TaskOutcome")]
-pub struct TaskReport {
-    pub task: u64,
-    pub path: String,
-    pub bytes: u64,
-    pub transfers: u64,
-    pub transfers_per_pass: u64,
-    pub opened_at_s: Option<f64>,
-    pub closed_at_s: Option<f64>,
-    pub open_s: Option<f64>,
-    pub transfer_s: Option<f64>,
-    pub fsync_s: Option<f64>,
-    pub close_s: Option<f64>,
-    pub stonewall_bytes: Option<u64>,
-    pub stonewall_at_s: Option<f64>,
-    pub latencies: PackedLatencies,
-    pub timeline: Timeline,
-    pub verification: Option<Verification>,
 }
 
 /// What a phase needs besides its settings and plans.
 pub struct PhaseContext<'a> {
-    /// The other ranks.
     pub rendezvous: &'a Rendezvous,
-    /// Stop requests.
     pub control: &'a Control,
-    /// The common clock.
     pub clock: Clock,
-    /// Print progress lines.
     pub progress: bool,
 }
 
@@ -120,29 +86,26 @@ pub fn run(
         let outcomes: Vec<TaskOutcome> = threads
             .into_iter()
             .zip(plans)
-            .map(|(handle, plan)| handle.join().unwrap_or_else(|_| panicked(plan.task)))
+            .map(|(handle, plan)| handle.join().unwrap_or_else(|_| panicked(plan)))
             .collect();
         (outcomes, supervised)
     });
     let (user_s, system_s) = sys::cpu_s();
     let error = supervised.err().or_else(|| first_error(&mut outcomes, context));
+    outcomes.iter_mut().for_each(|outcome| outcome.count_from(begun.origin_ns));
     RankPhase {
         access: settings.access,
         began_realtime_ns: begun.realtime_ns,
         cpu_user_s: user_s - begun.cpu_s.0,
         cpu_system_s: system_s - begun.cpu_s.1,
-        tasks: plans
-            .iter()
-            .zip(&outcomes)
-            .map(|(plan, outcome)| task_report(plan, outcome, begun.origin_ns))
-            .collect(),
+        tasks: outcomes,
         error: error.map(|error| error.report()),
     }
 }
 
 /// The outcome of a task that met a bug of ours; the panic itself has been printed already.
-fn panicked(task: u64) -> TaskOutcome {
-    TaskOutcome { error: Some(Error::Bug { task }), ..TaskOutcome::default() }
+fn panicked(plan: &TaskPlan) -> TaskOutcome {
+    TaskOutcome { error: Some(Error::Bug { task: plan.task }), ..TaskOutcome::begin(plan) }
 }
 
 /// The error to report: that of a signal, then that of a task, then that of another rank.
@@ -243,28 +206,5 @@ impl Supervisor<'_> {
             });
             crate::say(&line.to_string());
         }
-    }
-}
-
-fn task_report(plan: &TaskPlan, outcome: &TaskOutcome, origin_ns: i64) -> TaskReport {
-    let since_origin = |at_ns: Option<i64>| at_ns.map(|at| (at - origin_ns) as f64 / 1e9);
-    let seconds = |duration_ns: Option<i64>| duration_ns.map(|duration| duration as f64 / 1e9);
-    TaskReport {
-        task: plan.task,
-        path: plan.path.to_string_lossy().into_owned(),
-        bytes: outcome.bytes,
-        transfers: outcome.transfers,
-        transfers_per_pass: plan.schedule.transfers_per_pass(),
-        opened_at_s: since_origin(outcome.opened_ns),
-        closed_at_s: since_origin(outcome.closed_ns),
-        open_s: seconds(outcome.open_ns),
-        transfer_s: seconds(outcome.transfer_ns),
-        fsync_s: seconds(outcome.fsync_ns),
-        close_s: seconds(outcome.close_ns),
-        stonewall_bytes: outcome.stonewall.map(|stonewall| stonewall.bytes),
-        stonewall_at_s: since_origin(outcome.stonewall.map(|stonewall| stonewall.at_ns)),
-        latencies: outcome.latencies.clone(),
-        timeline: outcome.timeline.clone(),
-        verification: outcome.verification,
     }
 }

@@ -44,7 +44,6 @@ pub struct Gathered<T> {
     pub payloads: Vec<T>,
     /// When what follows the step should begin: CLOCK_MONOTONIC of rank 0's host.
     pub begin_monotonic_ns: i64,
-    /// The same by CLOCK_REALTIME.
     pub begin_realtime_ns: i64,
 }
 
@@ -244,7 +243,6 @@ impl Rendezvous {
         }
     }
 
-    /// Notes in the control whether another rank has given up.
     pub fn look_for_abort(&self) {
         if self.size > 1 {
             heartbeat::look_for_abort(&self.dir, self.rank, &self.control);

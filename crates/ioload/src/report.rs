@@ -4,9 +4,9 @@ use crate::args::Options;
 use crate::direct::DirectReport;
 use crate::error::ErrorReport;
 use crate::latency::{Latencies, LatencyReport};
-use crate::phase::{Clock, RankPhase, TaskReport};
+use crate::phase::{Clock, RankPhase};
 use crate::schedule::Layout;
-use crate::task::Access;
+use crate::task::{Access, TaskOutcome};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 
@@ -24,12 +24,7 @@ pub enum Status {
     Interrupted,
 }
 
-/// The whole report.
 #[derive(Debug, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "the fields are described in README.md, where users of the JSON look"
-)]
 pub struct Report {
     pub ioload: &'static str,
     pub argv: Vec<String>,
@@ -47,7 +42,6 @@ pub struct Report {
 
 /// The parameters of the run as they were understood.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are those of Options")]
 pub struct Parameters {
     pub dir: String,
     pub name: String,
@@ -66,7 +60,6 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters of these options.
     pub fn new(options: &Options) -> Self {
         Self {
             dir: options.dir.to_string_lossy().into_owned(),
@@ -92,7 +85,6 @@ impl Parameters {
 
 /// One phase over all ranks.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are described in README.md")]
 pub struct PhaseReport {
     pub access: Access,
     pub status: Status,
@@ -120,7 +112,6 @@ pub struct PhaseReport {
 
 /// What was done when the deadline came.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are described in README.md")]
 pub struct StonewallReport {
     pub deadline_s: f64,
     pub bytes: u64,
@@ -130,7 +121,6 @@ pub struct StonewallReport {
 
 /// Bytes per interval, one row for each task.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are described in README.md")]
 pub struct TimelineReport {
     pub interval_s: f64,
     pub tasks: Vec<Vec<u64>>,
@@ -138,7 +128,6 @@ pub struct TimelineReport {
 
 /// Outcome of `--verify`.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are described in README.md")]
 pub struct VerifyReport {
     pub checked_bytes: u64,
     pub mismatches: u64,
@@ -147,7 +136,6 @@ pub struct VerifyReport {
 
 /// Where the first wrong byte is.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "two plain fields")]
 pub struct FirstMismatch {
     pub path: String,
     pub offset: u64,
@@ -155,7 +143,6 @@ pub struct FirstMismatch {
 
 /// One task of a phase.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields are described in README.md")]
 pub struct PerTask {
     pub task: u64,
     pub rank: u64,
@@ -168,28 +155,25 @@ pub struct PerTask {
 
 /// A rank's part of a phase, with where it ran.
 pub struct Part<'a> {
-    /// The rank.
     pub rank: u64,
-    /// Its host.
     pub host: &'a str,
-    /// What it reported.
     pub phase: &'a RankPhase,
 }
 
 /// The phase over all ranks that reported.
 pub fn merge(options: &Options, parts: &[Part]) -> PhaseReport {
-    let tasks: Vec<(&Part, &TaskReport)> = parts
+    let tasks: Vec<(&Part, &TaskOutcome)> = parts
         .iter()
         .flat_map(|part| part.phase.tasks.iter().map(move |task| (part, task)))
         .collect();
     let bytes = tasks.iter().map(|(_, task)| task.bytes).sum();
-    let longest = |of: fn(&TaskReport) -> Option<f64>| {
-        greatest(tasks.iter().filter_map(|(_, task)| of(task)))
+    let seconds = |of: fn(&TaskOutcome) -> Option<i64>| {
+        tasks.iter().filter_map(move |(_, task)| seconds(of(task)))
     };
-    let first_open_s = least(tasks.iter().filter_map(|(_, task)| task.opened_at_s));
-    let last_close_s = greatest(tasks.iter().filter_map(|(_, task)| task.closed_at_s));
+    let first_open_s = seconds(|task| task.opened_ns).reduce(f64::min);
+    let last_close_s = greatest(seconds(|task| task.closed_ns));
     let elapsed_s = first_open_s.zip(last_close_s).map(|(open, close)| close - open);
-    let io_time_s = longest(io_time_s);
+    let io_time_s = greatest(tasks.iter().filter_map(|(_, task)| io_time_s(task)));
     let error = worst_error(parts.iter().filter_map(|part| part.phase.error.as_ref())).cloned();
     let began_ns = parts.iter().map(|part| part.phase.began_realtime_ns).min().unwrap_or(0);
     let mut latencies = Latencies::default();
@@ -213,10 +197,10 @@ pub fn merge(options: &Options, parts: &[Part]) -> PhaseReport {
         bandwidth_bytes_per_s: per_second(bytes, elapsed_s),
         io_time_s,
         io_bandwidth_bytes_per_s: per_second(bytes, io_time_s),
-        open_s: longest(|task| task.open_s),
-        transfer_s: longest(|task| task.transfer_s),
-        fsync_s: longest(|task| task.fsync_s),
-        close_s: longest(|task| task.close_s),
+        open_s: greatest(seconds(|task| task.open_ns)),
+        transfer_s: greatest(seconds(|task| task.transfer_ns)),
+        fsync_s: greatest(seconds(|task| task.fsync_ns)),
+        close_s: greatest(seconds(|task| task.close_ns)),
         stonewall: stonewall(options, &tasks, first_open_s),
         cpu_user_s: parts.iter().map(|part| part.phase.cpu_user_s).sum(),
         cpu_system_s: parts.iter().map(|part| part.phase.cpu_system_s).sum(),
@@ -228,17 +212,18 @@ pub fn merge(options: &Options, parts: &[Part]) -> PhaseReport {
 }
 
 /// Open, transfers, flush and close of one task, without making and comparing data.
-fn io_time_s(task: &TaskReport) -> Option<f64> {
-    let rest = [task.transfer_s, task.fsync_s, task.close_s].into_iter().flatten().sum::<f64>();
-    task.open_s.map(|open_s| open_s + rest)
+fn io_time_s(task: &TaskOutcome) -> Option<f64> {
+    let rest = [task.transfer_ns, task.fsync_ns, task.close_ns].into_iter().filter_map(seconds);
+    let rest_s = rest.sum::<f64>();
+    seconds(task.open_ns).map(|open_s| open_s + rest_s)
+}
+
+fn seconds(nanoseconds: Option<i64>) -> Option<f64> {
+    nanoseconds.map(|nanoseconds| nanoseconds as f64 / 1e9)
 }
 
 fn greatest(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.reduce(f64::max)
-}
-
-fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
-    values.reduce(f64::min)
 }
 
 fn per_second(bytes: u64, seconds: Option<f64>) -> Option<f64> {
@@ -254,7 +239,6 @@ pub fn worst_error<'a>(errors: impl Iterator<Item = &'a ErrorReport>) -> Option<
     })
 }
 
-/// The status that an error means.
 pub fn status_of_error(error: &ErrorReport) -> Status {
     if error.kind == "interrupted" { Status::Interrupted } else { Status::Failed }
 }
@@ -262,7 +246,7 @@ pub fn status_of_error(error: &ErrorReport) -> Status {
 fn status(
     options: &Options,
     error: Option<&ErrorReport>,
-    tasks: &[(&Part, &TaskReport)],
+    tasks: &[(&Part, &TaskOutcome)],
 ) -> Status {
     if let Some(error) = error {
         return status_of_error(error);
@@ -278,13 +262,17 @@ fn status(
 
 fn stonewall(
     options: &Options,
-    tasks: &[(&Part, &TaskReport)],
+    tasks: &[(&Part, &TaskOutcome)],
     first_open_s: Option<f64>,
 ) -> Option<StonewallReport> {
     let deadline_s = options.deadline_s?;
-    let last_stop_s = greatest(tasks.iter().filter_map(|(_, task)| task.stonewall_at_s))?;
+    let stops = tasks.iter().filter_map(|(_, task)| task.stonewall);
+    let last_stop_s = greatest(stops.filter_map(|stonewall| seconds(Some(stonewall.at_ns))))?;
     // A task that was through before the deadline counts with all it did.
-    let bytes = tasks.iter().map(|(_, task)| task.stonewall_bytes.unwrap_or(task.bytes)).sum();
+    let bytes = tasks
+        .iter()
+        .map(|(_, task)| task.stonewall.map_or(task.bytes, |stonewall| stonewall.bytes))
+        .sum();
     let elapsed_s = last_stop_s - first_open_s?;
     Some(StonewallReport {
         deadline_s,
@@ -294,7 +282,7 @@ fn stonewall(
     })
 }
 
-fn timeline(tasks: &[(&Part, &TaskReport)]) -> TimelineReport {
+fn timeline(tasks: &[(&Part, &TaskOutcome)]) -> TimelineReport {
     let coarsest_ns = tasks.iter().map(|(_, task)| task.timeline.interval_ns()).max();
     let interval_ns = coarsest_ns.unwrap_or(crate::timeline::INTERVAL_NS);
     let rows = tasks.iter().map(|(_, task)| {
@@ -305,7 +293,7 @@ fn timeline(tasks: &[(&Part, &TaskReport)]) -> TimelineReport {
     TimelineReport { interval_s: interval_ns as f64 / 1e9, tasks: rows.collect() }
 }
 
-fn verify(options: &Options, tasks: &[(&Part, &TaskReport)]) -> Option<VerifyReport> {
+fn verify(options: &Options, tasks: &[(&Part, &TaskOutcome)]) -> Option<VerifyReport> {
     let checked: Vec<_> =
         tasks.iter().filter_map(|(_, task)| Some((task, task.verification?))).collect();
     if !options.verify || checked.is_empty() {
@@ -321,14 +309,14 @@ fn verify(options: &Options, tasks: &[(&Part, &TaskReport)]) -> Option<VerifyRep
     })
 }
 
-fn per_task(part: &Part, task: &TaskReport) -> PerTask {
+fn per_task(part: &Part, task: &TaskOutcome) -> PerTask {
     PerTask {
         task: task.task,
         rank: part.rank,
         host: part.host.to_string(),
         path: task.path.clone(),
         bytes: task.bytes,
-        opened_at_s: task.opened_at_s,
-        closed_at_s: task.closed_at_s,
+        opened_at_s: seconds(task.opened_ns),
+        closed_at_s: seconds(task.closed_ns),
     }
 }

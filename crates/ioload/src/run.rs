@@ -35,11 +35,8 @@ struct RankReport {
 /// What came of a run on this rank.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The report, on rank 0.
     pub report: Option<Report>,
-    /// What went wrong, for stderr.
     pub error: Option<ErrorReport>,
-    /// Exit code of the process.
     pub exit_code: u8,
 }
 

@@ -26,16 +26,12 @@ pub struct Geometry {
     pub transfer_bytes: u64,
     /// Contiguous bytes of a task in each segment; a multiple of the transfer size.
     pub block_bytes: u64,
-    /// Number of segments.
     pub segments: u64,
-    /// Tasks of all ranks.
     pub tasks: u64,
-    /// One file per task or one for all.
     pub layout: Layout,
 }
 
 impl Geometry {
-    /// Transfers of one task in one pass.
     pub fn transfers_per_task(&self) -> u64 {
         self.block_bytes / self.transfer_bytes * self.segments
     }
@@ -168,7 +164,6 @@ impl Schedule {
         }
     }
 
-    /// Number of transfers in one pass.
     pub fn transfers_per_pass(&self) -> u64 {
         self.available
     }

@@ -64,13 +64,11 @@ pub fn direct_alignment_bytes(file: &File) -> io::Result<Option<u32>> {
     Ok(Some(status.stx_dio_offset_align.max(status.stx_dio_mem_align)))
 }
 
-/// Physical memory of this host in bytes.
 pub fn physical_memory_bytes() -> u64 {
     let information = rustix::system::sysinfo();
     information.totalram as u64 * u64::from(information.mem_unit)
 }
 
-/// Name of this host, as `uname(2)` gives it.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -15,18 +15,14 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Write or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Write phase.
     Write,
-    /// Read phase.
     Read,
 }
 
 impl Access {
-    /// The word for reports and messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -38,15 +34,10 @@ impl Access {
 /// What all tasks of a phase have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseSettings {
-    /// Write or read.
     pub access: Access,
-    /// Bytes of a transfer.
     pub transfer_bytes: usize,
-    /// Open with O_DIRECT.
     pub direct: bool,
-    /// Flush before the close.
     pub fsync: bool,
-    /// Compare what is read.
     pub verify: bool,
     /// Stonewall, nanoseconds after the task's file was opened.
     pub deadline_ns: Option<i64>,
@@ -61,11 +52,9 @@ pub struct PhaseSettings {
 pub struct TaskPlan {
     /// Number of the task over all ranks.
     pub task: u64,
-    /// The file.
     pub path: PathBuf,
     /// The file must not exist yet: the task makes it, and so may remove it.
     pub create_new: bool,
-    /// Offsets in order.
     pub schedule: Schedule,
     /// Whose data the file holds.
     pub identity: Identity,
@@ -74,7 +63,6 @@ pub struct TaskPlan {
 /// What the supervisor may look at while a task runs.
 #[derive(Debug, Default)]
 pub struct TaskProgress {
-    /// Bytes done.
     pub bytes: AtomicU64,
     /// The task created its file: it may be removed.
     pub created: AtomicBool,
@@ -83,7 +71,6 @@ pub struct TaskProgress {
 /// Where the stonewall met a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stonewall {
-    /// Bytes by then.
     pub bytes: u64,
     /// When, monotonic nanoseconds.
     pub at_ns: i64,
@@ -92,18 +79,20 @@ pub struct Stonewall {
 /// Outcome of comparing what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Bytes compared.
     pub checked_bytes: u64,
-    /// Bytes that differ.
     pub mismatches: u64,
-    /// File offset of the first that differs.
     pub first_offset: Option<u64>,
 }
 
-/// What one task did; times are monotonic nanoseconds of its host.
-#[derive(Debug, Default)]
+/// What one task did, for its own rank and for rank 0.
+///
+/// Moments are monotonic nanoseconds of its host while it runs, and since the common beginning of
+/// the phase once that is over ([`TaskOutcome::count_from`]).
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TaskOutcome {
-    /// Bytes transferred.
+    pub task: u64,
+    pub path: String,
+    pub transfers_per_pass: u64,
     pub bytes: u64,
     /// Whole transfers.
     pub transfers: u64,
@@ -111,24 +100,37 @@ pub struct TaskOutcome {
     pub opened_ns: Option<i64>,
     /// Just after the close call.
     pub closed_ns: Option<i64>,
-    /// Duration of the open call.
     pub open_ns: Option<i64>,
-    /// Sum of all transfers.
     pub transfer_ns: Option<i64>,
-    /// Duration of the flush.
     pub fsync_ns: Option<i64>,
-    /// Duration of the close call.
     pub close_ns: Option<i64>,
     /// Where the deadline ended the task's own loop.
     pub stonewall: Option<Stonewall>,
-    /// Latency of each transfer.
     pub latencies: PackedLatencies,
     /// Bytes per interval since the phase began.
     pub timeline: Timeline,
-    /// Outcome of the comparison, if one was asked for.
     pub verification: Option<Verification>,
-    /// Why it stopped early.
+    #[serde(skip)]
     pub error: Option<Error>,
+}
+
+impl TaskOutcome {
+    /// Of a task that has done nothing yet.
+    pub fn begin(plan: &TaskPlan) -> Self {
+        Self {
+            task: plan.task,
+            path: plan.path.to_string_lossy().into_owned(),
+            transfers_per_pass: plan.schedule.transfers_per_pass(),
+            ..Self::default()
+        }
+    }
+
+    /// Counts moments from the beginning of the phase.
+    pub fn count_from(&mut self, origin_ns: i64) {
+        let stonewall = self.stonewall.as_mut().map(|stonewall| &mut stonewall.at_ns);
+        let moments = self.opened_ns.iter_mut().chain(&mut self.closed_ns).chain(stonewall);
+        moments.for_each(|moment_ns| *moment_ns -= origin_ns);
+    }
 }
 
 /// Runs one task from its buffers to its close; a failure stops the other tasks and stands in the outcome.
@@ -140,7 +142,7 @@ pub fn run(
     control: &Control,
 ) -> TaskOutcome {
     let _finished = FinishOnDrop { conductor, control };
-    let mut outcome = TaskOutcome::default();
+    let mut outcome = TaskOutcome::begin(plan);
     let worker = Worker::new(settings, plan, progress, conductor, control);
     let result = worker.and_then(|mut worker| worker.run(&mut outcome));
     if let Err(error) = result {

@@ -33,12 +33,10 @@ impl Timeline {
         self.bytes[index] += bytes;
     }
 
-    /// Length of an interval in nanoseconds.
     pub fn interval_ns(&self) -> u64 {
         self.interval_ns
     }
 
-    /// Bytes per interval.
     pub fn bytes(&self) -> &[u64] {
         &self.bytes
     }

@@ -1,9 +1,10 @@
 //! The bound of a tally: decodes the columns it needs with the library's own readers, adds the numbers up and
 //! does nothing else. `decode_index DIRECTORY [THREADS [ROUNDS]]`; one JSON object a round.
 
+mod common;
+
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -48,42 +49,26 @@ fn decode(path: &PathBuf) -> Result<(u64, i64)> {
     Ok((sum, reader.metadata().file_metadata().num_rows()))
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number =
-        |place: usize| arguments.get(place).and_then(|text| text.parse().ok()).unwrap_or(1);
-    let Some(found) = arguments.first().and_then(|directory| std::fs::read_dir(directory).ok())
-    else {
-        eprintln!("usage: decode_index DIRECTORY [THREADS [ROUNDS]]");
-        return ExitCode::from(2);
-    };
-    let mut shards: Vec<PathBuf> = found.flatten().map(|entry| entry.path()).collect();
-    shards.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
-    for _ in 0..number(2) {
+fn main() -> Result<()> {
+    let shards = common::shards();
+    for _ in 0..common::argument(3).unwrap_or(1) {
         let (begun, next) = (Instant::now(), AtomicUsize::new(0));
         let work = || {
             let mut rows = 0;
             while let Some(path) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (sum, found) = decode(path)?;
+                let (sum, rows_of_shard) = decode(path)?;
                 std::hint::black_box(sum);
-                rows += found;
+                rows += rows_of_shard;
             }
             Ok(rows)
         };
-        let parts: Vec<Result<i64>> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..number(1)).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().flat_map(|worker| worker.join()).collect()
-        });
-        match parts.into_iter().sum::<Result<i64>>() {
-            Ok(rows) => {
-                let elapsed_s = begun.elapsed().as_secs_f64();
-                println!("{{\"rows\": {rows}, \"elapsed_s\": {elapsed_s:.3}}}");
-            }
-            Err(error) => {
-                eprintln!("decode_index: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+        let rows: i64 = std::thread::scope(|scope| {
+            let threads = 0..common::argument(2).unwrap_or(1);
+            let workers: Vec<_> = threads.map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|worker| worker.join()).sum::<Result<i64>>()
+        })?;
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        println!("{}", serde_json::json!({"rows": rows, "elapsed_s": elapsed_s}));
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

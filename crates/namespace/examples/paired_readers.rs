@@ -1,25 +1,17 @@
 //! One tally through the decoder and through the parquet crate's own readers, in turns in one process:
 //! `paired_readers DIRECTORY [ROUNDS]`. Prints one JSON object; fails where the results differ.
 
+mod common;
+
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use namespace::index::library;
 use namespace::rules::{Counted, Exempt, Exemptions, Rules};
 use namespace::tally::{Options, tally};
 
-const AS_OF_S: i64 = 1_790_000_000;
-
 /// The usual rules; those of a policy with exemptions; those where reads do not count.
 fn tallies() -> [(&'static str, Rules); 3] {
-    let usual = Rules {
-        counted: Counted::ALL,
-        as_of_s: AS_OF_S,
-        old_enough_before_s: AS_OF_S - 56 * 86_400,
-        minimum_size_bytes: 0,
-        exempt: Exemptions::default(),
-        linked: false,
-    };
+    let usual = common::usual_rules();
     let exempt = Exempt {
         paths: vec![b"u00001".to_vec(), b"shared/data".to_vec()],
         users: vec![0, 1003],
@@ -58,28 +50,14 @@ fn measure(shards: &[PathBuf], rules: &Rules, rounds: usize) -> namespace::Resul
     Ok(taken_s)
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(entries) = arguments.first().and_then(|path| std::fs::read_dir(path).ok()) else {
-        eprintln!("usage: paired_readers DIRECTORY [ROUNDS]");
-        return ExitCode::from(2);
-    };
-    let rounds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(9);
-    let mut shards: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    shards.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
-    shards.sort();
-    let mut parts = Vec::new();
+fn main() -> namespace::Result<()> {
+    let (shards, rounds) = (common::shards(), common::argument(2).unwrap_or(9));
+    let mut report = serde_json::Map::new();
     for (name, rules) in tallies() {
-        match measure(&shards, &rules, rounds) {
-            Ok([decoder, library]) => parts.push(format!(
-                "\"{name}\": {{\"decoder_s\": {decoder:?}, \"library_s\": {library:?}}}"
-            )),
-            Err(error) => {
-                eprintln!("paired_readers: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+        let [decoder_s, library_s] = measure(&shards, &rules, rounds)?;
+        let times = serde_json::json!({"decoder_s": decoder_s, "library_s": library_s});
+        report.insert(name.to_owned(), times);
     }
-    println!("{{{}}}", parts.join(", "));
-    ExitCode::SUCCESS
+    println!("{}", serde_json::Value::from(report));
+    Ok(())
 }

@@ -22,7 +22,7 @@ impl Sink for Nowhere {
     }
 }
 
-fn main() {
+fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let [root, index, rest @ ..] = arguments.as_slice() else {
         panic!("scan ROOT INDEX [THREADS [DELAY_US]]");
@@ -43,22 +43,20 @@ fn main() {
         checkpoint_every: Duration::from_secs(30),
     };
     let control = Control::default();
-    let ended = match nowhere {
-        None => scan(&options, &control),
+    let done = match nowhere {
+        None => scan(&options, &control)?,
         Some(index) => {
-            let ended = scan_into(&options, &control, |_, _| Nowhere);
+            let done = scan_into(&options, &control, |_, _| Nowhere);
             let _ = std::fs::remove_dir_all(index);
-            ended
+            done?
         }
     };
-    match ended {
-        Ok(done) => println!(
-            r#"{{"entries": {}, "directories": {}, "unread": {}, "elapsed_s": {}}}"#,
-            done.counts.entries, done.counts.directories, done.counts.unread, done.elapsed_s
-        ),
-        Err(error) => {
-            eprintln!("scan: {error}");
-            std::process::exit(1);
-        }
-    }
+    let report = serde_json::json!({
+        "entries": done.counts.entries,
+        "directories": done.counts.directories,
+        "unread": done.counts.unread,
+        "elapsed_s": done.elapsed_s,
+    });
+    println!("{report}");
+    Ok(())
 }

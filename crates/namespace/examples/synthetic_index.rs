@@ -6,48 +6,33 @@
 //! Prints one JSON object: shards, rows, seconds of the clock.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Instant;
 
 use namespace::synthetic::{Ages, Life, Scratch, write};
 
-fn main() -> ExitCode {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [directory, asked @ ..] = &arguments[..] else {
-        eprintln!("usage: synthetic_index DIRECTORY ROWS [SEED] [NAME=VALUE ...]");
-        return ExitCode::from(2);
+    let [directory, terms @ ..] = &arguments[..] else {
+        return Err("usage: synthetic_index DIRECTORY ROWS [SEED] [NAME=VALUE ...]".into());
     };
-    let scratch = match scratch_of(asked) {
-        Ok(scratch) => scratch,
-        Err(error) => {
-            eprintln!("synthetic_index: {error}");
-            return ExitCode::from(2);
-        }
-    };
+    let scratch = scratch_of(terms)?;
     let begun = Instant::now();
-    match write(Path::new(directory), &scratch) {
-        Ok(shards) => {
-            let bytes: u64 = shards.iter().map(|shard| shard.bytes).sum();
-            println!(
-                "{{\"shards\": {}, \"rows\": {}, \"bytes\": {bytes}, \"elapsed_s\": {:.3}}}",
-                shards.len(),
-                scratch.rows,
-                begun.elapsed().as_secs_f64(),
-            );
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("synthetic_index: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let shards = write(Path::new(directory), &scratch)?;
+    let report = serde_json::json!({
+        "shards": shards.len(),
+        "rows": scratch.rows,
+        "bytes": shards.iter().map(|shard| shard.bytes).sum::<u64>(),
+        "elapsed_s": begun.elapsed().as_secs_f64(),
+    });
+    println!("{report}");
+    Ok(())
 }
 
-fn scratch_of(asked: &[String]) -> Result<Scratch, String> {
+fn scratch_of(terms: &[String]) -> Result<Scratch, String> {
     let mut scratch = Scratch::default();
     let (mut lives, mut oldest_days) = (Vec::new(), 4000.0);
-    for (place, argument) in asked.iter().enumerate() {
+    for (place, argument) in terms.iter().enumerate() {
         match argument.split_once('=') {
             None if place == 0 => scratch.rows = number(argument)?,
             None if place == 1 => scratch.seed = number(argument)?,

@@ -21,6 +21,7 @@ pub mod rules;
 pub mod scan;
 pub mod selection;
 pub mod synthetic;
+mod system;
 pub mod tally;
 pub mod walk;
 mod work;

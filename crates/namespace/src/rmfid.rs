@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::beneath::{Identity, Root};
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
+use crate::system::{fid_of, last_errno};
 
 /// `LL_SUPER_MAGIC`, the number of Lustre in `statfs(2)`.
 const LUSTRE: i64 = 0x0BD0_0BD0;
@@ -22,8 +23,6 @@ const LUSTRE: i64 = 0x0BD0_0BD0;
 const REMOVE: libc::c_ulong = 0x8010_66F2;
 /// `OBD_IOC_FID2PATH`: `_IOWR('f', 150, long)`.
 const PATH_OF: libc::c_ulong = 0xC008_6696;
-/// `LL_IOC_PATH2FID`: `_IOR('f', 173, long)`; what it writes is a whole `struct lu_fid`.
-const FID_OF: libc::c_ulong = 0x8008_66AD;
 
 /// `OBD_MAX_FIDS_IN_ARRAY`: how many files one call removes at most.
 pub const FIDS_MAX: usize = 4096;
@@ -135,9 +134,11 @@ impl Mounted {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fids = openat(&mount, c".lustre/fid", flags, Mode::empty())
             .map_err(system("open .lustre/fid of"))?;
-        let own = fid_of(root.descriptor()).map_err(system("LL_IOC_PATH2FID"))?;
+        let of_root = fid_of(root.descriptor());
+        let of_root = of_root.and_then(|bytes| Fid::of_bytes(&bytes).ok_or(Errno::INVAL));
+        let of_root = of_root.map_err(system("LL_IOC_PATH2FID"))?;
         let mut mounted = Self { mount, fids, prefix: Vec::new() };
-        mounted.prefix = mounted.path(own, &mut 0).map_err(system("OBD_IOC_FID2PATH"))?;
+        mounted.prefix = mounted.path(of_root, &mut 0).map_err(system("OBD_IOC_FID2PATH"))?;
         Ok(mounted)
     }
 
@@ -209,16 +210,6 @@ fn mount_root(root: &Root) -> std::result::Result<OwnedFd, Errno> {
     }
 }
 
-fn fid_of(directory: impl AsFd) -> std::result::Result<Fid, Errno> {
-    let mut bytes = [0; 16];
-    let descriptor = directory.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open; the kernel writes one `struct lu_fid` of 16 bytes.
-    if unsafe { libc::ioctl(descriptor, FID_OF, bytes.as_mut_ptr()) } != 0 {
-        return Err(last_errno());
-    }
-    Fid::of_bytes(&bytes).ok_or(Errno::INVAL)
-}
-
 /// `struct getinfo_fid2path` with room for a path.
 fn question(fid: Fid, link: u32) -> Vec<u8> {
     let mut buffer = vec![0; PATH_HEADER_BYTES + PATH_BYTES];
@@ -265,10 +256,6 @@ fn answers(buffer: &[u8]) -> Vec<Removed> {
     buffer[16..].chunks_exact(16).map(answer).collect()
 }
 
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,7 +287,7 @@ mod tests {
     fn the_calls_carry_the_size_of_their_headers() {
         let size = |call: libc::c_ulong| (call >> 16 & 0x3FFF) as usize;
         let (group, number) = (|call: libc::c_ulong| call >> 8 & 0xFF, |call| call & 0xFF);
-        for (call, known, bytes) in [(REMOVE, 242, 16), (PATH_OF, 150, 8), (FID_OF, 173, 8)] {
+        for (call, known, bytes) in [(REMOVE, 242, 16), (PATH_OF, 150, 8)] {
             assert_eq!((group(call), number(call), size(call)), (b'f'.into(), known, bytes));
         }
     }

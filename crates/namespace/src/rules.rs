@@ -1,9 +1,11 @@
 //! Which file may be deleted: one answer for the curve, the candidates and the last check.
 
+use serde::{Deserialize, Serialize};
+
 use crate::entry::{Entry, FileType, NS_PER_S, Times};
 
 /// Which times count for the age of a file; the most recent of them is its last use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Reads, where every client records them.
     pub access: bool,
@@ -19,7 +21,7 @@ impl Counted {
 }
 
 /// What the policy exempts, in any order and with repetitions; [`Exemptions`] is made of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exempt {
     /// What lies at or under one of these is retained; relative to the root, no leading slash.
     pub paths: Vec<Vec<u8>>,
@@ -33,64 +35,52 @@ pub struct Exempt {
 
 /// Exemptions that can be searched: sorted and without repetitions, which only [`Exemptions::new`]
 /// can make. An unsorted list would exempt nobody.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exemptions {
-    paths: Vec<Vec<u8>>,
-    users: Vec<u32>,
-    groups: Vec<u32>,
-    projects: Vec<u32>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Exempt")]
+pub struct Exemptions(Exempt);
+
+impl From<Exempt> for Exemptions {
+    fn from(exempt: Exempt) -> Self {
+        Self::new(exempt)
+    }
 }
 
 impl Exemptions {
     /// Sorts exemptions and removes repetitions.
     pub fn new(exempt: Exempt) -> Self {
-        Self {
-            paths: sorted(exempt.paths),
-            users: sorted(exempt.users),
-            groups: sorted(exempt.groups),
-            projects: sorted(exempt.projects),
-        }
+        let Exempt { paths, users, groups, projects } = exempt;
+        Self(Exempt {
+            paths: sorted(paths),
+            users: sorted(users),
+            groups: sorted(groups),
+            projects: sorted(projects),
+        })
     }
 
     /// The same with one more path.
     pub fn with_path(mut self, path: &[u8]) -> Self {
-        self.paths.push(path.to_vec());
-        Self { paths: sorted(self.paths), ..self }
+        self.0.paths.push(path.to_vec());
+        Self::new(self.0)
     }
 
-    /// The exempt paths.
-    pub fn paths(&self) -> &[Vec<u8>] {
-        &self.paths
-    }
-
-    /// The exempt users.
-    pub fn users(&self) -> &[u32] {
-        &self.users
-    }
-
-    /// The exempt groups.
-    pub fn groups(&self) -> &[u32] {
-        &self.groups
-    }
-
-    /// The exempt projects.
-    pub fn projects(&self) -> &[u32] {
-        &self.projects
+    /// The lists, sorted.
+    pub fn lists(&self) -> &Exempt {
+        &self.0
     }
 
     /// Whether a user is exempt.
     pub fn has_user(&self, uid: u32) -> bool {
-        self.users.binary_search(&uid).is_ok()
+        self.0.users.binary_search(&uid).is_ok()
     }
 
     /// Whether a group is exempt.
     pub fn has_group(&self, gid: u32) -> bool {
-        self.groups.binary_search(&gid).is_ok()
+        self.0.groups.binary_search(&gid).is_ok()
     }
 
     /// Whether a project is exempt.
     pub fn has_project(&self, project: u32) -> bool {
-        self.projects.binary_search(&project).is_ok()
+        self.0.projects.binary_search(&project).is_ok()
     }
 }
 
@@ -101,7 +91,7 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
 }
 
 /// Who may be deleted. Names are bytes, paths are relative to the root without a leading slash.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Which times count.
     pub counted: Counted,
@@ -118,7 +108,7 @@ pub struct Rules {
 }
 
 /// Why a file is not eligible; the first that holds, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kept {
     /// A directory, link, pipe, socket or device.
@@ -142,37 +132,28 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Every reason, in the order in which they are asked for.
-    pub const ALL: [Self; 9] = [
-        Self::NotRegular,
-        Self::ExemptPath,
-        Self::ExemptUser,
-        Self::ExemptGroup,
-        Self::ExemptProject,
-        Self::OtherLinks,
-        Self::TooSmall,
-        Self::TimeUnknown,
-        Self::TooYoung,
+    /// Every reason in the order in which they are checked, with its name in reports and Python.
+    pub const TABLE: [(Self, &str); 9] = [
+        (Self::NotRegular, "not_regular"),
+        (Self::ExemptPath, "exempt_path"),
+        (Self::ExemptUser, "exempt_user"),
+        (Self::ExemptGroup, "exempt_group"),
+        (Self::ExemptProject, "exempt_project"),
+        (Self::OtherLinks, "other_links"),
+        (Self::TooSmall, "too_small"),
+        (Self::TimeUnknown, "time_unknown"),
+        (Self::TooYoung, "too_young"),
     ];
 
-    /// The reason of a number; `None` for 0 and what is none.
+    /// The reason of a number; `None` for 0 and any other number that stands for none.
     pub fn of_number(number: u8) -> Option<Self> {
-        usize::from(number).checked_sub(1).and_then(|place| Self::ALL.get(place).copied())
+        let place = usize::from(number).checked_sub(1)?;
+        Self::TABLE.get(place).map(|(kept, _)| *kept)
     }
 
-    /// Its name as reports and Python have it.
+    /// Its name.
     pub fn text(self) -> &'static str {
-        match self {
-            Self::NotRegular => "not_regular",
-            Self::ExemptPath => "exempt_path",
-            Self::ExemptUser => "exempt_user",
-            Self::ExemptGroup => "exempt_group",
-            Self::ExemptProject => "exempt_project",
-            Self::OtherLinks => "other_links",
-            Self::TooSmall => "too_small",
-            Self::TimeUnknown => "time_unknown",
-            Self::TooYoung => "too_young",
-        }
+        Self::TABLE[self as usize - 1].1
     }
 }
 
@@ -224,7 +205,7 @@ impl Rules {
 
     /// Whether one file is: its directory, or the file by its own name.
     pub fn is_exempt_path(&self, parent: &[u8], name: &[u8]) -> bool {
-        self.exempt.paths.iter().any(|exempt| {
+        self.exempt.lists().paths.iter().any(|exempt| {
             is_at_or_under(parent, exempt)
                 || match (parent, exempt.strip_prefix(parent)) {
                     (b"", Some(rest)) => rest == name,
@@ -342,7 +323,7 @@ mod tests {
             groups: ids.clone(),
             projects: ids.clone(),
         });
-        assert_eq!(exempt.users(), [1, 7, 30, 500, 900]);
+        assert_eq!(exempt.lists().users, [1, 7, 30, 500, 900]);
         let rules = Rules { exempt, ..rules() };
         let judged = |entry: Entry| rules.judge(b"x", b"y", &entry).unwrap_err();
         for id in ids {
@@ -354,7 +335,7 @@ mod tests {
             assert_eq!(rules.judge(&path, b"y", &entry()), Err(Kept::ExemptPath));
         }
         let more = rules.exempt.with_path(b"m");
-        assert_eq!(more.paths(), [&b"a/b"[..], b"home", b"m", b"z"]);
+        assert_eq!(more.lists().paths, [&b"a/b"[..], b"home", b"m", b"z"]);
     }
 
     #[test]

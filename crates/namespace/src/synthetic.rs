@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::entry::{Entry, FileType, Layout, NS_PER_S, ObjectId, Times};
 use crate::error::Result;
 use crate::index::{Finished, ShardWriter};
+use crate::work::on_threads;
 
 /// How old files are.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +104,7 @@ impl Default for Scratch {
 pub fn write(directory: &Path, scratch: &Scratch) -> Result<Vec<Finished>> {
     let shards = scratch.rows.div_ceil(scratch.shard_rows);
     let (next, threads) = (AtomicU64::new(0), crate::work::count(0));
-    let work = || {
+    let work = |_| {
         let mut done = Vec::new();
         loop {
             let shard = next.fetch_add(1, Ordering::Relaxed);
@@ -113,11 +114,7 @@ pub fn write(directory: &Path, scratch: &Scratch) -> Result<Vec<Finished>> {
             done.push((shard, write_shard(directory, scratch, shard)?));
         }
     };
-    let parts = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
-        joined.map(|part| part.unwrap_or(Ok(Vec::new()))).collect::<Result<Vec<_>>>()
-    })?;
+    let parts = on_threads(0..threads, work).into_iter().collect::<Result<Vec<_>>>()?;
     let mut all: Vec<_> = parts.into_iter().flatten().collect();
     all.sort_by_key(|(shard, _)| *shard);
     Ok(all.into_iter().map(|(_, finished)| finished).collect())

@@ -75,6 +75,21 @@ fn unreadable() -> Error {
     Error::data(Path::new("index"), "a shard could not be decoded")
 }
 
+/// Works on each item in a thread of its own; returns what they come to, in the order of the items.
+/// A panic goes on in the caller: no work may be said to have ended well after a bug.
+pub(crate) fn on_threads<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
 /// How many threads that is.
 pub(crate) fn count(threads: usize) -> usize {
     if threads > 0 { threads } else { available_parallelism().map_or(1, usize::from) }

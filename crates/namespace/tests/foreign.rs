@@ -12,7 +12,7 @@ use namespace::rules::{Exempt, Exemptions};
 use namespace::tally::{Options, tally};
 use namespace::{ObjectId, Rules};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
@@ -46,30 +46,26 @@ const MESSAGE: &str = "message root {
 
 type Group<'a> = SerializedRowGroupWriter<'a, File>;
 
-fn wide(group: &mut Group<'_>, values: impl Iterator<Item = Option<i64>>) {
+fn column<T: DataType>(group: &mut Group<'_>, values: impl Iterator<Item = Option<T::T>>) {
     let values: Vec<_> = values.collect();
     let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
-    let values: Vec<i64> = values.into_iter().flatten().collect();
-    let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<Int64Type>().write_batch(&values, Some(&levels), None).unwrap();
-    column.close().unwrap();
+    let values: Vec<T::T> = values.into_iter().flatten().collect();
+    leaf::<T>(group, &values, &levels, None);
 }
 
-fn narrow(group: &mut Group<'_>, values: impl Iterator<Item = Option<i32>>) {
-    let values: Vec<_> = values.collect();
-    let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
-    let values: Vec<i32> = values.into_iter().flatten().collect();
+fn leaf<T: DataType>(
+    group: &mut Group<'_>,
+    values: &[T::T],
+    definition: &[i16],
+    repetition: Option<&[i16]>,
+) {
     let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<Int32Type>().write_batch(&values, Some(&levels), None).unwrap();
+    column.typed::<T>().write_batch(values, Some(definition), repetition).unwrap();
     column.close().unwrap();
 }
 
 fn strings<'a>(group: &mut Group<'_>, values: impl Iterator<Item = &'a [u8]>) {
-    let values: Vec<ByteArray> = values.map(ByteArray::from).collect();
-    let mut column = group.next_column().unwrap().unwrap();
-    let levels = vec![1; values.len()];
-    column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).unwrap();
-    column.close().unwrap();
+    column::<ByteArrayType>(group, values.map(|value| Some(value.into())));
 }
 
 fn lists(group: &mut Group<'_>, rows: &[Row]) {
@@ -86,40 +82,23 @@ fn lists(group: &mut Group<'_>, rows: &[Row]) {
             begins.push(i16::from(place > 0));
         }
     }
-    let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<Int64Type>().write_batch(&values, Some(&there), Some(&begins)).unwrap();
-    column.close().unwrap();
+    leaf::<Int64Type>(group, &values, &there, Some(&begins));
 }
 
 /// Where there is no pool, there is an empty name in every other row, as some tools have it.
 fn pools(group: &mut Group<'_>, rows: &[Row]) {
-    let (mut values, mut there) = (Vec::new(), Vec::new());
-    for (place, row) in rows.iter().enumerate() {
+    let pool_of = |(place, row): (usize, &Row)| {
         let pool = row.entry.layout.as_ref().and_then(|layout| layout.pool.as_deref());
-        let name = pool.or((place % 2 == 0).then_some(&b""[..]));
-        there.push(i16::from(name.is_some()));
-        values.extend(name.map(ByteArray::from));
-    }
-    let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None).unwrap();
-    column.close().unwrap();
+        pool.or((place % 2 == 0).then_some(&b""[..])).map(ByteArray::from)
+    };
+    column::<ByteArrayType>(group, rows.iter().enumerate().map(pool_of));
 }
 
 fn write(path: &Path, rows: &[Row], properties: WriterProperties) {
     write_as(MESSAGE, path, rows, properties, |_, uid| uid);
 }
 
-/// Writes rows; the owner of each may be another.
-fn write_with(
-    path: &Path,
-    rows: &[Row],
-    properties: WriterProperties,
-    uid_of: impl Fn(usize, Option<i64>) -> Option<i64>,
-) {
-    write_as(MESSAGE, path, rows, properties, uid_of);
-}
-
-/// Writes rows in a schema that ends with the pools, or before them.
+/// Writes rows in a schema that ends with the pools, or before them; the owner of each may be another.
 fn write_as(
     message: &str,
     path: &Path,
@@ -141,35 +120,32 @@ fn write_as(
             ObjectId::Fid { .. } => b"fid",
         });
         let uids = entries().enumerate();
-        wide(&mut group, uids.map(|(row, entry)| uid_of(row, Some(entry.uid.into()))));
+        column::<Int64Type>(
+            &mut group,
+            uids.map(|(row, entry)| uid_of(row, Some(entry.uid.into()))),
+        );
         strings(&mut group, rows.iter().map(|row| &row.name[..]));
         strings(&mut group, rows.iter().map(|row| &row.parent[..]));
         strings(&mut group, letters.iter().map(|letter| &letter[..]));
         strings(&mut group, ids.iter().map(|id| &id[..]));
-        let mut column = group.next_column().unwrap().unwrap();
-        let none = vec![0; rows.len()];
-        column
-            .typed::<parquet::data_type::DoubleType>()
-            .write_batch(&[], Some(&none), None)
-            .unwrap();
-        column.close().unwrap();
+        column::<DoubleType>(&mut group, rows.iter().map(|_| None));
         strings(&mut group, kinds);
-        wide(&mut group, entries().map(|entry| Some(entry.device as i64)));
-        narrow(&mut group, entries().map(|entry| Some(entry.gid as i32)));
-        wide(&mut group, entries().map(|entry| entry.project.map(i64::from)));
-        wide(&mut group, entries().map(|entry| Some(entry.size_bytes as i64)));
-        wide(&mut group, entries().map(|entry| Some(entry.allocated_bytes as i64)));
-        narrow(&mut group, entries().map(|entry| Some(entry.links as i32)));
-        wide(&mut group, entries().map(|entry| entry.times.access_ns));
-        wide(&mut group, entries().map(|entry| entry.times.modification_ns));
-        wide(&mut group, entries().map(|entry| entry.times.change_ns));
-        wide(&mut group, entries().map(|entry| entry.times.birth_ns));
+        column::<Int64Type>(&mut group, entries().map(|entry| Some(entry.device as i64)));
+        column::<Int32Type>(&mut group, entries().map(|entry| Some(entry.gid as i32)));
+        column::<Int64Type>(&mut group, entries().map(|entry| entry.project.map(i64::from)));
+        column::<Int64Type>(&mut group, entries().map(|entry| Some(entry.size_bytes as i64)));
+        column::<Int64Type>(&mut group, entries().map(|entry| Some(entry.allocated_bytes as i64)));
+        column::<Int32Type>(&mut group, entries().map(|entry| Some(entry.links as i32)));
+        column::<Int64Type>(&mut group, entries().map(|entry| entry.times.access_ns));
+        column::<Int64Type>(&mut group, entries().map(|entry| entry.times.modification_ns));
+        column::<Int64Type>(&mut group, entries().map(|entry| entry.times.change_ns));
+        column::<Int64Type>(&mut group, entries().map(|entry| entry.times.birth_ns));
         let stripes = |entry: &namespace::Entry| {
             entry.layout.as_ref().map(|layout| layout.stripe_count as i32)
         };
-        narrow(&mut group, entries().map(stripes));
+        column::<Int32Type>(&mut group, entries().map(stripes));
         lists(&mut group, rows);
-        wide(&mut group, rows.iter().map(|row| row.last_use_s));
+        column::<Int64Type>(&mut group, rows.iter().map(|row| row.last_use_s));
         if tells_pools {
             pools(&mut group, rows);
         }
@@ -283,12 +259,8 @@ fn a_number_that_cannot_be_is_an_error() {
             (None, "column uid has a row without a value"),
         ] {
             let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
-            write_with(
-                &path,
-                &rows(50),
-                properties,
-                |row, known| if row == 7 { uid } else { known },
-            );
+            let uid_of = |row, known| if row == 7 { uid } else { known };
+            write_as(MESSAGE, &path, &rows(50), properties, uid_of);
             let told = tally(std::slice::from_ref(&path), &rules(), options, 1).unwrap_err();
             assert!(told.to_string().contains(expected), "{told}");
         }
@@ -303,7 +275,7 @@ fn a_file_of_something_else_is_named_with_what_it_lacks() {
     let file = File::create(&path).unwrap();
     let mut output = SerializedFileWriter::new(file, schema, Default::default()).unwrap();
     let mut group = output.next_row_group().unwrap();
-    wide(&mut group, [Some(5)].into_iter());
+    column::<Int64Type>(&mut group, [Some(5)].into_iter());
     group.close().unwrap();
     output.close().unwrap();
     let told = tally(&[path], &rules(), Options::default(), 1).unwrap_err().to_string();

@@ -5,13 +5,12 @@
 mod planned;
 mod seeded;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use planned::{World, entry_of, files_below, names};
+use planned::{World, entry_of, files_below, names, note, whole_lines};
 
 const BATCH_ROWS: u64 = 64;
 
@@ -44,19 +43,6 @@ fn child() {
     }
     // Killed after its last batch, a run leaves empty directories: the next one removes them.
     removal.delete(first, 0).unwrap();
-}
-
-/// A line between two newlines, so that one which was torn spoils no other; its end says that it
-/// is whole.
-fn note(journal: &mut File, line: &str) {
-    journal.write_all(format!("\n{line} .\n").as_bytes()).unwrap();
-}
-
-/// The words of every line that is whole.
-fn whole_lines(journal: &Path) -> Vec<Vec<String>> {
-    let text = fs::read_to_string(journal).unwrap_or_default();
-    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix(" .\n"));
-    whole.map(|line| line.split(' ').map(String::from).collect()).collect()
 }
 
 /// Where a journal says that the next run begins, and whether it has to recover.

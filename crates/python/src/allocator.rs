@@ -1,10 +1,10 @@
 //! The block allocator as a Python class.
 
 use crate::drive::refused;
-use flash::allocator::{Allocator, Extent, Family, Request, Settings};
+use flash::allocator::{Allocator, Counts, Extent, Family, Request, Settings};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyEllipsis};
+use pyo3::types::{IntoPyDict, PyDict, PyEllipsis};
 
 pub(crate) fn family_of(name: &str) -> PyResult<Family> {
     let reason = || format!("family is {name}: it is classic, optimize-scan, el9 or ordered");
@@ -15,17 +15,17 @@ pub(crate) fn family_of(name: &str) -> PyResult<Family> {
 #[pyclass(module = "trimtab._core")]
 pub struct BlockAllocator(Allocator);
 
-/// Thresholds that were given, that are to be none, or that are those of the family.
+/// Thresholds: these, or those of the family.
 #[derive(FromPyObject)]
 enum Enter {
-    Given((f64, f64, f64)),
-    Own(#[expect(dead_code, reason = "that it was not given is all it says")] Py<PyEllipsis>),
+    These((f64, f64, f64)),
+    OfFamily(#[expect(dead_code, reason = "only its type says something")] Py<PyEllipsis>),
 }
 
 #[pymethods]
 impl BlockAllocator {
     #[new]
-    #[pyo3(signature = (groups, units, *, enter = Some(Enter::own()), family = "classic",
+    #[pyo3(signature = (groups, units, *, enter = Some(Enter::of_family()), family = "classic",
         max_to_scan = 200, min_to_scan = 10, order2_bits = 8, max_linear_groups = 0,
         max_trim_order = 3, stripe = 0, flex_groups = 0, stream_goals = 1))]
     #[allow(clippy::too_many_arguments)]
@@ -45,8 +45,8 @@ impl BlockAllocator {
     ) -> PyResult<Self> {
         let family = family_of(family)?;
         let enter = match enter {
-            Some(Enter::Given((c1, c2, c3))) => Some([c1, c2, c3]),
-            Some(Enter::Own(_)) => family.thresholds(),
+            Some(Enter::These((c1, c2, c3))) => Some([c1, c2, c3]),
+            Some(Enter::OfFamily(_)) => family.thresholds(),
             None => None,
         };
         let settings = Settings {
@@ -77,25 +77,20 @@ impl BlockAllocator {
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.0.counts();
-        let found = PyDict::new(py);
-        found.set_item("requests", counts.requests)?;
-        found.set_item("whole", counts.whole)?;
-        found.set_item("goals", counts.goals)?;
-        found.set_item("scanned", counts.scanned)?;
-        found.set_item("breaks", counts.breaks)?;
-        Ok(found)
+        Ok(dict_of!(py, counts, [requests, whole, goals, scanned, breaks]))
     }
 
     #[getter]
     fn loops<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counts = self.0.counts();
+        let Counts { hits, useless, considered, bad_suggestions, .. } = self.0.counts();
         let loops = self.0.settings().family.loops();
-        let found = PyDict::new(py);
-        found.set_item("hits", counts.hits[..loops].to_vec())?;
-        found.set_item("useless", counts.useless[..loops].to_vec())?;
-        found.set_item("considered", counts.considered[..loops].to_vec())?;
-        found.set_item("bad_suggestions", counts.bad_suggestions[..loops].to_vec())?;
-        Ok(found)
+        let by_name = [
+            ("hits", hits),
+            ("useless", useless),
+            ("considered", considered),
+            ("bad_suggestions", bad_suggestions),
+        ];
+        by_name.map(|(name, counts)| (name, counts[..loops].to_vec())).into_py_dict(py)
     }
 
     fn group(&self, number: u32) -> Option<(u32, u32, i32)> {
@@ -123,8 +118,8 @@ impl BlockAllocator {
             stream: stream.then_some(pointer),
             data,
         };
-        let found = self.0.serve(&request).map_err(refused)?;
-        Ok(found.map(|extent| (extent.group, extent.start, extent.len)))
+        let served = self.0.serve(&request).map_err(refused)?;
+        Ok(served.map(|extent| (extent.group, extent.start, extent.len)))
     }
 
     fn occupy(&mut self, group: u32, start: u32, length: u32) -> PyResult<()> {
@@ -141,7 +136,7 @@ impl BlockAllocator {
 }
 
 impl Enter {
-    fn own() -> Self {
-        Python::attach(|py| Self::Own(PyEllipsis::get(py).to_owned().unbind()))
+    fn of_family() -> Self {
+        Python::attach(|py| Self::OfFamily(PyEllipsis::get(py).to_owned().unbind()))
     }
 }

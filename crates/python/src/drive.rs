@@ -9,15 +9,20 @@ pub(crate) fn refused(error: flash::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// The value of a name, of those that a key may have.
+pub(crate) fn named<T: Copy>(key: &str, name: &str, table: &[(&str, T)]) -> PyResult<T> {
+    let found = table.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
+        let (last, others) = names.split_last().expect("a key has values");
+        PyValueError::new_err(format!("{key} is {name}: it is {} or {last}", others.join(", ")))
+    })
+}
+
 pub(crate) fn policy_of(name: &str) -> PyResult<Policy> {
-    match name {
-        "greedy" => Ok(Policy::Greedy),
-        "fifo" => Ok(Policy::Fifo),
-        "cost-benefit" => Ok(Policy::CostBenefit),
-        _ => Err(PyValueError::new_err(format!(
-            "policy is {name}: it is greedy, fifo or cost-benefit"
-        ))),
-    }
+    const NAMES: [(&str, Policy); 3] =
+        [("greedy", Policy::Greedy), ("fifo", Policy::Fifo), ("cost-benefit", Policy::CostBenefit)];
+    named("policy", name, &NAMES)
 }
 
 /// One page-mapped drive.

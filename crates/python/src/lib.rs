@@ -1,5 +1,14 @@
 //! The extension module `trimtab._core`: each function converts, releases the GIL and calls a crate.
 
+/// A dict of fields of a value by their names.
+macro_rules! dict_of {
+    ($py:expr, $value:expr, [$($field:ident),+]) => {{
+        let dict = pyo3::types::PyDict::new($py);
+        $(dict.set_item(stringify!($field), $value.$field)?;)+
+        dict
+    }};
+}
+
 mod allocator;
 mod drive;
 mod ost;

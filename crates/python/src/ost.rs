@@ -5,7 +5,7 @@ use crate::drive::{policy_of, refused};
 use flash::ost::{Fleet, Ost, Settings, Step};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 type Thresholds = (f64, f64, f64);
 
@@ -148,9 +148,9 @@ impl OstFleet {
         let family = family.map(family_of).transpose()?;
         for column in columns {
             let ost = self.ost(column)?;
-            let (own, thresholds) = ost.allocator();
+            let (family_now, thresholds) = ost.allocator();
             let enter = enter.map(<[f64; 3]>::from).or(thresholds);
-            ost.set_allocator(family.unwrap_or(own), enter).map_err(refused)?;
+            ost.set_allocator(family.unwrap_or(family_now), enter).map_err(refused)?;
             if let Some(discard) = discard {
                 ost.set_discard(discard);
             }
@@ -163,11 +163,7 @@ impl OstFleet {
     }
 
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = PyDict::new(py);
-        for (name, values) in self.0.table() {
-            found.set_item(name, values)?;
-        }
-        Ok(found)
+        self.0.table().into_py_dict(py)
     }
 }
 

@@ -8,41 +8,24 @@ use namespace::removal::lustre::RemovalByFid;
 use namespace::removal::{Batch, Outcome, Removal as ByName, Settings};
 use namespace::rmfid::Mounted;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::rules::{Rules, raised};
 
+/// The two kinds of deletion.
 enum Way {
     Name(Box<ByName>),
     Fid(Box<RemovalByFid<Mounted>>),
 }
 
-/// What is asked of a removal.
-#[derive(Clone, Copy)]
-enum Work {
-    Check,
-    Delete,
-    Recover,
-}
-
-impl Way {
-    fn rows(&self) -> u64 {
-        match self {
-            Self::Name(removal) => removal.rows(),
-            Self::Fid(removal) => removal.rows(),
+/// The same call of either kind.
+macro_rules! of_either {
+    ($way:expr, $removal:ident => $call:expr) => {
+        match $way {
+            Way::Name($removal) => $call,
+            Way::Fid($removal) => $call,
         }
-    }
-
-    fn work(&mut self, work: Work, first: u64, count: u64) -> namespace::Result<Batch> {
-        match (self, work) {
-            (Self::Name(removal), Work::Check) => removal.check(first, count),
-            (Self::Name(removal), Work::Delete) => removal.delete(first, count),
-            (Self::Name(removal), Work::Recover) => removal.recover(first, count),
-            (Self::Fid(removal), Work::Check) => removal.check(first, count),
-            (Self::Fid(removal), Work::Delete) => removal.delete(first, count),
-            (Self::Fid(removal), Work::Recover) => removal.recover(first, count),
-        }
-    }
+    };
 }
 
 /// The deletion of the candidates of one plan.
@@ -87,93 +70,77 @@ impl Removal {
             ByName::open(&candidates, root, rules, settings)
                 .map(|removal| Way::Name(Box::new(removal)))
         };
-        let way = py.detach(open).map_err(|error| raised(py, error))?;
+        let way = py.detach(open).map_err(|error| raised(py, &error))?;
         Ok(Self(Mutex::new(way)))
     }
 
     #[getter]
     fn rows(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).rows()
+        let way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        of_either!(&*way, removal => removal.rows())
     }
 
     fn check(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
-        self.work(py, Work::Check, first, count)
+        self.work(py, |way| of_either!(way, removal => removal.check(first, count)))
     }
 
     fn delete(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
-        self.work(py, Work::Delete, first, count)
+        self.work(py, |way| of_either!(way, removal => removal.delete(first, count)))
     }
 
     fn recover(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
-        self.work(py, Work::Recover, first, count)
+        self.work(py, |way| of_either!(way, removal => removal.recover(first, count)))
     }
 }
 
 impl Removal {
-    fn work(&self, py: Python<'_>, work: Work, first: u64, count: u64) -> PyResult<RemovalBatch> {
-        let batch = py.detach(|| {
-            let Ok(mut way) = self.0.lock() else {
+    fn work(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Way) -> namespace::Result<Batch> + Send,
+    ) -> PyResult<RemovalBatch> {
+        let batch = py.detach(|| match self.0.lock() {
+            Ok(mut way) => work(&mut way),
+            Err(_) => {
                 let message = "an earlier batch broke off: make a new removal and recover";
-                return Err(namespace::Error::Refused(message.into()));
-            };
-            way.work(work, first, count)
+                Err(namespace::Error::Refused(message.into()))
+            }
         });
-        batch.map(RemovalBatch).map_err(|error| raised(py, error))
+        batch.map(RemovalBatch::from).map_err(|error| raised(py, &error))
     }
 }
 
 /// What became of a batch of rows.
-#[pyclass(module = "trimtab._core", frozen)]
-pub struct RemovalBatch(Batch);
+#[pyclass(module = "trimtab._core", frozen, get_all)]
+pub struct RemovalBatch {
+    outcomes: Vec<u8>,
+    freed_bytes: u64,
+    deleted: u64,
+    errors: Vec<(u64, i32)>,
+    unexplained: Vec<Vec<u8>>,
+    elapsed_s: f64,
+    latency_s_median: f64,
+    latency_s_p99: f64,
+}
 
-#[pymethods]
-impl RemovalBatch {
-    #[getter]
-    fn outcomes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.outcomes)
-    }
-
-    #[getter]
-    fn freed_bytes(&self) -> u64 {
-        self.0.freed_bytes
-    }
-
-    #[getter]
-    fn deleted(&self) -> u64 {
-        self.0.deleted
-    }
-
-    #[getter]
-    fn errors(&self) -> Vec<(u64, i32)> {
-        self.0.errors.clone()
-    }
-
-    #[getter]
-    fn unexplained<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
-        self.0.unexplained.iter().map(|path| PyBytes::new(py, path)).collect()
-    }
-
-    #[getter]
-    fn elapsed_s(&self) -> f64 {
-        self.0.elapsed_s
-    }
-
-    #[getter]
-    fn latency_s_median(&self) -> f64 {
-        self.0.latency_s_median
-    }
-
-    #[getter]
-    fn latency_s_p99(&self) -> f64 {
-        self.0.latency_s_p99
+impl From<Batch> for RemovalBatch {
+    fn from(batch: Batch) -> Self {
+        let Batch { freed_bytes, deleted, elapsed_s, latency_s_median, latency_s_p99, .. } = batch;
+        let Batch { outcomes, errors, unexplained, .. } = batch;
+        Self {
+            outcomes,
+            freed_bytes,
+            deleted,
+            errors,
+            unexplained,
+            elapsed_s,
+            latency_s_median,
+            latency_s_p99,
+        }
     }
 }
 
 /// The codes of outcomes and their names.
 pub(crate) fn outcomes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let names = PyDict::new(py);
-    for (outcome, name) in Outcome::TABLE {
-        names.set_item(outcome as u8, name)?;
-    }
-    Ok(names)
+    Outcome::TABLE.map(|(outcome, name)| (outcome as u8, name)).into_py_dict(py)
 }

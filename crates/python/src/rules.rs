@@ -1,10 +1,11 @@
-//! Who may be deleted, as a Python class; and what of the core went wrong, as Python's exceptions.
+//! Who may be deleted, as a Python class; and the core's errors as Python's exceptions.
 
 use std::path::Path;
 
+use namespace::Error;
 use namespace::index::path_problem;
 use namespace::rules::{Counted, Exempt, Exemptions, Rules as Core};
-use pyo3::exceptions::{PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -33,8 +34,8 @@ impl Rules {
     ) -> PyResult<Self> {
         for path in &exempt_paths {
             if let Some(problem) = path_problem(path) {
-                let shown = String::from_utf8_lossy(path);
-                return Err(PyValueError::new_err(format!("exempt path {shown:?} {problem}")));
+                let text = String::from_utf8_lossy(path);
+                return Err(PyValueError::new_err(format!("exempt path {text:?} {problem}")));
             }
         }
         Ok(Self(Core {
@@ -69,40 +70,46 @@ fn counted_of(names: &[String]) -> PyResult<Counted> {
     Ok(counted)
 }
 
-/// An error of the core: a call that failed as `OSError`, wrong use as `ValueError`, a file that is
-/// not what it should be as `trimtab.errors.DataError`, a rule of safety as `RefusedError` there.
-pub(crate) fn raised(py: Python<'_>, error: namespace::Error) -> PyErr {
-    use namespace::Error;
-    match &error {
+/// An error of the core as an exception: a failed system call is an `OSError`, wrong use a
+/// `ValueError`, an invalid file a `trimtab.errors.DataError`, a safety rule a `RefusedError` there.
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    raised_with(py, error, "make this file again: scan or import once more")
+}
+
+/// The same with another hint about what to do with an invalid file.
+pub(crate) fn raised_with(py: Python<'_>, error: &Error, hint: &str) -> PyErr {
+    let invalid = |path: &Path, problem: &str| {
+        let keywords = PyDict::new(py);
+        keywords.set_item("file", path.to_string_lossy())?;
+        keywords.set_item("hint", hint)?;
+        of_trimtab(py, "DataError", problem, Some(&keywords))
+    };
+    match error {
         Error::System { path, source, .. } => match source.raw_os_error() {
             Some(number) => {
                 PyOSError::new_err((number, source.to_string(), path.clone().into_os_string()))
             }
             None => PyOSError::new_err(error.to_string()),
         },
-        Error::Data { path, problem } => unreadable(py, problem, path),
-        Error::Parquet { path, source } => unreadable(py, &source.to_string(), path),
-        Error::Usage(why) => PyValueError::new_err(why.clone()),
-        Error::Refused(why) => of_trimtab(py, "RefusedError", why, None),
+        Error::Data { path, problem } => invalid(path, problem).unwrap_or_else(|error| error),
+        Error::Parquet { path, source } => {
+            invalid(path, &source.to_string()).unwrap_or_else(|error| error)
+        }
+        Error::Usage(problem) => PyValueError::new_err(problem.clone()),
+        Error::Refused(problem) => {
+            of_trimtab(py, "RefusedError", problem, None).unwrap_or_else(|error| error)
+        }
         Error::Stopped => PyInterruptedError::new_err("stopped"),
     }
 }
 
-fn unreadable(py: Python<'_>, problem: &str, path: &Path) -> PyErr {
-    let named = PyDict::new(py);
-    let set = named
-        .set_item("file", path.to_string_lossy())
-        .and_then(|()| named.set_item("hint", "make this file again: scan or import once more"));
-    set.map_or_else(|error| error, |()| of_trimtab(py, "DataError", problem, Some(&named)))
-}
-
-/// An error of `trimtab.errors`; where there is no such module, one of Python's own.
+/// An error of `trimtab.errors`.
 fn of_trimtab(
     py: Python<'_>,
-    kind: &str,
+    class: &str,
     problem: &str,
-    named: Option<&Bound<'_, PyDict>>,
-) -> PyErr {
-    let make = || py.import("trimtab.errors")?.getattr(kind)?.call((problem,), named);
-    make().map_or_else(|_| PyRuntimeError::new_err(problem.to_owned()), PyErr::from_value)
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<PyErr> {
+    let error = py.import("trimtab.errors")?.getattr(class)?.call((problem,), keywords)?;
+    Ok(PyErr::from_value(error))
 }

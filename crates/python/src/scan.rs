@@ -1,36 +1,25 @@
 //! A scan of a file system as a Python class: it runs in a thread of its own.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use namespace::Error;
 use namespace::index::{COLUMNS, Kind};
-use namespace::scan::{Control, Options, Summary, scan};
-use namespace::walk::{Settings, THREADS_MAX, Wanted};
-use pyo3::exceptions::{PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
+use namespace::scan::{Control, Options, Progress, Summary, scan};
+use namespace::walk::{Counts, Settings, THREADS_MAX, Wanted};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Where nothing is asked for: a local file system answers from memory, a parallel one from afar.
+use crate::rules::{raised, raised_with};
+
+/// Threads by default: a local file system answers from memory, a parallel one from afar.
 const LUSTRE_THREADS: usize = 64;
 
-/// What of the core went wrong, as Python says such things: a call that failed as `OSError` with
-/// its number and path, wrong use as `ValueError`, a file that is not what it should be as
-/// `RuntimeError`.
-pub(crate) fn raised(error: Error) -> PyErr {
-    match error {
-        Error::System { path, source, .. } if source.raw_os_error().is_some() => {
-            let number = source.raw_os_error();
-            PyOSError::new_err((number, source.to_string(), path))
-        }
-        Error::System { .. } => PyOSError::new_err(error.to_string()),
-        Error::Usage(why) => PyValueError::new_err(why),
-        Error::Stopped => PyInterruptedError::new_err("stopped"),
-        other => PyRuntimeError::new_err(other.to_string()),
-    }
-}
+/// What to do about a file of the index that an interrupted scan has left damaged.
+const HINT: &str = "remove the directory of the index and scan again";
 
 /// How far a scan is.
 #[pyclass(module = "trimtab._core", frozen, get_all)]
@@ -46,81 +35,52 @@ pub struct ScanProgress {
 }
 
 /// What a scan came to.
-#[pyclass(module = "trimtab._core", frozen)]
-pub struct ScanResult(Summary);
+#[pyclass(module = "trimtab._core", frozen, get_all)]
+pub struct ScanResult {
+    entries: u64,
+    directories: u64,
+    vanished: u64,
+    elsewhere: u64,
+    allocated_bytes: u64,
+    unread_count: u64,
+    unread: Vec<(Vec<u8>, i32)>,
+    started_ns: i64,
+    ended_ns: i64,
+    elapsed_s: f64,
+    shards: Vec<String>,
+    rows: Vec<u64>,
+    stopped: bool,
+}
 
-#[pymethods]
-impl ScanResult {
-    #[getter]
-    fn entries(&self) -> u64 {
-        self.0.counts.entries
-    }
-
-    #[getter]
-    fn directories(&self) -> u64 {
-        self.0.counts.directories
-    }
-
-    #[getter]
-    fn vanished(&self) -> u64 {
-        self.0.counts.vanished
-    }
-
-    #[getter]
-    fn elsewhere(&self) -> u64 {
-        self.0.counts.elsewhere
-    }
-
-    #[getter]
-    fn allocated_bytes(&self) -> u64 {
-        self.0.counts.allocated_bytes
-    }
-
-    #[getter]
-    fn unread_count(&self) -> u64 {
-        self.0.counts.unread
-    }
-
-    #[getter]
-    fn unread(&self) -> Vec<(Cow<'_, [u8]>, i32)> {
-        self.0.unread.iter().map(|one| (Cow::from(one.path.as_slice()), one.errno)).collect()
-    }
-
-    #[getter]
-    fn started_ns(&self) -> i64 {
-        self.0.started_ns
-    }
-
-    #[getter]
-    fn ended_ns(&self) -> i64 {
-        self.0.ended_ns
-    }
-
-    #[getter]
-    fn elapsed_s(&self) -> f64 {
-        self.0.elapsed_s
-    }
-
-    #[getter]
-    fn shards(&self) -> Vec<String> {
-        self.0.shards.iter().map(|shard| shard.name.clone()).collect()
-    }
-
-    #[getter]
-    fn rows(&self) -> Vec<u64> {
-        self.0.shards.iter().map(|shard| shard.rows).collect()
-    }
-
-    #[getter]
-    fn stopped(&self) -> bool {
-        self.0.stopped
+impl From<&Summary> for ScanResult {
+    fn from(summary: &Summary) -> Self {
+        let Counts { entries, directories, vanished, elsewhere, unread, allocated_bytes, .. } =
+            summary.counts;
+        let Summary { started_ns, ended_ns, elapsed_s, stopped, .. } = *summary;
+        Self {
+            entries,
+            directories,
+            vanished,
+            elsewhere,
+            allocated_bytes,
+            unread_count: unread,
+            unread: summary.unread.iter().map(|path| (path.path.clone(), path.errno)).collect(),
+            started_ns,
+            ended_ns,
+            elapsed_s,
+            shards: summary.shards.iter().map(|shard| shard.name.clone()).collect(),
+            rows: summary.shards.iter().map(|shard| shard.rows).collect(),
+            stopped,
+        }
     }
 }
+
+type Ended = Result<Summary, Error>;
 
 #[derive(Default)]
 struct Running {
     control: Control,
-    ended: Mutex<Option<Result<Summary, Error>>>,
+    ended: Mutex<Option<Arc<Ended>>>,
     end: Condvar,
 }
 
@@ -129,7 +89,7 @@ struct Running {
 pub struct NamespaceScan {
     options: Options,
     running: Arc<Running>,
-    started: Mutex<bool>,
+    started: AtomicBool,
 }
 
 #[pymethods]
@@ -149,6 +109,7 @@ impl NamespaceScan {
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
+        py: Python<'_>,
         root: PathBuf,
         index: PathBuf,
         threads: usize,
@@ -159,11 +120,7 @@ impl NamespaceScan {
         descriptors: usize,
         delay_s: f64,
     ) -> PyResult<Self> {
-        let time = |name: &str, seconds: f64| {
-            Duration::try_from_secs_f64(seconds)
-                .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))
-        };
-        let delay = time("delay_s", delay_s)?;
+        let delay = duration("delay_s", delay_s)?;
         let settings = Settings {
             threads: if threads == 0 { default_threads(lustre) } else { threads },
             wanted: Wanted { project, layout, lustre },
@@ -171,15 +128,14 @@ impl NamespaceScan {
             delay: (delay > Duration::ZERO).then_some(delay),
             ..Settings::default()
         };
-        settings.check().map_err(raised)?;
-        let checkpoint_every = time("checkpoint_s", checkpoint_s)?;
+        settings.check().map_err(|error| raised(py, &error))?;
+        let checkpoint_every = duration("checkpoint_s", checkpoint_s)?;
         let options = Options { root, index, settings, checkpoint_every };
-        Ok(Self { options, running: Arc::default(), started: Mutex::new(false) })
+        Ok(Self { options, running: Arc::default(), started: AtomicBool::new(false) })
     }
 
     fn start(&self) -> PyResult<()> {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if *started {
+        if self.started.swap(true, Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("a scan starts once; make another one"));
         }
         let (options, running) = (self.options.clone(), Arc::clone(&self.running));
@@ -188,12 +144,13 @@ impl NamespaceScan {
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             let panicked = |_| Err(Error::data(&options.root, "the scan itself broke: a bug"));
             let ended = caught.unwrap_or_else(panicked);
-            *running.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+            *running.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(ended));
             running.end.notify_all();
         });
-        thread.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        *started = true;
-        Ok(())
+        thread.map(drop).map_err(|error| {
+            self.started.store(false, Ordering::Relaxed);
+            PyOSError::new_err(error.to_string())
+        })
     }
 
     fn stop(&self) {
@@ -201,45 +158,44 @@ impl NamespaceScan {
     }
 
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
-        let timeout = Duration::try_from_secs_f64(timeout_s)
-            .map_err(|error| PyValueError::new_err(format!("timeout_s: {error}")))?;
+        let timeout = duration("timeout_s", timeout_s)?;
         Ok(py.detach(|| {
             let ended = self.running.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            let still = |ended: &mut Option<Result<Summary, Error>>| ended.is_none();
-            let waited = self.running.end.wait_timeout_while(ended, timeout, still);
+            let waited = self.running.end.wait_timeout_while(ended, timeout, |end| end.is_none());
             waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
         }))
     }
 
     fn progress(&self) -> ScanProgress {
-        let progress = self.running.control.progress();
+        let Progress { counts, waiting: pending, elapsed_s } = self.running.control.progress();
+        let Counts { entries, directories, vanished, elsewhere, unread, allocated_bytes, .. } =
+            counts;
         ScanProgress {
-            entries: progress.counts.entries,
-            directories: progress.counts.directories,
-            pending: progress.waiting,
-            vanished: progress.counts.vanished,
-            elsewhere: progress.counts.elsewhere,
-            unread: progress.counts.unread,
-            allocated_bytes: progress.counts.allocated_bytes,
-            elapsed_s: progress.elapsed_s,
+            entries,
+            directories,
+            pending,
+            vanished,
+            elsewhere,
+            unread,
+            allocated_bytes,
+            elapsed_s,
         }
     }
 
-    fn result(&self) -> PyResult<ScanResult> {
-        let mut ended = self.running.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        match ended.take() {
+    fn result(&self, py: Python<'_>) -> PyResult<ScanResult> {
+        // Not locked while Python runs: it may let another thread of Python wait for the lock.
+        let ended = self.running.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match ended.as_deref() {
             None => Err(PyRuntimeError::new_err("the scan has not ended; wait for it")),
-            Some(Ok(summary)) => {
-                *ended = Some(Ok(summary.clone()));
-                Ok(ScanResult(summary))
-            }
-            Some(Err(error)) => {
-                let again = Error::Usage(error.to_string());
-                *ended = Some(Err(again));
-                Err(raised(error))
-            }
+            Some(Ok(summary)) => Ok(summary.into()),
+            Some(Err(error)) => Err(raised_with(py, error, HINT)),
         }
     }
+}
+
+fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))
 }
 
 fn default_threads(lustre: bool) -> usize {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use namespace::tally::{Amount, Options, Tally as Core};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyTuple, PyType};
 
 use crate::rules::{Rules, raised};
 
@@ -30,7 +30,7 @@ pub fn tally(
     let options = Options { users, projects, osts };
     py.detach(|| namespace::tally::tally(&shards, &rules.0, options, threads))
         .map(Tally)
-        .map_err(|error| raised(py, error))
+        .map_err(|error| raised(py, &error))
 }
 
 /// Writes the candidates of a cut-off; returns how many files they are and what these take up.
@@ -49,7 +49,7 @@ pub fn select(
         namespace::selection::select(&shards, &rules.0, before_s, &out, threads, memory_bytes)
     })
     .map(pair)
-    .map_err(|error| raised(py, error))
+    .map_err(|error| raised(py, &error))
 }
 
 fn pair(amount: Amount) -> (u64, u64) {
@@ -90,7 +90,7 @@ impl Tally {
     }
 
     fn merge(&mut self, py: Python<'_>, other: PyRef<'_, Self>) -> PyResult<()> {
-        self.0.merge(&other.0).map_err(|error| raised(py, error))
+        self.0.merge(&other.0).map_err(|error| raised(py, &error))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -99,7 +99,7 @@ impl Tally {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
-        Core::from_bytes(data).map(Self).map_err(|error| raised(py, error))
+        Core::from_bytes(data).map(Self).map_err(|error| raised(py, &error))
     }
 
     /// Lets a tally go from one process to another.
@@ -111,11 +111,8 @@ impl Tally {
     }
 
     fn kept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let kept = PyDict::new(py);
-        for (reason, amount) in self.0.kept() {
-            kept.set_item(reason.text(), pair(amount))?;
-        }
-        Ok(kept)
+        let kept = self.0.kept().into_iter();
+        kept.map(|(reason, amount)| (reason.text(), pair(amount))).into_py_dict(py)
     }
 
     fn hours<'py>(&self, py: Python<'py>) -> Arrays<'py> {

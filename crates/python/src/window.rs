@@ -1,31 +1,15 @@
 //! A window of a RAID group as one function.
 
-use crate::drive::refused;
+use crate::drive::{named, refused};
 use flash::raid::{Ceilings, Kind, Lanes, Raid, read_ceiling};
 use flash::window::{Class, Collection, Figures, Latencies, Load, Terms, Throttling, run};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-fn kind_of(name: &str) -> PyResult<Kind> {
-    match name {
-        "gridraid" => Ok(Kind::GridRaid),
-        "draid" => Ok(Kind::Draid),
-        "raid10" => Ok(Kind::Raid10),
-        _ => Err(PyValueError::new_err(format!("kind is {name}: it is gridraid, draid or raid10"))),
-    }
-}
-
-fn class_of(name: &str) -> PyResult<Class> {
-    match name {
-        "plain" => Ok(Class::Plain),
-        "sync" => Ok(Class::Sync),
-        "direct" => Ok(Class::Direct),
-        _ => Err(PyValueError::new_err(format!(
-            "write_class is {name}: it is plain, sync or direct"
-        ))),
-    }
-}
+const KINDS: [(&str, Kind); 3] =
+    [("gridraid", Kind::GridRaid), ("draid", Kind::Draid), ("raid10", Kind::Raid10)];
+const CLASSES: [(&str, Class); 3] =
+    [("plain", Class::Plain), ("sync", Class::Sync), ("direct", Class::Direct)];
 
 /// The attributes of `trimtab.twin.windows.WindowTerms`, which declares what they mean.
 #[derive(FromPyObject)]
@@ -72,7 +56,7 @@ pub struct WindowTerms {
 impl WindowTerms {
     fn raid(&self) -> PyResult<Raid> {
         let Self { drives, data, parity, chunk_bytes, .. } = *self;
-        Ok(Raid { kind: kind_of(&self.kind)?, drives, data, parity, chunk_bytes })
+        Ok(Raid { kind: named("kind", &self.kind, &KINDS)?, drives, data, parity, chunk_bytes })
     }
 
     fn drive(&self) -> Ceilings {
@@ -105,7 +89,7 @@ impl WindowTerms {
     }
 
     fn terms(&self) -> PyResult<Terms> {
-        let class = class_of(&self.write_class)?;
+        let class = named("write_class", &self.write_class, &CLASSES)?;
         let throttling = Throttling { target_s: self.throttle_target_s, class };
         Ok(Terms {
             raid: self.raid()?,
@@ -138,28 +122,28 @@ pub fn run_window(py: Python<'_>, terms: WindowTerms) -> PyResult<Py<PyDict>> {
 }
 
 fn figures_by_name<'py>(py: Python<'py>, figures: &Figures) -> PyResult<Bound<'py, PyDict>> {
-    let found = PyDict::new(py);
-    found.set_item("write_bytes_per_s", figures.write_bytes_per_s)?;
-    found.set_item("read_bytes_per_s", figures.read_bytes_per_s)?;
-    found.set_item("ceiling_bytes_per_s", figures.ceiling_bytes_per_s)?;
-    found.set_item("writes", quantiles(py, figures.writes)?)?;
-    found.set_item("reads", quantiles(py, figures.reads)?)?;
-    found.set_item("met", figures.met)?;
-    found.set_item("started", figures.started)?;
-    found.set_item("ended", figures.ended)?;
-    found.set_item("outstanding", figures.outstanding)?;
-    let seen = figures.sampled;
-    let states = PyDict::new(py);
-    states.set_item("looks", seen.looks)?;
-    states.set_item("collecting", seen.collecting)?;
-    states.set_item("below", seen.below)?;
-    states.set_item("below_quiet", seen.below_quiet)?;
-    states.set_item("held", seen.held)?;
-    states.set_item("held_quiet", seen.held_quiet)?;
-    states.set_item("starved_quiet", seen.starved_quiet)?;
-    states.set_item("steps_below", seen.steps_below)?;
-    found.set_item("sampled", states)?;
-    Ok(found)
+    let by_name = dict_of!(
+        py,
+        figures,
+        [
+            write_bytes_per_s,
+            read_bytes_per_s,
+            ceiling_bytes_per_s,
+            met,
+            started,
+            ended,
+            outstanding
+        ]
+    );
+    by_name.set_item("writes", quantiles(py, figures.writes)?)?;
+    by_name.set_item("reads", quantiles(py, figures.reads)?)?;
+    let sampled = dict_of!(
+        py,
+        figures.sampled,
+        [looks, collecting, below, below_quiet, held, held_quiet, starved_quiet, steps_below]
+    );
+    by_name.set_item("sampled", sampled)?;
+    Ok(by_name)
 }
 
 fn quantiles<'py>(
@@ -167,16 +151,9 @@ fn quantiles<'py>(
     latencies: Option<Latencies>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let Some(latencies) = latencies else { return Ok(None) };
-    let found = PyDict::new(py);
-    found.set_item("count", latencies.count)?;
-    found.set_item("mean_s", latencies.mean_s)?;
-    found.set_item("p50_s", latencies.p50_s)?;
-    found.set_item("p90_s", latencies.p90_s)?;
-    found.set_item("p99_s", latencies.p99_s)?;
-    found.set_item("p999_s", latencies.p999_s)?;
-    found.set_item("p9999_s", latencies.p9999_s)?;
-    found.set_item("max_s", latencies.max_s)?;
-    Ok(Some(found))
+    let names =
+        dict_of!(py, latencies, [count, mean_s, p50_s, p90_s, p99_s, p999_s, p9999_s, max_s]);
+    Ok(Some(names))
 }
 
 /// Returns the bytes a second that a group takes when every drive is busy and none collects.

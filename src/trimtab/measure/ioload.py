@@ -26,7 +26,6 @@ from trimtab.measure.measurement import (
     beginning,
     tail,
 )
-from trimtab.measure.options import further_options
 from trimtab.measure.phases import Ask, Phases, printed_version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
@@ -92,7 +91,7 @@ def command(
         argv.append("--direct")
     if spec.target_pinning and access == "write":
         argv.append("--overwrite")  # the files stand on their targets already
-    return (*argv, *further_options(spec.options, reserved=_RESERVED_OPTIONS))
+    return tuple(argv)
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -140,7 +139,13 @@ def _recognises(source: Source) -> bool:
 
 _BEGINNING: Final = re.compile(rb'^\{"ioload"', re.MULTILINE)
 PHASES: Final = Phases(
-    "builtin", ("trimtab-ioload",), ("local", "mpi", "slurm"), command, parse, version
+    "builtin",
+    ("trimtab-ioload",),
+    ("local", "mpi", "slurm"),
+    command,
+    parse,
+    version,
+    _RESERVED_OPTIONS,
 )
 FORMAT: Final = Format("builtin", _recognises, read, beginning=Mark((b'{"ioload"',), _BEGINNING))
 

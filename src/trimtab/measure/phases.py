@@ -13,6 +13,7 @@ from typing import Protocol
 
 from trimtab.errors import ToolError
 from trimtab.measure.measurement import Measurement, tail
+from trimtab.measure.options import further_options
 from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -62,6 +63,9 @@ class Phases:
         ``slurm`` start a process for each, ``local`` one process that makes its own.
     version
         Returns the version of the program at a path, or why it cannot be used.
+    reserved_options
+        What the command says itself, and what would make it do something else than a probe: a
+        site file must not give them.
     """
 
     name: str
@@ -70,6 +74,28 @@ class Phases:
     command: Command
     parse: Parse
     version: Callable[[Ask, str], str | NotAvailable]
+    reserved_options: frozenset[str]
+
+    def arguments(
+        self,
+        spec: ProbeSpec,
+        access: Access,
+        *,
+        program: str,
+        directory: str,
+        size_bytes: int | None = None,
+    ) -> tuple[str, ...]:
+        """Return the command of one phase, with the further options of the site file.
+
+        Raises
+        ------
+        UsageError
+            The benchmark cannot do it, or an option is reserved or no option's name.
+        """
+        argv = self.command(
+            spec, access, program=program, directory=directory, size_bytes=size_bytes
+        )
+        return (*argv, *further_options(spec.options, reserved=self.reserved_options))
 
 
 def printed_version(

@@ -20,15 +20,7 @@ from tests.explain.causes.contexts import (
     space,
     survey,
 )
-from tests.explain.causes.storage import (
-    FAST,
-    NIGHTLY,
-    OST_WRITE,
-    SLOW,
-    allocator,
-    sound,
-    trim,
-)
+from tests.explain.causes.storage import FAST, NIGHTLY, OST_WRITE, SLOW, allocator, sound, trim
 
 from trimtab.explain.causes import garbage_collection
 from trimtab.explain.causes.allocator_loops import CAUSE

@@ -6,16 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.explain.causes.around import shows, weight_of
-from tests.explain.causes.contexts import (
-    BAD_FROM,
-    HOUR,
-    MDTS,
-    OSTS,
-    event,
-    gauge,
-    missing,
-    space,
-)
+from tests.explain.causes.contexts import BAD_FROM, HOUR, MDTS, OSTS, event, gauge, missing, space
 from tests.explain.causes.storage import NIGHTLY, both, sound
 
 from trimtab.explain.causes.few_targets_open import CAUSE

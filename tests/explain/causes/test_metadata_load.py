@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
-from tests.explain.causes.contexts import (
-    MDTS,
-    SERVERS,
-    counter,
-    gauge,
-    incident,
-    missing,
-    runs,
-)
+from tests.explain.causes.contexts import MDTS, SERVERS, counter, gauge, incident, missing, runs
 
 from trimtab.explain.causes.metadata_load import CAUSE
 from trimtab.explain.context import Context, RunFact

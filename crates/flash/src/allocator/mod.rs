@@ -24,7 +24,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::Error;
+use crate::error::{Error, require};
 use groups::{Groups, Summary};
 use index::{Arrays, Index, Lists};
 use search::{Search, State};
@@ -97,7 +97,6 @@ pub struct Allocator {
 
 impl Request {
     /// Returns a request for data that was not normalised and has nowhere to be.
-    #[must_use]
     pub fn of(len: u32) -> Self {
         Self { len, least: len, goal: None, exact: true, stream: None, data: true }
     }
@@ -105,24 +104,11 @@ impl Request {
 
 impl Allocator {
     /// Returns an empty file system of `groups` groups of `units` units, a power of two.
-    ///
-    /// # Errors
-    /// No groups, a size that is no power of two, or settings that no such allocator has.
     pub fn new(groups: u32, units: u32, settings: Settings) -> Result<Self, Error> {
-        if groups == 0 || groups > 1 << 24 {
-            return Err(Error::impossible(
-                "groups",
-                groups.into(),
-                "there are one and more, up to 2^24",
-            ));
-        }
-        if !units.is_power_of_two() || units > 1 << 16 {
-            return Err(Error::impossible(
-                "units of a group",
-                units.into(),
-                "a group has a power of two, up to 2^16",
-            ));
-        }
+        let count = (1..=1 << 24).contains(&groups);
+        require(count, "groups", groups, "there are one and more, up to 2^24")?;
+        let size = units.is_power_of_two() && units <= 1 << 16;
+        require(size, "units of a group", units, "a group has a power of two, up to 2^16")?;
         settings.check(units)?;
         let mut all = Self {
             largest: Index::Lists(Lists::new(0, 0)),
@@ -153,9 +139,6 @@ impl Allocator {
 
     /// Goes on with other settings: with the same family as writing to its parameters does, with
     /// another one as after a mount by another kernel. Counts go on.
-    ///
-    /// # Errors
-    /// Settings that no such allocator has.
     pub fn configure(&mut self, settings: Settings) -> Result<(), Error> {
         settings.check(self.groups.units())?;
         let before = std::mem::replace(&mut self.settings, settings);
@@ -166,25 +149,21 @@ impl Allocator {
     }
 
     /// Units that are free.
-    #[must_use]
     pub fn free_units(&self) -> u64 {
         self.groups.free()
     }
 
     /// What it did since it was made.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
     /// What it was made with.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
     /// Free units, free runs and the order of the largest buddy of a group (-1: nothing is free).
-    #[must_use]
     pub fn group(&self, number: u32) -> Option<(u32, u32, i32)> {
         let summary = (number < self.groups.count()).then(|| self.groups.summary(number))?;
         Some((summary.free, summary.runs, summary.largest()))
@@ -201,13 +180,8 @@ impl Allocator {
     }
 
     /// Sends the next large requests to a group, as writing to `mb_last_group` does.
-    ///
-    /// # Errors
-    /// There is no such group.
     pub fn reset(&mut self, group: u32) -> Result<(), Error> {
-        if group >= self.groups.count() {
-            return Err(Error::impossible("group", group.into(), "there is no such group"));
-        }
+        require(group < self.groups.count(), "group", group, "there is no such group")?;
         self.last.fill(group);
         Ok(())
     }
@@ -216,9 +190,6 @@ impl Allocator {
     ///
     /// `goal` is where they are wanted, after the file's last extent; `stream` marks a large
     /// request, which begins where the last one was served.
-    ///
-    /// # Errors
-    /// A length that no group can have, or a goal that does not exist.
     pub fn allocate(
         &mut self,
         len: u32,
@@ -229,9 +200,6 @@ impl Allocator {
     }
 
     /// Takes up to the units of a request; `None`: nothing is free.
-    ///
-    /// # Errors
-    /// A length that no group can have, or a goal that does not exist.
     pub fn serve(&mut self, request: &Request) -> Result<Option<Extent>, Error> {
         self.check(request)?;
         if let Some((group, start)) = request.goal.filter(|_| request.exact) {
@@ -266,19 +234,10 @@ impl Allocator {
     }
 
     /// Takes a stretch for good and counts nothing, as for the metadata of a new file system.
-    ///
-    /// # Errors
-    /// It does not exist, or not all of it is free.
     pub fn occupy(&mut self, extent: Extent) -> Result<(), Error> {
         let is_free =
             self.exists(extent) && self.groups.free_from(extent.group, extent.start) >= extent.len;
-        if !is_free {
-            return Err(Error::impossible(
-                "extent",
-                extent.group.into(),
-                "not all of what is to be occupied is free",
-            ));
-        }
+        require(is_free, "extent", extent.group, "not all of what is to be occupied is free")?;
         let before = self.groups.summary(extent.group);
         self.groups.take(extent.group, extent.start, extent.len);
         self.list(extent.group, before);
@@ -286,19 +245,10 @@ impl Allocator {
     }
 
     /// Gives a stretch back.
-    ///
-    /// # Errors
-    /// It does not exist, or not all of it is taken.
     pub fn release(&mut self, extent: Extent) -> Result<(), Error> {
         let is_taken =
             self.exists(extent) && self.groups.is_taken(extent.group, extent.start, extent.len);
-        if !is_taken {
-            return Err(Error::impossible(
-                "extent",
-                extent.group.into(),
-                "not all of what is given back is taken",
-            ));
-        }
+        require(is_taken, "extent", extent.group, "not all of what is given back is taken")?;
         let before = self.groups.summary(extent.group);
         self.groups.give(extent.group, extent.start, extent.len);
         self.list(extent.group, before);
@@ -306,21 +256,12 @@ impl Allocator {
     }
 
     fn check(&self, request: &Request) -> Result<(), Error> {
-        if request.len == 0 || request.len > self.groups.units() {
-            return Err(Error::impossible(
-                "length",
-                request.len.into(),
-                "a request is for one unit and more, up to a group",
-            ));
-        }
-        match request.goal {
-            Some((group, start))
-                if group >= self.groups.count() || start >= self.groups.units() =>
-            {
-                Err(Error::impossible("goal", group.into(), "it does not exist"))
-            }
-            _ => Ok(()),
-        }
+        let fits = (1..=self.groups.units()).contains(&request.len);
+        let range = "a request is for one unit and more, up to a group";
+        require(fits, "length", request.len, range)?;
+        let Some((group, start)) = request.goal else { return Ok(()) };
+        let exists = group < self.groups.count() && start < self.groups.units();
+        require(exists, "goal", group, "it does not exist")
     }
 
     fn exists(&self, extent: Extent) -> bool {
@@ -331,7 +272,6 @@ impl Allocator {
     }
 
     /// Returns the loop to begin with: c0 is for powers of two, and the fuller the later.
-    #[allow(clippy::cast_precision_loss)]
     fn first_loop(&self, len: u32) -> usize {
         if let Some(enter) = self.settings.enter {
             let size = f64::from(self.groups.count()) * f64::from(self.groups.units());

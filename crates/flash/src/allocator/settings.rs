@@ -1,6 +1,6 @@
 //! Which allocator it is, and how it looks.
 
-use crate::Error;
+use crate::error::{Error, require};
 
 /// Criteria that a family has at most.
 pub const LOOPS: usize = 5;
@@ -43,7 +43,6 @@ pub enum Family {
 
 impl Family {
     /// Returns its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -54,7 +53,6 @@ impl Family {
     }
 
     /// Returns the family of a name.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         [Self::Classic, Self::OptimizeScan, Self::El9, Self::Ordered]
             .into_iter()
@@ -62,13 +60,11 @@ impl Family {
     }
 
     /// Returns how many criteria it has; the counts of a criterion stand in this order.
-    #[must_use]
     pub fn loops(self) -> usize {
         self.criteria().len()
     }
 
     /// Returns the free parts under which Lustre's series for it begin later, if there are any.
-    #[must_use]
     pub fn thresholds(self) -> Option<[f64; 3]> {
         match self {
             Self::Classic | Self::OptimizeScan => Some([0.25, 0.15, 0.05]),
@@ -124,7 +120,6 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns what a family does by itself, on flash.
-    #[must_use]
     pub fn of(family: Family) -> Self {
         Self {
             family,
@@ -142,36 +137,16 @@ impl Settings {
 
     /// Refuses what no such allocator has.
     pub(crate) fn check(&self, units: u32) -> Result<(), Error> {
-        if self.enter.is_some() && self.family.thresholds().is_none() {
-            return Err(Error::impossible(
-                "thresholds",
-                3.0,
-                "this family has none; only classic and optimize-scan can begin later",
-            ));
-        }
+        let has_thresholds = self.enter.is_none() || self.family.thresholds().is_some();
+        let only = "this family has none; only classic and optimize-scan can begin later";
+        require(has_thresholds, "thresholds", 3.0, only)?;
         for part in self.enter.into_iter().flatten() {
-            if !(0.0..=1.0).contains(&part) {
-                return Err(Error::impossible(
-                    "threshold",
-                    part,
-                    "it is a part of the blocks, 0 to 1",
-                ));
-            }
+            let is_part = (0.0..=1.0).contains(&part);
+            require(is_part, "threshold", part, "it is a part of the blocks, 0 to 1")?;
         }
-        if self.stripe > units {
-            return Err(Error::impossible(
-                "stripe",
-                self.stripe.into(),
-                "it has no more units than a group",
-            ));
-        }
-        if self.stream_goals == 0 || self.stream_goals > 1 << 16 {
-            return Err(Error::impossible(
-                "stream_goals",
-                self.stream_goals.into(),
-                "there is one and more, up to 2^16",
-            ));
-        }
-        Ok(())
+        let fits = self.stripe <= units;
+        require(fits, "stripe", self.stripe, "it has no more units than a group")?;
+        let goals = (1..=1 << 16).contains(&self.stream_goals);
+        require(goals, "stream_goals", self.stream_goals, "there is one and more, up to 2^16")
     }
 }

@@ -1,6 +1,6 @@
 //! How a drive is laid out.
 
-use crate::Error;
+use crate::error::{Error, require};
 
 /// Superblocks, their size, and how much of them is spare.
 ///
@@ -19,74 +19,43 @@ impl Geometry {
 
     /// Returns a drive of `superblocks` superblocks of `units` units, of which the part `spare` is
     /// not for data.
-    ///
-    /// # Errors
-    /// No room for data and spare, or more units than can be numbered.
     pub fn new(superblocks: u32, units: u32, spare: f64) -> Result<Self, Error> {
-        if superblocks < 2 {
-            return Err(Error::impossible(
-                "superblocks",
-                superblocks.into(),
-                "collection needs two and more",
-            ));
-        }
-        if units == 0 || u64::from(units) > Self::MOST {
-            return Err(Error::impossible(
-                "pages-per-block",
-                units.into(),
-                "a superblock holds one unit and more, up to 2^28",
-            ));
-        }
-        if !(spare > 0.0 && spare < 1.0) {
-            return Err(Error::impossible(
-                "spare",
-                spare,
-                "it is a part of the drive, over 0 and under 1",
-            ));
-        }
+        require(superblocks >= 2, "superblocks", superblocks, "collection needs two and more")?;
+        let range = "a superblock holds one unit and more, up to 2^28";
+        let holds = (1..=Self::MOST).contains(&units.into());
+        require(holds, "pages-per-block", units, range)?;
+        let is_part = spare > 0.0 && spare < 1.0;
+        require(is_part, "spare", spare, "it is a part of the drive, over 0 and under 1")?;
         let geometry = Self { superblocks, units, spare };
         let places = (u64::from(superblocks) + 3) << geometry.shift();
-        if places > Self::MOST {
-            return Err(Error::impossible(
-                "superblocks",
-                superblocks.into(),
-                "with so many units each there are more than 2^28; 1,000 superblocks tell as much",
-            ));
-        }
+        let most =
+            "with so many units each there are more than 2^28; 1,000 superblocks tell as much";
+        require(places <= Self::MOST, "superblocks", superblocks, most)?;
         let usable = u64::from(superblocks) * u64::from(units);
         let logical = u64::from(geometry.logical());
         // One superblock's worth of spare and more: else a victim may have nothing to give.
-        if logical == 0 || usable - logical < u64::from(units) {
-            return Err(Error::impossible(
-                "spare",
-                spare,
-                "it leaves no data, or less than one superblock of spare",
-            ));
-        }
+        let suffices = logical > 0 && usable - logical >= u64::from(units);
+        let least = "it leaves no data, or less than one superblock of spare";
+        require(suffices, "spare", spare, least)?;
         Ok(geometry)
     }
 
     /// Superblocks for data and spare.
-    #[must_use]
     pub fn superblocks(&self) -> u32 {
         self.superblocks
     }
 
     /// Units in one superblock.
-    #[must_use]
     pub fn units(&self) -> u32 {
         self.units
     }
 
     /// Part of the usable units that is not for data.
-    #[must_use]
     pub fn spare(&self) -> f64 {
         self.spare
     }
 
     /// Units that the host can address.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn logical(&self) -> u32 {
         let usable = f64::from(self.superblocks) * f64::from(self.units);
         (usable * (1.0 - self.spare)).round() as u32

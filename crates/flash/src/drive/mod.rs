@@ -92,7 +92,6 @@ pub struct Drive {
 
 impl Drive {
     /// Returns an empty drive, all of it erased.
-    #[must_use]
     pub fn new(geometry: Geometry, settings: Settings) -> Self {
         let frontiers = if settings.separate { 2 } else { 1 };
         let superblocks = geometry.superblocks() + frontiers + RESERVE as u32;
@@ -114,21 +113,16 @@ impl Drive {
     }
 
     /// How it is laid out.
-    #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// What it did since it was made.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Superblock and place in it of a unit; `None` where it holds nothing.
-    ///
-    /// # Errors
-    /// There is no such unit.
     pub fn place(&self, unit: u32) -> Result<Option<(u32, u32)>, Error> {
         let place = *self.map.get(unit as usize).ok_or_else(|| no_unit(unit))?;
         let within = (1 << self.shift) - 1;
@@ -136,15 +130,11 @@ impl Drive {
     }
 
     /// Valid units of each superblock, and how often each was erased.
-    #[must_use]
     pub fn superblocks(&self) -> (&[u32], &[u32]) {
         (&self.valid, &self.wear)
     }
 
     /// Writes a unit, and returns how many others were copied to make room for it.
-    ///
-    /// # Errors
-    /// There is no such unit.
     pub fn write(&mut self, unit: u32) -> Result<u64, Error> {
         if unit as usize >= self.map.len() {
             return Err(no_unit(unit));
@@ -153,9 +143,6 @@ impl Drive {
     }
 
     /// Gives a unit back, and returns whether it held anything.
-    ///
-    /// # Errors
-    /// There is no such unit.
     pub fn trim(&mut self, unit: u32) -> Result<bool, Error> {
         let place = *self.map.get(unit as usize).ok_or_else(|| no_unit(unit))?;
         if place == NIL {
@@ -325,5 +312,5 @@ impl Drive {
 }
 
 fn no_unit(unit: u32) -> Error {
-    Error::impossible("unit", unit.into(), "it lies beyond the end of the drive")
+    Error::impossible("unit", unit, "it lies beyond the end of the drive")
 }

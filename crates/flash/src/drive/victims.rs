@@ -160,7 +160,6 @@ impl Aged {
         best.map(|(_, place)| self.members.swap_remove(place))
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn score(&self, valid: u32, age: u64) -> f64 {
         let used = f64::from(valid) / f64::from(self.units);
         // An empty one costs nothing: it is better than any other, the older the better.

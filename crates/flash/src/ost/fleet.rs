@@ -1,7 +1,7 @@
 //! Many OSTs, stepped in parallel: nothing is shared between them.
 
 use super::{Ost, Settings};
-use crate::Error;
+use crate::error::{Error, require};
 use rayon::prelude::*;
 
 /// What happens to one OST in a step of time; amounts are parts of its capacity.
@@ -34,13 +34,8 @@ impl Step {
             ("resets", self.resets),
         ];
         for (name, value) in given {
-            if !(0.0..=Self::MOST).contains(&value) {
-                return Err(Error::impossible(
-                    name,
-                    value,
-                    "capacities in a step, or resets, are 0 and more, up to 10,000",
-                ));
-            }
+            let range = "capacities in a step, or resets, are 0 and more, up to 10,000";
+            require((0.0..=Self::MOST).contains(&value), name, value, range)?;
         }
         Ok(())
     }
@@ -57,18 +52,13 @@ pub struct Fleet {
 
 impl Fleet {
     /// Returns so many empty OSTs, stepped by so many threads; `None`: one a processor.
-    ///
-    /// # Errors
-    /// A setting that none can have, or threads that the system does not give.
     pub fn new(
         columns: usize,
         settings: Settings,
         seed: u64,
         threads: Option<usize>,
     ) -> Result<Self, Error> {
-        if threads == Some(0) {
-            return Err(Error::impossible("threads", 0.0, "there is one and more"));
-        }
+        require(threads != Some(0), "threads", 0.0, "there is one and more")?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.unwrap_or(0))
             .build()
@@ -81,30 +71,22 @@ impl Fleet {
     }
 
     /// The OSTs.
-    #[must_use]
     pub fn osts(&self) -> &[Ost] {
         &self.osts
     }
 
     /// How each was made.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// One of them, to be changed.
-    ///
-    /// # Errors
-    /// There is no such column.
     pub fn ost_mut(&mut self, column: usize) -> Result<&mut Ost, Error> {
         let missing = Error::impossible("column", column as f64, "there is no such column");
         self.osts.get_mut(column).ok_or(missing)
     }
 
     /// Adds empty OSTs behind the others, as when capacity is bought.
-    ///
-    /// # Errors
-    /// A setting that none can have.
     pub fn add(&mut self, columns: usize) -> Result<(), Error> {
         for _ in 0..columns {
             let seed = seed_of(self.seed, self.osts.len() as u64);
@@ -114,15 +96,11 @@ impl Fleet {
     }
 
     /// Fills each to a part of it, and ages it by so many capacities.
-    ///
-    /// # Errors
-    /// Not one part a column, or what is none.
     pub fn fill(&mut self, parts: &[f64], churn: f64) -> Result<(), Error> {
         self.check_length(parts.len())?;
         for part in parts {
-            if !(0.0..=1.0).contains(part) {
-                return Err(Error::impossible("fullness", *part, "it is a part, 0 to 1"));
-            }
+            let is_part = (0.0..=1.0).contains(part);
+            require(is_part, "fullness", *part, "it is a part, 0 to 1")?;
         }
         Step { written: churn, ..Step::default() }.check()?;
         let osts = &mut self.osts;
@@ -133,9 +111,6 @@ impl Fleet {
     }
 
     /// Lets one step of time pass, one value a column.
-    ///
-    /// # Errors
-    /// Not one value a column, or what can be no amount.
     pub fn advance(&mut self, steps: &[Step]) -> Result<(), Error> {
         self.check_length(steps.len())?;
         for step in steps {
@@ -149,27 +124,18 @@ impl Fleet {
     }
 
     /// Trims some of them, and returns the part of each that its drive still held.
-    ///
-    /// # Errors
-    /// There is no such column.
     pub fn trim(&mut self, columns: &[usize]) -> Result<Vec<f64>, Error> {
         columns.iter().map(|column| self.ost_mut(*column).map(Ost::trim)).collect()
     }
 
     /// Counts and state of all: a name, and one value a column.
-    #[must_use]
     pub fn table(&self) -> Vec<(String, Vec<f64>)> {
-        let rows: Vec<Vec<f64>> = self.osts.iter().map(Ost::row).collect();
-        let names = Ost::names();
-        let column = |place: usize| rows.iter().map(|row| row[place]).collect();
-        names.into_iter().enumerate().map(|(place, name)| (name, column(place))).collect()
+        super::state::table(&self.osts)
     }
 
     fn check_length(&self, given: usize) -> Result<(), Error> {
-        if given == self.osts.len() {
-            return Ok(());
-        }
-        Err(Error::impossible("values given", given as f64, "there is one for each column"))
+        let fits = given == self.osts.len();
+        require(fits, "values given", given as f64, "there is one for each column")
     }
 }
 

@@ -26,7 +26,6 @@ mod visit;
 pub use fleet::{Fleet, Step};
 pub use settings::Settings;
 pub use sizes::Sizes;
-pub use state::{Counts, State};
 
 use crate::allocator::{Allocator, Extent, Family};
 use crate::drive::below;
@@ -91,9 +90,6 @@ struct Owed {
 
 impl Ost {
     /// Returns an empty OST; what it draws follows from `seed`.
-    ///
-    /// # Errors
-    /// A setting that none can have.
     pub fn new(settings: &Settings, seed: u64) -> Result<Self, Error> {
         settings.check()?;
         let homes = (0..settings.writers)
@@ -123,16 +119,12 @@ impl Ost {
     }
 
     /// Units of it.
-    #[must_use]
     pub fn units(&self) -> u32 {
         (self.freed.len() as u32) << GROUP_SHIFT
     }
 
     /// Sets which allocator it is, and the free parts under which its search begins at c1, c2, c3;
     /// the latter say nothing to a family that has no such thresholds.
-    ///
-    /// # Errors
-    /// What is no part.
     pub fn set_allocator(&mut self, family: Family, enter: Option<[f64; 3]>) -> Result<(), Error> {
         self.allocator.configure(settings::allocator(family, enter))?;
         self.enter = enter;
@@ -140,7 +132,6 @@ impl Ost {
     }
 
     /// Which allocator it is, and the thresholds that it was given.
-    #[must_use]
     pub fn allocator(&self) -> (Family, Option<[f64; 3]>) {
         (self.allocator.settings().family, self.enter)
     }
@@ -188,7 +179,6 @@ impl Ost {
     }
 
     /// Writes a benchmark's files, all of them open at a time, and deletes them.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn burst(&mut self, part: f64, files: u32) {
         self.owed.burst += self.share(part);
         let units = self.owed.burst.floor();
@@ -247,7 +237,6 @@ impl Ost {
     }
 
     /// Lets one step of time pass: a benchmark first, then users, deletions spread among the writes.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn advance(&mut self, step: &Step) {
         self.resets.begin(step.resets, self.share(step.written + step.burst));
         self.burst(step.burst, step.burst_files);

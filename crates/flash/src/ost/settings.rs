@@ -2,7 +2,8 @@
 
 use super::{GROUP_UNITS, REQUEST_UNITS, Sizes};
 use crate::allocator::Family;
-use crate::{Error, Geometry, Policy, allocator, drive};
+use crate::error::{Error, require};
+use crate::{Geometry, Policy, allocator, drive};
 
 /// Bits of the shortest request that c0 is for: half of the largest one, as of 1 MiB in blocks of 4 KiB.
 const ORDER2_BITS: u32 = REQUEST_UNITS.ilog2();
@@ -63,61 +64,28 @@ impl Default for Settings {
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let most = 4096.0;
-        for (name, value, good, reason) in [
-            (
-                "groups",
-                f64::from(self.groups),
-                (1.0..=most).contains(&f64::from(self.groups)),
-                "there are 1 to 4096; 16 to 64 tell as much",
-            ),
-            (
-                "superblock_units",
-                f64::from(self.superblock_units),
-                (1..=self.units()).contains(&self.superblock_units),
-                "the drive erases one unit and more at once, up to the whole OST",
-            ),
-            (
-                "spare",
-                self.spare,
-                self.spare > 0.0 && self.spare < 1.0,
-                "it is a part of the drive, over 0 and under 1",
-            ),
-            (
-                "writers",
-                f64::from(self.writers),
-                (1.0..=most).contains(&f64::from(self.writers)),
-                "there are 1 to 4096",
-            ),
-            (
-                "stream_units",
-                f64::from(self.stream_units),
-                (1..=REQUEST_UNITS + 1).contains(&self.stream_units),
-                "it is 1, for all requests, to 17, for none",
-            ),
-            (
-                "size_median_units",
-                self.size_median_units,
-                self.size_median_units > 0.0 && self.size_median_units.is_finite(),
-                "it is over 0",
-            ),
-            (
-                "size_sigma",
-                self.size_sigma,
-                (0.0..=10.0).contains(&self.size_sigma),
-                "it is from 0 to 10",
-            ),
-            (
-                "largest",
-                self.largest,
-                self.largest > 0.0 && self.largest <= 1.0,
-                "it is a part of the OST, over 0 and up to 1",
-            ),
-        ] {
-            if !good {
-                return Err(Error::impossible(name, value, reason));
-            }
-        }
-        Ok(())
+        let count = |value: u32| (1.0..=most).contains(&f64::from(value));
+        require(
+            count(self.groups),
+            "groups",
+            self.groups,
+            "there are 1 to 4096; 16 to 64 tell as much",
+        )?;
+        let superblock = (1..=self.units()).contains(&self.superblock_units);
+        let range = "the drive erases one unit and more at once, up to the whole OST";
+        require(superblock, "superblock_units", self.superblock_units, range)?;
+        let spare = self.spare > 0.0 && self.spare < 1.0;
+        require(spare, "spare", self.spare, "it is a part of the drive, over 0 and under 1")?;
+        require(count(self.writers), "writers", self.writers, "there are 1 to 4096")?;
+        let stream = (1..=REQUEST_UNITS + 1).contains(&self.stream_units);
+        let range = "it is 1, for all requests, to 17, for none";
+        require(stream, "stream_units", self.stream_units, range)?;
+        let median = self.size_median_units > 0.0 && self.size_median_units.is_finite();
+        require(median, "size_median_units", self.size_median_units, "it is over 0")?;
+        let sigma = (0.0..=10.0).contains(&self.size_sigma);
+        require(sigma, "size_sigma", self.size_sigma, "it is from 0 to 10")?;
+        let largest = self.largest > 0.0 && self.largest <= 1.0;
+        require(largest, "largest", self.largest, "it is a part of the OST, over 0 and up to 1")
     }
 
     pub(crate) fn units(&self) -> u32 {
@@ -125,7 +93,6 @@ impl Settings {
     }
 
     /// The drive whose logical units are the OST's: its spare is that asked for, to half a superblock.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(crate) fn geometry(&self) -> Result<Geometry, Error> {
         let units = f64::from(self.units());
         let superblock = f64::from(self.superblock_units);
@@ -140,7 +107,6 @@ impl Settings {
         drive::Settings { policy: self.policy, separate: self.separate, seed: !seed }
     }
 
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(crate) fn sizes(&self) -> Sizes {
         let largest = (self.largest * f64::from(self.units())).round().max(1.0) as u32;
         Sizes { median: self.size_median_units, sigma: self.size_sigma, largest }

@@ -16,7 +16,6 @@ pub struct Sizes {
 
 impl Sizes {
     /// Draws a size.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(crate) fn draw(&self, draws: &mut Xoshiro256PlusPlus) -> u32 {
         let size = self.median * (self.sigma * normal(draws)).exp();
         size.round().clamp(1.0, f64::from(self.largest)) as u32
@@ -36,7 +35,6 @@ fn normal(draws: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// Draws a number from 0 to 1, 1 left out.
-#[allow(clippy::cast_precision_loss)]
 fn part(draws: &mut Xoshiro256PlusPlus) -> f64 {
     (draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -17,19 +17,16 @@ pub struct Ceilings {
 
 impl Ceilings {
     /// Seconds that a write of so many bytes keeps the drive busy.
-    #[must_use]
     pub fn write_s(&self, bytes: u64) -> f64 {
         (bytes as f64 / self.write_bytes_per_s).max(1.0 / self.write_iops)
     }
 
     /// Seconds that a read of so many bytes keeps the drive busy.
-    #[must_use]
     pub fn read_s(&self, bytes: u64) -> f64 {
         (bytes as f64 / self.read_bytes_per_s).max(1.0 / self.read_iops)
     }
 
     /// The same drive with a part of its speed.
-    #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self {
             write_bytes_per_s: self.write_bytes_per_s * factor,
@@ -45,7 +42,6 @@ impl Raid {
     ///
     /// A drive's reads and writes do not get in each other's way here: it does as many as the busier
     /// of the two allows.
-    #[must_use]
     pub fn write_ceiling(&self, drive: Ceilings, transfer_bytes: u64) -> f64 {
         let (mut reading_s, mut writing_s) = (0.0, 0.0);
         for bytes in self.rows(transfer_bytes) {
@@ -76,7 +72,6 @@ pub struct Lanes {
 }
 
 /// Bytes a second that a drive gives to the controllers that use it, at most.
-#[must_use]
 pub fn slot_bytes_per_s(drive_bytes_per_s: f64, lanes: Lanes) -> f64 {
     drive_bytes_per_s.min(lanes.slot_bytes_per_s * f64::from(lanes.controllers))
 }
@@ -84,7 +79,6 @@ pub fn slot_bytes_per_s(drive_bytes_per_s: f64, lanes: Lanes) -> f64 {
 /// Bytes a second read from one OST of several that share their drives and are all busy.
 ///
 /// E2000: 32 drives, 4 OSTs of 16 halves each, both controllers on every drive.
-#[must_use]
 pub fn read_ceiling(drive_bytes_per_s: f64, drives: u32, shared: u32, lanes: Lanes) -> f64 {
     let all = f64::from(drives) * slot_bytes_per_s(drive_bytes_per_s, lanes);
     all / f64::from(shared.max(1))

@@ -12,7 +12,7 @@ mod ceilings;
 
 pub use ceilings::{Ceilings, Lanes, read_ceiling, slot_bytes_per_s};
 
-use crate::Error;
+use crate::error::{Error, require};
 
 /// What ZFS writes at least.
 const SECTOR_BYTES: u64 = 4096;
@@ -65,35 +65,19 @@ pub struct Plan {
 
 impl Raid {
     /// Checks that such a group can be.
-    ///
-    /// # Errors
-    /// A count or size that fits no group of its kind.
     pub fn check(&self) -> Result<(), Error> {
-        let refuse = |name, value: u64, reason| Err(Error::impossible(name, value as f64, reason));
-        if !(1..=1024).contains(&self.drives) {
-            return refuse("drives", self.drives.into(), "a group has 1 to 1,024 drives");
-        }
-        if self.data == 0 {
-            return refuse("data", 0, "a stripe has one chunk of data at least");
-        }
-        if self.width() > u64::from(self.drives) {
-            return refuse(
-                "drives",
-                self.drives.into(),
-                "a stripe has each chunk on another drive",
-            );
-        }
-        if self.kind == Kind::Raid10 && self.parity != 0 {
-            return refuse("parity", self.parity.into(), "mirrors have no parity: it is 0");
-        }
-        if !(SECTOR_BYTES..=1 << 30).contains(&self.chunk_bytes) {
-            return refuse("chunk_bytes", self.chunk_bytes, "a chunk has 4 KiB to 1 GiB");
-        }
-        Ok(())
+        let drives = (1..=1024).contains(&self.drives);
+        require(drives, "drives", self.drives, "a group has 1 to 1,024 drives")?;
+        require(self.data > 0, "data", 0, "a stripe has one chunk of data at least")?;
+        let fits = self.width() <= u64::from(self.drives);
+        require(fits, "drives", self.drives, "a stripe has each chunk on another drive")?;
+        let parity = self.kind != Kind::Raid10 || self.parity == 0;
+        require(parity, "parity", self.parity, "mirrors have no parity: it is 0")?;
+        let chunk = (SECTOR_BYTES..=1 << 30).contains(&self.chunk_bytes);
+        require(chunk, "chunk_bytes", self.chunk_bytes as f64, "a chunk has 4 KiB to 1 GiB")
     }
 
     /// Drives that one row lies on.
-    #[must_use]
     pub fn width(&self) -> u64 {
         match self.kind {
             Kind::Raid10 => 2 * u64::from(self.data),
@@ -102,13 +86,11 @@ impl Raid {
     }
 
     /// Drives of a row that may be lost without loss of data, whichever they are.
-    #[must_use]
     pub fn losses(&self) -> u32 {
         if self.kind == Kind::Raid10 { 1 } else { self.parity }
     }
 
     /// Bytes of data in one row.
-    #[must_use]
     pub fn row_bytes(&self) -> u64 {
         u64::from(self.data) * self.chunk_bytes
     }
@@ -117,7 +99,6 @@ impl Raid {
     ///
     /// `lost` says which members lie on drives that failed: they are neither read nor written, and
     /// what they held is computed from the others.
-    #[must_use]
     pub fn write(&self, bytes: u64, lost: impl Fn(u32) -> bool) -> Plan {
         let bytes = bytes.min(self.row_bytes());
         let mut plan = match self.kind {
@@ -130,7 +111,6 @@ impl Raid {
     }
 
     /// Returns what reading the first `bytes` of one chunk touches, when its drive failed or not.
-    #[must_use]
     pub fn read(&self, bytes: u64, lost: impl Fn(u32) -> bool) -> Vec<Piece> {
         let bytes = bytes.min(self.chunk_bytes);
         if !lost(0) {

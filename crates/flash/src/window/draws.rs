@@ -26,7 +26,6 @@ pub struct Draws(Xoshiro256PlusPlus);
 impl Draws {
     /// Returns the stream of an entity: the seed, its kind and its number, mixed one after another by
     /// the finalizer of SplitMix64.
-    #[must_use]
     pub fn new(seed: u64, stream: Stream, number: u64) -> Self {
         let mixed =
             [stream as u64, number].into_iter().fold(mix(seed), |so_far, next| mix(so_far ^ next));

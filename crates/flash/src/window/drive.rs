@@ -209,7 +209,6 @@ impl Drive {
 }
 
 /// Whole nanoseconds, so that times add up without rounding.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }

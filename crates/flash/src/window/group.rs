@@ -123,9 +123,6 @@ struct Group<'a> {
 }
 
 /// Simulates a window.
-///
-/// # Errors
-/// No such group or load can be.
 pub fn run(terms: &Terms) -> Result<Figures, Error> {
     terms.check()?;
     let warm = nanoseconds(terms.warm_s);

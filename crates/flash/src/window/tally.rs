@@ -23,7 +23,6 @@ pub struct Latencies {
 
 impl Latencies {
     /// Returns the quantiles of times in nanoseconds; `None`: there are none.
-    #[must_use]
     pub(super) fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let longest = *times.last()?;

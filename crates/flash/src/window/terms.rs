@@ -1,7 +1,7 @@
 //! What is simulated in a window, and with which assumptions.
 
 use super::throttle::Class;
-use crate::Error;
+use crate::error::{Error, require};
 use crate::raid::{Ceilings, Raid};
 
 /// How a drive collects. None of it is published by makers: bounds are in the comments.
@@ -111,24 +111,17 @@ pub struct Terms {
 
 impl Terms {
     /// Checks that it can be simulated.
-    ///
-    /// # Errors
-    /// The first key that lies outside of what it may be.
     pub fn check(&self) -> Result<(), Error> {
         self.raid.check()?;
         self.check_drive()?;
         self.check_load()?;
         let failed = f64::from(self.failed_drives);
-        if self.failed_drives > self.raid.losses() {
-            return Err(Error::impossible("failed_drives", failed, "so many lose data"));
-        }
-        if u64::from(self.raid.drives - self.failed_drives) < u64::from(self.raid.data) {
-            return Err(Error::impossible("failed_drives", failed, "too few drives are left"));
-        }
+        let bearable = self.failed_drives <= self.raid.losses();
+        require(bearable, "failed_drives", failed, "so many lose data")?;
+        let suffices = self.raid.drives - self.failed_drives >= self.raid.data;
+        require(suffices, "failed_drives", failed, "too few drives are left")?;
         if let Some((number, factor)) = self.slow_drive {
-            if number >= self.raid.drives {
-                return Err(Error::impossible("slow_drive", number.into(), "there is none of it"));
-            }
+            require(number < self.raid.drives, "slow_drive", number, "there is none of it")?;
             over("slow_drive's factor", factor, 1.0)?;
         }
         within("rebuild_share", self.rebuild_share, 0.0, 0.99)
@@ -174,15 +167,10 @@ impl Terms {
 }
 
 fn over(name: &'static str, value: f64, most: f64) -> Result<(), Error> {
-    if value > 0.0 && value <= most {
-        return Ok(());
-    }
-    Err(Error::impossible(name, value, "it is over 0, and of a size that exists"))
+    let holds = value > 0.0 && value <= most;
+    require(holds, name, value, "it is over 0, and of a size that exists")
 }
 
 fn within(name: &'static str, value: f64, least: f64, most: f64) -> Result<(), Error> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err(Error::impossible(name, value, "it is outside of what is possible"))
+    require(value >= least && value <= most, name, value, "it is outside of what is possible")
 }

@@ -66,7 +66,6 @@ pub struct Throttle {
 
 impl Throttle {
     /// Returns the throttle of a queue that holds up to `queue_depth` requests.
-    #[must_use]
     pub fn new(target_ns: u64, queue_depth: u32) -> Self {
         let mut made = Self {
             target_ns,
@@ -88,20 +87,17 @@ impl Throttle {
     }
 
     /// How far it is from where it started: over 0, it holds writes back.
-    #[must_use]
     pub fn step(&self) -> i32 {
         self.step
     }
 
     /// Writes that may be in flight: the whole depth, a plain write's part, and that beside readers.
-    #[must_use]
     pub fn limits(&self) -> (u32, u32, u32) {
         let depth = self.depth;
         if depth <= 2 { (depth, depth, 1) } else { (depth, depth.div_ceil(2), depth.div_ceil(4)) }
     }
 
     /// Writes of a class that may be in flight now.
-    #[must_use]
     pub fn limit(&self, class: Class, now: u64) -> u32 {
         let (whole, normal, background) = self.limits();
         match class {
@@ -114,14 +110,12 @@ impl Throttle {
     }
 
     /// Whether a completion that leaves so many in flight wakes who sleeps.
-    #[must_use]
     pub fn wakes(&self, in_flight: u32) -> bool {
         let (_, normal, background) = self.limits();
         in_flight == 0 || (in_flight < normal && normal - in_flight >= background / 2)
     }
 
     /// End of the window that is open.
-    #[must_use]
     pub fn window_end(&self) -> Option<u64> {
         self.window_end
     }

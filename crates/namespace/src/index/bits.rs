@@ -59,9 +59,11 @@ fn field(data: &[u8], bit: usize, width: u32) -> u64 {
     value & (u64::MAX >> (64 - width))
 }
 
+/// What the rest of a run holds.
 enum Run {
-    Same { value: u32, left: usize },
-    Packed { bit: usize, left: usize },
+    Same(u32),
+    /// Values one after another from a bit on.
+    Packed(usize),
 }
 
 /// Levels, or places in a dictionary.
@@ -70,6 +72,8 @@ pub(crate) struct Hybrid {
     at: usize,
     width: u32,
     run: Run,
+    /// Values of the run that were not read yet.
+    left: usize,
 }
 
 impl Hybrid {
@@ -78,105 +82,92 @@ impl Hybrid {
         if width > 32 {
             return Err("holds places of more than 32 bits");
         }
-        Ok(Self { data, at: 0, width, run: Run::Same { value: 0, left: 0 } })
+        Ok(Self { data, at: 0, width, run: Run::Same(0), left: 0 })
     }
 
     /// The value that the next `count` all have, where that is known without looking at each.
     pub(crate) fn same(&mut self, count: usize) -> Result<Option<u32>, Broken> {
         self.next_run()?;
-        match &mut self.run {
-            Run::Same { value, left } if *left >= count => {
-                *left -= count;
-                Ok(Some(*value))
+        match self.run {
+            Run::Same(value) if self.left >= count => {
+                self.left -= count;
+                Ok(Some(value))
             }
             _ => Ok(None),
         }
     }
 
     /// Appends the next `count` values.
-    pub(crate) fn read(&mut self, mut count: usize, out: &mut Vec<u32>) -> Result<(), Broken> {
-        while count > 0 {
-            self.next_run()?;
-            match &mut self.run {
-                Run::Same { value, left } => {
-                    let taken = count.min(*left);
-                    out.resize(out.len() + taken, *value);
-                    *left -= taken;
-                    count -= taken;
-                }
-                Run::Packed { bit, left } => {
-                    let taken = count.min(*left);
-                    unpack(&self.data, *bit, self.width, taken, out);
-                    *bit += taken * self.width as usize;
-                    *left -= taken;
-                    count -= taken;
-                }
-            }
-        }
-        Ok(())
+    pub(crate) fn read(&mut self, count: usize, out: &mut Vec<u32>) -> Result<(), Broken> {
+        self.advance(count, |data, width, run, taken| match run {
+            Run::Same(value) => out.resize(out.len() + taken, *value),
+            Run::Packed(bit) => unpack(data, *bit, width, taken, out),
+        })
     }
 
     /// Passes over the next `count` values.
-    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Broken> {
+    pub(crate) fn skip(&mut self, count: usize) -> Result<(), Broken> {
+        self.advance(count, |_, _, _, _| ())
+    }
+
+    fn advance(
+        &mut self,
+        mut count: usize,
+        mut take: impl FnMut(&[u8], u32, &Run, usize),
+    ) -> Result<(), Broken> {
         while count > 0 {
             self.next_run()?;
-            match &mut self.run {
-                Run::Same { left, .. } => {
-                    let taken = count.min(*left);
-                    *left -= taken;
-                    count -= taken;
-                }
-                Run::Packed { bit, left } => {
-                    let taken = count.min(*left);
-                    *bit += taken * self.width as usize;
-                    *left -= taken;
-                    count -= taken;
-                }
+            let taken = count.min(self.left);
+            take(&self.data, self.width, &self.run, taken);
+            if let Run::Packed(bit) = &mut self.run {
+                *bit += taken * self.width as usize;
             }
+            self.left -= taken;
+            count -= taken;
         }
         Ok(())
     }
 
     fn next_run(&mut self) -> Result<(), Broken> {
-        while let Run::Same { left: 0, .. } | Run::Packed { left: 0, .. } = self.run {
+        while self.left == 0 {
             let header = varint(&self.data, &mut self.at)?;
             let count = usize::try_from(header >> 1).map_err(|_| ENDS_EARLY)?;
-            self.run = if header & 1 == 1 { self.packed(count)? } else { self.repeated(count)? };
+            if count == 0 {
+                return Err("holds an empty run");
+            }
+            if header & 1 == 1 { self.packed(count)? } else { self.repeated(count)? }
         }
         Ok(())
     }
 
-    fn repeated(&mut self, left: usize) -> Result<Run, Broken> {
+    fn repeated(&mut self, left: usize) -> Result<(), Broken> {
         let bytes = self.width.div_ceil(8) as usize;
-        if left == 0 {
-            return Err("holds an empty run");
-        }
         if self.data.len() - self.at < bytes {
             return Err(ENDS_EARLY);
         }
-        let value = field(&self.data, self.at * 8, bytes as u32 * 8);
+        // At most 32 bits are read.
+        let value = field(&self.data, self.at * 8, bytes as u32 * 8) as u32;
         self.at += bytes;
-        // At most 32 bits were read.
-        Ok(Run::Same { value: value as u32, left })
+        (self.run, self.left) = (Run::Same(value), left);
+        Ok(())
     }
 
-    fn packed(&mut self, groups: usize) -> Result<Run, Broken> {
-        if groups == 0 {
-            return Err("holds an empty run");
-        }
+    fn packed(&mut self, groups: usize) -> Result<(), Broken> {
         let bit = self.at * 8;
         let bytes = groups.checked_mul(self.width as usize).ok_or(ENDS_EARLY)?;
         if self.width == 0 {
-            return Ok(Run::Same { value: 0, left: groups.saturating_mul(8) });
+            (self.run, self.left) = (Run::Same(0), groups.saturating_mul(8));
+            return Ok(());
         }
         // Some writers cut off the padding of the last group: only whole values that are there count.
-        let there = bytes.min(self.data.len() - self.at);
-        let left = groups.saturating_mul(8).min(there * 8 / self.width as usize);
-        if left == 0 {
+        let present = bytes.min(self.data.len() - self.at);
+        self.left = groups.saturating_mul(8).min(present * 8 / self.width as usize);
+        if self.left == 0 {
             return Err(ENDS_EARLY);
         }
-        self.at += there;
-        Ok(Run::Packed { bit, left })
+        self.at += present;
+        self.run = Run::Packed(bit);
+        Ok(())
     }
 }
 

@@ -10,12 +10,14 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use parquet::basic::{Encoding, Type as Physical};
+use parquet::basic::Encoding;
 
 use super::bits::Hybrid;
 use super::chunk::{Data, Next, Pages};
 use super::packed::{Integers, Kind, Strings};
-use super::schema::{self, Location};
+use super::schema::{self, Location, Name};
+use super::shard::Shard;
+use crate::error::{Error, Result as CrateResult};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -206,99 +208,73 @@ enum Source<K: Kind, T> {
     Library(super::library::Library<T>),
 }
 
-/// A column of whole numbers, each mapped to a `T`.
-pub(crate) struct Numbers<T>(Source<Integers, T>);
+/// A column of a group of rows, each value mapped to a `T`.
+pub(crate) struct Reader<K: Kind, T> {
+    source: Source<K, T>,
+    shard: Shard,
+    name: Name,
+}
 
-impl<T: Clone> Numbers<T> {
-    /// Begins to read; `missing` stands where there is no number, if that can be.
-    pub(crate) fn new(
-        location: Location,
-        pages: Pages,
-        holds: schema::Kind,
+/// A column of whole numbers.
+pub(crate) type Numbers<T> = Reader<Integers, T>;
+/// A column of strings of bytes.
+pub(crate) type Binary<T> = Reader<Strings, T>;
+
+/// A string: its page, and where in it.
+pub(crate) type Piece<'a> = (&'a Bytes, Range<usize>);
+
+/// A string that shares the memory of its page.
+pub(crate) fn slice((page, range): Piece<'_>) -> Bytes {
+    page.slice(range)
+}
+
+impl<K: Kind, T: Clone> Reader<K, T> {
+    /// Begins to read; `missing` stands where there is no value, if that can be.
+    pub(super) fn new(
+        shard: &Shard,
+        name: Name,
+        (location, pages): (Location, Pages),
         missing: Option<T>,
     ) -> Self {
+        let (shard, kind) = (shard.clone(), K::of(&location, name.column().kind));
         #[cfg(feature = "library-readers")]
         if super::library::is_chosen() {
-            return Self(Source::Library(super::library::Library::new(&location, pages, missing)));
+            let library = super::library::Library::new(&location, pages, missing);
+            return Self { source: Source::Library(library), shard, name };
         }
-        let kind = integers(&location, holds);
-        Self(Source::Decoder(Column::new(kind, location, pages, missing)))
+        let source = Source::Decoder(Column::new(kind, location, pages, missing));
+        Self { source, shard, name }
     }
 
     /// Appends one `T` for each of the next rows.
-    pub(crate) fn read(
-        &mut self,
-        rows: usize,
-        out: &mut Vec<T>,
-        mut map: impl FnMut(i64) -> T,
-    ) -> Result<()> {
-        match &mut self.0 {
+    pub(crate) fn read<M>(&mut self, rows: usize, out: &mut Vec<T>, mut map: M) -> CrateResult<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        let read = match &mut self.source {
             Source::Decoder(column) => column.read(rows, out, &mut map),
             #[cfg(feature = "library-readers")]
-            Source::Library(column) => column.numbers(rows, out, map),
-        }
+            Source::Library(column) => K::read_library(column, rows, out, &mut map),
+        };
+        read.map_err(|problem| self.unreadable(&problem))
     }
-}
 
-impl<T: Clone> Numbers<T> {
-    /// Passes over rows; `map` as it is given to [`Numbers::read`].
-    pub(crate) fn skip(&mut self, rows: usize, mut map: impl FnMut(i64) -> T) -> Result<()> {
-        match &mut self.0 {
+    /// Passes over rows; `map` as it is given to [`Reader::read`].
+    pub(crate) fn skip<M>(&mut self, rows: usize, mut map: M) -> CrateResult<()>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T,
+    {
+        let skipped = match &mut self.source {
             Source::Decoder(column) => column.skip(rows, &mut map),
             #[cfg(feature = "library-readers")]
             Source::Library(column) => column.skip(rows),
-        }
-    }
-}
-
-fn integers(location: &Location, holds: schema::Kind) -> Integers {
-    Integers { wide: location.physical == Physical::INT64, signed: location.signed, holds }
-}
-
-/// A column of strings of bytes, each mapped to a `T`.
-pub(crate) struct Binary<T>(Source<Strings, T>);
-
-impl<T: Clone> Binary<T> {
-    /// Begins to read; `missing` stands where there is no string, if that can be.
-    pub(crate) fn new(location: Location, pages: Pages, missing: Option<T>) -> Self {
-        #[cfg(feature = "library-readers")]
-        if super::library::is_chosen() {
-            return Self(Source::Library(super::library::Library::new(&location, pages, missing)));
-        }
-        let fixed =
-            (location.physical == Physical::FIXED_LEN_BYTE_ARRAY).then_some(location.length);
-        Self(Source::Decoder(Column::new(Strings { fixed }, location, pages, missing)))
+        };
+        skipped.map_err(|problem| self.unreadable(&problem))
     }
 
-    /// Appends one `T` for each of the next rows; `map` is given a page and where in it.
-    pub(crate) fn read(
-        &mut self,
-        rows: usize,
-        out: &mut Vec<T>,
-        mut map: impl FnMut(&Bytes, Range<usize>) -> T,
-    ) -> Result<()> {
-        let mut of_range = |(page, range): (&Bytes, Range<usize>)| map(page, range);
-        match &mut self.0 {
-            Source::Decoder(column) => column.read(rows, out, &mut of_range),
-            #[cfg(feature = "library-readers")]
-            Source::Library(column) => column.strings(rows, out, map),
-        }
-    }
-}
-
-impl<T: Clone> Binary<T> {
-    /// Passes over rows; `map` as it is given to [`Binary::read`].
-    pub(crate) fn skip(
-        &mut self,
-        rows: usize,
-        mut map: impl FnMut(&Bytes, Range<usize>) -> T,
-    ) -> Result<()> {
-        let mut of_range = |(page, range): (&Bytes, Range<usize>)| map(page, range);
-        match &mut self.0 {
-            Source::Decoder(column) => column.skip(rows, &mut of_range),
-            #[cfg(feature = "library-readers")]
-            Source::Library(column) => column.skip(rows),
-        }
+    /// An error of this column.
+    pub(crate) fn unreadable(&self, problem: &str) -> Error {
+        self.shard.unreadable(self.name, problem)
     }
 }
 
@@ -327,7 +303,7 @@ impl Lists {
 
     /// Reads a whole column of `rows` rows.
     pub(crate) fn read(location: Location, pages: Pages, rows: usize) -> Result<Self> {
-        let kind = integers(&location, schema::Kind::Smalls);
+        let kind = Integers::of(&location, schema::Kind::Smalls);
         let mut column = Column::new(kind, location, pages, None::<u32>);
         let mut lists = Self::default();
         while let Some(mut page) = column.pages.next()? {

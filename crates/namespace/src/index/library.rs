@@ -92,7 +92,7 @@ enum Reader {
 }
 
 /// A column, each value mapped to a `T`.
-pub(super) struct Library<T> {
+pub(crate) struct Library<T> {
     reader: Reader,
     missing: Option<T>,
 }

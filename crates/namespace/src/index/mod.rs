@@ -13,7 +13,7 @@ mod chunk;
 pub(crate) mod column;
 #[cfg(feature = "library-readers")]
 pub mod library;
-mod packed;
+pub(crate) mod packed;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod shard;

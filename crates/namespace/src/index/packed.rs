@@ -3,19 +3,22 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use parquet::basic::Encoding;
+use parquet::basic::{Encoding, Type as Physical};
 
 use super::bits::Delta;
-use super::schema;
+use super::schema::{self, Location};
 
 type Result<T> = std::result::Result<T, String>;
 
 /// Values of one kind.
-pub(super) trait Kind {
+pub(crate) trait Kind: Sized {
     /// What unpacks the values of a page.
     type Values;
     /// A value as it is handed out.
     type Item<'a>;
+
+    /// The kind of a column.
+    fn of(location: &Location, holds: schema::Kind) -> Self;
 
     /// Begins to unpack a page of at most `count` values.
     fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<Self::Values>;
@@ -48,17 +51,28 @@ pub(super) trait Kind {
     ) -> Result<()>
     where
         M: for<'a> FnMut(Self::Item<'a>) -> T;
+
+    /// Appends the next `rows` values as the parquet crate's own readers have them.
+    #[cfg(feature = "library-readers")]
+    fn read_library<T: Clone, M>(
+        library: &mut super::library::Library<T>,
+        rows: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut(Self::Item<'a>) -> T;
 }
 
 /// Whole numbers of either size and sign.
-pub(super) struct Integers {
+pub(crate) struct Integers {
     pub(super) wide: bool,
     pub(super) signed: bool,
     pub(super) holds: schema::Kind,
 }
 
 /// A page of whole numbers.
-pub(super) enum PackedIntegers {
+pub(crate) enum PackedIntegers {
     Plain(Bytes),
     Delta(Delta),
 }
@@ -105,6 +119,24 @@ impl Integers {
 impl Kind for Integers {
     type Values = PackedIntegers;
     type Item<'a> = i64;
+
+    fn of(location: &Location, holds: schema::Kind) -> Self {
+        let wide = location.physical == Physical::INT64;
+        Self { wide, signed: location.signed, holds }
+    }
+
+    #[cfg(feature = "library-readers")]
+    fn read_library<T: Clone, M>(
+        library: &mut super::library::Library<T>,
+        rows: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut(i64) -> T,
+    {
+        library.numbers(rows, out, map)
+    }
 
     fn open(&self, encoding: Encoding, values: Bytes, _count: usize) -> Result<PackedIntegers> {
         match encoding {
@@ -161,12 +193,12 @@ impl Kind for Integers {
 }
 
 /// Strings of bytes, of any length or all of one.
-pub(super) struct Strings {
+pub(crate) struct Strings {
     pub(super) fixed: Option<usize>,
 }
 
 /// A page of strings.
-pub(super) enum PackedStrings {
+pub(crate) enum PackedStrings {
     Plain { page: Bytes, at: usize },
     Lengths { page: Bytes, at: usize, lengths: std::vec::IntoIter<usize> },
     Whole(std::vec::IntoIter<Bytes>),
@@ -226,6 +258,24 @@ fn fronts(values: Bytes, count: usize) -> Result<Vec<Bytes>> {
 impl Kind for Strings {
     type Values = PackedStrings;
     type Item<'a> = (&'a Bytes, Range<usize>);
+
+    fn of(location: &Location, _holds: schema::Kind) -> Self {
+        let fixed = location.physical == Physical::FIXED_LEN_BYTE_ARRAY;
+        Self { fixed: fixed.then_some(location.length) }
+    }
+
+    #[cfg(feature = "library-readers")]
+    fn read_library<T: Clone, M>(
+        library: &mut super::library::Library<T>,
+        rows: usize,
+        out: &mut Vec<T>,
+        map: &mut M,
+    ) -> Result<()>
+    where
+        M: for<'a> FnMut((&'a Bytes, Range<usize>)) -> T,
+    {
+        library.strings(rows, out, |page, range| map((page, range)))
+    }
 
     fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<PackedStrings> {
         match encoding {

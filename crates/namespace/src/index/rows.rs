@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::column::{Binary, Lists, Numbers};
+use super::column::{Binary, Lists, Numbers, Piece, slice};
 use super::schema::{self, Access, COLUMNS, Name, Presence};
 use super::shard::{Group, Shard};
 use super::writer::last_use_s;
@@ -63,8 +63,7 @@ impl Rows {
         while rows.len() < count && self.fill()? {
             let Some(columns) = &mut self.columns else { break };
             let taken = columns.left.min(count - rows.len()).min(4096);
-            let read = columns.read(taken, &mut rows);
-            read.map_err(|(name, problem)| self.shard.unreadable(name, &problem))?;
+            columns.read(taken, &mut rows)?;
         }
         for (place, row) in rows.iter().enumerate() {
             if let Some(problem) = name_problem(&row.name) {
@@ -82,8 +81,7 @@ impl Rows {
         while count > 0 && self.fill()? {
             let Some(columns) = &mut self.columns else { break };
             let taken = columns.left.min(count).min(4096);
-            let read = columns.read(taken, &mut Vec::new());
-            read.map_err(|(name, problem)| self.shard.unreadable(name, &problem))?;
+            columns.read(taken, &mut Vec::new())?;
             count -= taken;
         }
         Ok(())
@@ -129,7 +127,7 @@ pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
 }
 
 /// A column that is read into the entries, unless the file lacks it.
-type Maybe<A, C> = Vec<(Name, &'static A, Option<C>)>;
+type Maybe<A, C> = Vec<(&'static A, Option<C>)>;
 
 /// Every column of a group.
 struct Columns {
@@ -146,9 +144,6 @@ struct Columns {
     shared: Maybe<schema::Shared, Binary<Option<Arc<[u8]>>>>,
 }
 
-/// The column that is wrong, and what is.
-type Wrong = (Name, String);
-
 impl Columns {
     fn open(group: &Group<'_>) -> Result<Self> {
         let (mut numbers, mut shared) = (Vec::new(), Vec::new());
@@ -161,10 +156,10 @@ impl Columns {
                         Presence::StandIn(number) => Some(Some(number)),
                         Presence::Nullable => Some(None),
                     };
-                    numbers.push((name, number, group.numbers(name, missing)?));
+                    numbers.push((number, group.column_if_any(name, missing)?));
                 }
                 Access::Shared(bytes) => {
-                    shared.push((name, bytes, group.binary_or_none(name, Some(None))?));
+                    shared.push((bytes, group.column_if_any(name, Some(None))?));
                 }
                 Access::Own => {}
             }
@@ -172,27 +167,25 @@ impl Columns {
         Ok(Self {
             left: group.rows,
             done: 0,
-            parent: group.binary(Name::Parent, None)?,
-            name: group.binary(Name::Last, None)?,
-            id: group.binary(Name::Id, Some([0; 16]))?,
-            fid: group.binary(Name::IdKind, Some(false))?,
-            kind: group.binary(Name::Type, Some(FileType::Unknown))?,
-            last_use: group.numbers(Name::LastUse, Some(None))?,
+            parent: group.column(Name::Parent, None)?,
+            name: group.column(Name::Last, None)?,
+            id: group.column(Name::Id, Some([0; 16]))?,
+            fid: group.column(Name::IdKind, Some(false))?,
+            kind: group.column(Name::Type, Some(FileType::Unknown))?,
+            last_use: group.column_if_any(Name::LastUse, Some(None))?,
             osts: group.osts()?,
             numbers,
             shared,
         })
     }
 
-    fn read(&mut self, count: usize, out: &mut Vec<Row>) -> std::result::Result<(), Wrong> {
+    fn read(&mut self, count: usize, out: &mut Vec<Row>) -> Result<()> {
         let parents = self.parents(count)?;
         let mut names = Vec::new();
-        let slice = |page: &Bytes, range| page.slice(range);
-        self.name.read(count, &mut names, slice).map_err(of(Name::Last))?;
+        self.name.read(count, &mut names, slice)?;
         let strings = parents.into_iter().zip(names);
         let entries = self.entries(count)?;
-        let last_use = self.last_use.as_mut().map(|column| numbers(column, count, Name::LastUse));
-        let last_use = last_use.transpose()?;
+        let last_use = self.last_use.as_mut().map(|column| numbers(column, count)).transpose()?;
         out.extend(strings.zip(entries).enumerate().map(|(row, ((parent, name), entry))| {
             let worked_out = || last_use_s(&entry.times);
             let last_use_s = last_use.as_ref().map_or_else(worked_out, |column| column[row]);
@@ -203,21 +196,20 @@ impl Columns {
         Ok(())
     }
 
-    fn parents(&mut self, count: usize) -> std::result::Result<Vec<Bytes>, Wrong> {
+    fn parents(&mut self, count: usize) -> Result<Vec<Bytes>> {
         let (mut parents, mut problem) = (Vec::new(), None);
-        let slice = |page: &Bytes, range: std::ops::Range<usize>| {
-            let parent = page.slice(range);
+        self.parent.read(count, &mut parents, |piece: Piece<'_>| {
+            let parent = slice(piece);
             problem = problem.or_else(|| path_problem(&parent));
             parent
-        };
-        self.parent.read(count, &mut parents, slice).map_err(of(Name::Parent))?;
-        problem.map_or(Ok(parents), |problem| Err((Name::Parent, problem.into())))
+        })?;
+        problem.map_or(Ok(parents), |problem| Err(self.parent.unreadable(problem)))
     }
 
-    fn entries(&mut self, count: usize) -> std::result::Result<Vec<Entry>, Wrong> {
-        let ids = strings(&mut self.id, count, of_id, Name::Id)?;
-        let fids = strings(&mut self.fid, count, |kind| kind == b"fid", Name::IdKind)?;
-        let kinds = strings(&mut self.kind, count, of_type, Name::Type)?;
+    fn entries(&mut self, count: usize) -> Result<Vec<Entry>> {
+        let ids = strings(&mut self.id, count, of_id)?;
+        let fids = strings(&mut self.fid, count, |kind| kind == b"fid")?;
+        let kinds = strings(&mut self.kind, count, of_type)?;
         let entry = |row: usize| Entry {
             id: ObjectId::of_bytes(ids[row], fids[row]),
             kind: kinds[row],
@@ -230,25 +222,20 @@ impl Columns {
             ..Entry::default()
         };
         let mut entries: Vec<Entry> = (0..count).map(entry).collect();
-        for (name, number, column) in &mut self.numbers {
+        for (number, column) in &mut self.numbers {
             let Some(column) = column else { continue };
-            for (entry, value) in entries.iter_mut().zip(numbers(column, count, *name)?) {
+            for (entry, value) in entries.iter_mut().zip(numbers(column, count)?) {
                 value.into_iter().for_each(|value| (number.set)(entry, value));
             }
         }
-        for (name, bytes, column) in &mut self.shared {
+        for (bytes, column) in &mut self.shared {
             let Some(column) = column else { continue };
-            for (entry, value) in entries.iter_mut().zip(strings(column, count, of_shared, *name)?)
-            {
+            for (entry, value) in entries.iter_mut().zip(strings(column, count, of_shared)?) {
                 value.into_iter().for_each(|value| (bytes.set)(entry, value));
             }
         }
         Ok(entries)
     }
-}
-
-fn of(name: Name) -> impl FnOnce(String) -> Wrong {
-    move |problem| (name, problem)
 }
 
 fn of_id(bytes: &[u8]) -> [u8; 16] {
@@ -272,19 +259,14 @@ fn strings<T: Clone>(
     column: &mut Binary<T>,
     count: usize,
     map: impl Fn(&[u8]) -> T,
-    name: Name,
-) -> std::result::Result<Vec<T>, Wrong> {
+) -> Result<Vec<T>> {
     let mut out = Vec::with_capacity(count);
-    column.read(count, &mut out, |page, range| map(&page[range])).map_err(of(name))?;
+    column.read(count, &mut out, |(page, range): Piece<'_>| map(&page[range]))?;
     Ok(out)
 }
 
-fn numbers(
-    column: &mut Numbers<Option<i64>>,
-    count: usize,
-    name: Name,
-) -> std::result::Result<Vec<Option<i64>>, Wrong> {
+fn numbers(column: &mut Numbers<Option<i64>>, count: usize) -> Result<Vec<Option<i64>>> {
     let mut out = Vec::with_capacity(count);
-    column.read(count, &mut out, Some).map_err(of(name))?;
+    column.read(count, &mut out, Some)?;
     Ok(out)
 }

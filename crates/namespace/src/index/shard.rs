@@ -7,7 +7,8 @@ use std::sync::Arc;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::chunk::{Pages, Shared};
-use super::column::{Binary, Lists, Numbers};
+use super::column::{Lists, Reader};
+use super::packed::Kind;
 use super::schema::{Location, Name, locate};
 use crate::error::{Error, Result};
 
@@ -39,17 +40,17 @@ impl Shard {
     /// Refuses a file whose parts do not add up.
     fn check(&self) -> Result<()> {
         let promised = self.0.metadata.file_metadata().num_rows();
-        let mut found = 0i64;
+        let mut present = 0i64;
         for group in self.0.metadata.row_groups() {
             let rows = u32::try_from(group.num_rows()).map_err(|_| {
                 Error::data(self.path(), format!("has a group of {} rows", group.num_rows()))
             })?;
-            found += i64::from(rows);
+            present += i64::from(rows);
         }
-        if found == promised {
+        if present == promised {
             return Ok(());
         }
-        Err(Error::data(self.path(), format!("says {promised} rows and has {found}")))
+        Err(Error::data(self.path(), format!("says {promised} rows and has {present}")))
     }
 
     /// Where it is.
@@ -99,31 +100,25 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// A column of numbers; `None` where the file may lack it and does. Where `missing` is `None`
-    /// every row has to have a number.
-    pub(crate) fn numbers<T: Clone>(
+    /// A column; an error where the file may lack it and does. Where `missing` is `None` every row
+    /// has to have a value.
+    pub(crate) fn column<K: Kind, T: Clone>(
         &self,
         name: Name,
         missing: Option<T>,
-    ) -> Result<Option<Numbers<T>>> {
-        let Some((location, pages)) = self.pages(name)? else { return Ok(None) };
-        Ok(Some(Numbers::new(location, pages, name.column().kind, missing)))
-    }
-
-    /// A column of strings; otherwise the same.
-    pub(crate) fn binary<T: Clone>(&self, name: Name, missing: Option<T>) -> Result<Binary<T>> {
-        let found = self.binary_or_none(name, missing)?;
-        found.ok_or_else(|| self.shard.unreadable(name, "is missing"))
+    ) -> Result<Reader<K, T>> {
+        let column = self.column_if_any(name, missing)?;
+        column.ok_or_else(|| self.shard.unreadable(name, "is missing"))
     }
 
     /// The same; `None` where the file may lack it and does.
-    pub(crate) fn binary_or_none<T: Clone>(
+    pub(crate) fn column_if_any<K: Kind, T: Clone>(
         &self,
         name: Name,
         missing: Option<T>,
-    ) -> Result<Option<Binary<T>>> {
-        let found = self.pages(name)?;
-        Ok(found.map(|(location, pages)| Binary::new(location, pages, missing)))
+    ) -> Result<Option<Reader<K, T>>> {
+        let place = self.pages(name)?;
+        Ok(place.map(|place| Reader::new(self.shard, name, place, missing)))
     }
 
     /// The OSTs of every row.
@@ -138,10 +133,10 @@ impl Group<'_> {
     fn pages(&self, name: Name) -> Result<Option<(Location, Pages)>> {
         let Some(location) = self.shard.locate(name)? else { return Ok(None) };
         let group = self.shard.0.metadata.row_group(self.number);
-        let told = |problem: &str| self.shard.unreadable(name, problem);
-        let chunk = group.columns().get(location.leaf).ok_or_else(|| told("has no data"))?;
+        let unreadable = |problem: &str| self.shard.unreadable(name, problem);
+        let chunk = group.columns().get(location.leaf).ok_or_else(|| unreadable("has no data"))?;
         let pages = Pages::new(&self.shard.0.shared, chunk, &location, self.rows)
-            .map_err(|problem| told(&problem))?;
+            .map_err(|problem| unreadable(&problem))?;
         Ok(Some((location, pages)))
     }
 }

@@ -34,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::index::Row;
 use crate::rmfid::{ByFid, FIDS_MAX, Fid};
 use crate::rules::Rules;
+use crate::work::on_threads;
 
 /// How many files are checked and then removed together. More would save calls, and lengthen the
 /// time between the check of the first and its removal.
@@ -121,24 +122,14 @@ impl<F: ByFid> Job<'_, F> {
     fn spread(&self, files: &[&[usize]], threads: usize) -> Vec<Verdict> {
         let calls: Vec<_> = files.chunks(FIDS_PER_CALL).collect();
         let next = AtomicUsize::new(0);
-        let task = || {
+        let task = |_| {
             let mut verdicts = Vec::new();
             while let Some(files) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.call(files, &mut verdicts);
             }
             verdicts
         };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(task)).collect();
-            let mut verdicts = Vec::new();
-            for thread in threads {
-                match thread.join() {
-                    Ok(mut part) => verdicts.append(&mut part),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            verdicts
-        })
+        on_threads(0..threads, task).concat()
     }
 
     fn call(&self, files: &[&[usize]], verdicts: &mut Vec<Verdict>) {

@@ -68,6 +68,7 @@ use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
 use crate::index::Row;
 use crate::rules::Rules;
+use crate::work::on_threads;
 
 /// Rows of one directory that one thread takes at once: a directory is locked by whoever changes
 /// it, so that two threads in it would wait for each other.
@@ -325,17 +326,5 @@ fn work(workers: Vec<Worker<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
         }
         worker.verdicts
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(|| task(worker))).collect();
-        let mut verdicts = Vec::new();
-        for thread in threads {
-            match thread.join() {
-                Ok(mut part) => verdicts.append(&mut part),
-                // A bug: no row of this batch may be said to have ended well.
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        verdicts
-    })
+    on_threads(workers, task).concat()
 }

@@ -1,7 +1,7 @@
 //! The directory of a candidate, opened beneath the root, and whether it is still there.
 
 use bytes::Bytes;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::check::is_fixed;
 use super::outcome::Outcome;
 use crate::beneath::{Identity, Root};
+use crate::system::Attributes;
 
 /// An open directory of the plan.
 #[derive(Debug)]
@@ -66,59 +67,28 @@ pub(super) struct Project {
     pub(super) inherited: bool,
 }
 
-/// `struct fsxattr` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct ExtendedFlags {
-    flags: u32,
-    extent_bytes: u32,
-    extents: u32,
-    project: u32,
-    copy_extent_bytes: u32,
-    padding: [u8; 8],
-}
-
-/// `FS_IOC_FSGETXATTR`: `_IOR('X', 31, struct fsxattr)`.
-const GET: libc::c_ulong = 0x801C_581F;
-/// `FS_IOC_FSSETXATTR`: `_IOW('X', 32, struct fsxattr)`.
-const SET: libc::c_ulong = 0x401C_5820;
 /// `FS_XFLAG_PROJINHERIT`.
 const INHERIT: u32 = 0x200;
 
 /// The project of an open file or directory; `None` where the file system knows none.
 pub(super) fn project_of(file: &OwnedFd) -> Option<Project> {
-    let flags = flags_of(file)?;
-    Some(Project { number: flags.project, inherited: flags.flags & INHERIT != 0 })
+    let attributes = Attributes::of(file).ok()?;
+    Some(Project { number: attributes.project, inherited: attributes.flags & INHERIT != 0 })
 }
 
 /// Lets a directory take files of any project; `false` where that could not be done.
 pub(super) fn take_any_project(directory: &OwnedFd) -> bool {
-    let Some(mut flags) = flags_of(directory) else { return true };
-    if flags.flags & INHERIT == 0 {
+    let Ok(mut attributes) = Attributes::of(directory) else { return true };
+    if attributes.flags & INHERIT == 0 {
         return true;
     }
-    flags.flags &= !INHERIT;
-    // SAFETY: the descriptor is open; the kernel reads one whole `fsxattr` from a valid pointer.
-    unsafe { libc::ioctl(directory.as_raw_fd(), SET, &flags) == 0 }
-}
-
-fn flags_of(file: &OwnedFd) -> Option<ExtendedFlags> {
-    let mut flags = ExtendedFlags::default();
-    // SAFETY: the descriptor is open; the kernel writes one `fsxattr`, of which `flags` is one,
-    // exclusively borrowed.
-    let answer = unsafe { libc::ioctl(file.as_raw_fd(), GET, &mut flags) };
-    (answer == 0).then_some(flags)
+    attributes.flags &= !INHERIT;
+    attributes.set(directory).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_numbers_of_the_calls_hold_the_size_of_what_they_pass() {
-        assert_eq!(size_of::<ExtendedFlags>(), 28);
-        assert_eq!((GET >> 16 & 0x3FFF, SET >> 16 & 0x3FFF), (28, 28));
-    }
 
     #[test]
     fn a_directory_that_was_exchanged_is_not_in_place() {

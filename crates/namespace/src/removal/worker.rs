@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
     ) -> Result<Option<OwnedFd>, Refusal> {
         let with_project = planned.entry.project.is_some()
             || parent.project.is_some()
-            || !self.job.checks.rules.exempt.projects().is_empty();
+            || !self.job.checks.rules.exempt.lists().projects.is_empty();
         let with_lease = !self.job.open_files;
         if with_lease && !self.job.leases {
             return Err(Outcome::OpenUnknown.into());

@@ -24,6 +24,7 @@ use crate::beneath::Root;
 use crate::error::{Error, Result};
 use crate::walk::scheduler::Task;
 use crate::walk::{Counts, Quiet, Record, Scheduler, Settings, Shard, Sink, Unread, Walk};
+use crate::work::on_threads;
 
 pub use checkpoint::{CHECKPOINT, Checkpoint, Home, sync_directory};
 
@@ -240,17 +241,8 @@ impl<S: Sink> Running<'_, S> {
         left: &[(Arc<crate::walk::directory::Directory>, u64)],
         end: bool,
     ) -> Result<()> {
-        let flushed: Vec<Result<Vec<Shard>>> = std::thread::scope(|scope| {
-            let flush =
-                |sink: &Mutex<S>| sink.lock().unwrap_or_else(PoisonError::into_inner).flush();
-            let threads: Vec<_> =
-                self.sinks.iter().map(|sink| scope.spawn(move || flush(sink))).collect();
-            threads
-                .into_iter()
-                .map(|thread| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
+        let flushed = on_threads(self.sinks, |sink| {
+            sink.lock().unwrap_or_else(PoisonError::into_inner).flush()
         });
         for shards in flushed {
             self.checkpoint.shards.extend(shards?);

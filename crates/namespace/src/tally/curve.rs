@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Files, and what they take up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
     pub files: u64,
@@ -35,11 +37,29 @@ const CHUNK: usize = 32;
 const CHUNKS_MAX: u64 = 1 << 13;
 
 /// Amounts by bucket; no bucket is newer than the newest, since no time is after the scan's end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "Buckets", from = "Buckets")]
 pub(crate) struct Curve {
     newest: i64,
     chunks: Vec<Option<Box<[Amount; CHUNK]>>>,
     far: BTreeMap<i64, Amount>,
+}
+
+/// The newest bucket, and what each holds that is not empty, the oldest first.
+type Buckets = (i64, Vec<(i64, Amount)>);
+
+impl From<Curve> for Buckets {
+    fn from(curve: Curve) -> Self {
+        (curve.newest, curve.ascending())
+    }
+}
+
+impl From<Buckets> for Curve {
+    fn from((newest, buckets): Buckets) -> Self {
+        let mut curve = Self::new(newest);
+        buckets.into_iter().for_each(|(bucket, amount)| curve.add(bucket, amount));
+        curve
+    }
 }
 
 impl Curve {

@@ -90,7 +90,7 @@ mod tests {
                 exempt: Exemptions::new(Exempt { paths, ..Exempt::default() }),
                 linked: false,
             };
-            let paths = Paths::new(rules.exempt.paths());
+            let paths = Paths::new(&rules.exempt.lists().paths);
             let found = match paths.of_directory(parent.as_bytes()) {
                 Verdict::Exempt => true,
                 Verdict::Not => false,

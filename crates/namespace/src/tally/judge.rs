@@ -3,17 +3,16 @@
 //! [`Rules::judge`](crate::Rules::judge) is the definition. Here the questions are asked the other way round,
 //! last reason first, each over the whole stretch; so the first reason that holds is what remains.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 
 use super::Options;
 use super::exempt::{Paths, Verdict};
 use super::links::Key;
 use crate::entry::NS_PER_S;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Shard;
-use crate::index::column::{Binary, Lists, Numbers};
+use crate::index::column::{Binary, Lists, Numbers, Piece, Reader, slice};
+use crate::index::packed::{Integers, Kind, Strings};
 use crate::index::path_problem;
 use crate::index::schema::Name;
 use crate::index::shard::Group;
@@ -40,7 +39,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(rules: &Rules, options: Options) -> Self {
-        let paths = Paths::new(rules.exempt.paths());
+        let paths = Paths::new(&rules.exempt.lists().paths);
         Self { rules: rules.clone(), options, paths }
     }
 }
@@ -98,19 +97,18 @@ enum LastUse {
     /// The index states it, for the usual rule.
     Stated(Box<Numbers<i64>>),
     /// It is the latest of these times.
-    Times(Vec<(Name, Numbers<i64>)>),
+    Times(Vec<Numbers<i64>>),
 }
 
 /// A column that is opened where a stretch first needs it; `done` rows of it were read.
-struct Late<C> {
-    column: Option<C>,
+struct Late<K: Kind, T> {
+    column: Option<Reader<K, T>>,
     done: usize,
 }
 
 /// Judges a group of rows, stretch by stretch.
 pub(crate) struct Judge<'a> {
     prepared: &'a Prepared,
-    shard: &'a Shard,
     group: Group<'a>,
     done: usize,
     kinds: Binary<bool>,
@@ -122,9 +120,9 @@ pub(crate) struct Judge<'a> {
     gids: Option<Numbers<bool>>,
     projects: Option<Numbers<u64>>,
     sizes: Option<Numbers<u64>>,
-    names: Late<Binary<Bytes>>,
-    devices: Late<Numbers<u64>>,
-    ids: Late<Binary<[u8; 16]>>,
+    names: Late<Strings, Bytes>,
+    devices: Late<Integers, u64>,
+    ids: Late<Strings, [u8; 16]>,
     lists: Option<Lists>,
 }
 
@@ -132,32 +130,30 @@ impl<'a> Judge<'a> {
     pub(crate) fn open(prepared: &'a Prepared, shard: &'a Shard, number: usize) -> Result<Self> {
         let group = shard.group(number);
         let (rules, options) = (&prepared.rules, prepared.options);
-        let lacks = |name: Name| move || shard.unreadable(name, "is missing");
-        let users = options.users || !rules.exempt.users().is_empty();
-        let projects = options.projects || !rules.exempt.projects().is_empty();
-        let numbers = |name: Name| group.numbers(name, None)?.ok_or_else(lacks(name));
-        let small = |asked: bool, name: Name| asked.then(|| numbers(name)).transpose();
-        let gids = || group.numbers(Name::Gid, None)?.ok_or_else(lacks(Name::Gid));
-        let projects = projects.then(|| group.numbers(Name::Project, Some(NO_PROJECT)));
+        let exempt = rules.exempt.lists();
+        let users = options.users || !exempt.users.is_empty();
+        let projects = options.projects || !exempt.projects.is_empty();
+        let small = |asked: bool, name: Name| asked.then(|| group.column(name, None)).transpose();
+        let gids = || group.column(Name::Gid, None);
+        let projects = projects.then(|| group.column_if_any(Name::Project, Some(NO_PROJECT)));
         let sizes = rules.minimum_size_bytes > 0;
         Ok(Self {
-            kinds: group.binary(Name::Type, Some(false))?,
-            allocated: numbers(Name::Allocated)?,
-            links: group.numbers(Name::Links, Some(1))?.ok_or_else(lacks(Name::Links))?,
-            last_use: LastUse::open(&group, rules.counted, shard)?,
+            kinds: group.column(Name::Type, Some(false))?,
+            allocated: group.column(Name::Allocated, None)?,
+            links: group.column(Name::Links, Some(1))?,
+            last_use: LastUse::open(&group, rules.counted)?,
             parents: (!prepared.paths.is_empty())
-                .then(|| group.binary(Name::Parent, None))
+                .then(|| group.column(Name::Parent, None))
                 .transpose()?,
             uids: small(users, Name::Uid)?,
-            gids: (!rules.exempt.groups().is_empty()).then(gids).transpose()?,
+            gids: (!exempt.groups.is_empty()).then(gids).transpose()?,
             projects: projects.transpose()?.flatten(),
-            sizes: sizes.then(|| numbers(Name::Size)).transpose()?,
+            sizes: small(sizes, Name::Size)?,
             names: Late::new(),
             devices: Late::new(),
             ids: Late::new(),
             lists: options.osts.then(|| group.osts()).transpose()?,
             prepared,
-            shard,
             done: 0,
             group,
         })
@@ -196,42 +192,33 @@ impl<'a> Judge<'a> {
     }
 
     fn read(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
-        let shard = self.shard;
-        let failed = |name: Name| move |problem: String| shard.unreadable(name, &problem);
         stretch.regular.clear();
-        let is_regular = |page: &Bytes, range: Range<usize>| &page[range] == b"f";
-        self.kinds.read(rows, &mut stretch.regular, is_regular).map_err(failed(Name::Type))?;
+        let is_regular = |(page, range): Piece<'_>| &page[range] == b"f";
+        self.kinds.read(rows, &mut stretch.regular, is_regular)?;
         stretch.allocated.clear();
-        let allocated = &mut stretch.allocated;
-        self.allocated.read(rows, allocated, |n| n as u64).map_err(failed(Name::Allocated))?;
+        self.allocated.read(rows, &mut stretch.allocated, |n| n as u64)?;
         stretch.links.clear();
-        self.links.read(rows, &mut stretch.links, |n| n as u32).map_err(failed(Name::Links))?;
+        self.links.read(rows, &mut stretch.links, |n| n as u32)?;
         stretch.last_use_s.clear();
-        self.last_use
-            .read(rows, &mut stretch.last_use_s, &mut stretch.times)
-            .map_err(|(name, problem)| shard.unreadable(name, &problem))
+        self.last_use.read(rows, &mut stretch.last_use_s, &mut stretch.times)
     }
 
     fn judge_sizes(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
         let Some(sizes) = &mut self.sizes else { return Ok(()) };
         stretch.numbers.clear();
-        sizes
-            .read(rows, &mut stretch.numbers, |n| n as u64)
-            .map_err(|problem| self.shard.unreadable(Name::Size, &problem))?;
+        sizes.read(rows, &mut stretch.numbers, |n| n as u64)?;
         let minimum = self.prepared.rules.minimum_size_bytes;
         mark(&mut stretch.kept, Kept::TooSmall, &stretch.numbers, |size| size < minimum);
         Ok(())
     }
 
     fn judge_owners(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
-        let (rules, shard) = (&self.prepared.rules, self.shard);
-        let failed = |name: Name| move |problem: String| shard.unreadable(name, &problem);
-        let exempt = &rules.exempt;
+        let exempt = &self.prepared.rules.exempt;
         let marked = |id: i64, is_exempt: bool| id as u64 | if is_exempt { EXEMPT } else { 0 };
         stretch.projects.clear();
         if let Some(projects) = &mut self.projects {
             let map = |id| marked(id, exempt.has_project(id as u32));
-            projects.read(rows, &mut stretch.projects, map).map_err(failed(Name::Project))?;
+            projects.read(rows, &mut stretch.projects, map)?;
             let (kept, projects) = (&mut stretch.kept, &stretch.projects);
             mark(kept, Kept::ExemptProject, projects, |id| id & EXEMPT != 0);
         } else {
@@ -240,13 +227,13 @@ impl<'a> Judge<'a> {
         if let Some(gids) = &mut self.gids {
             stretch.flags.clear();
             let map = |id| exempt.has_group(id as u32);
-            gids.read(rows, &mut stretch.flags, map).map_err(failed(Name::Gid))?;
+            gids.read(rows, &mut stretch.flags, map)?;
             mark(&mut stretch.kept, Kept::ExemptGroup, &stretch.flags, |is_exempt| is_exempt);
         }
         stretch.uids.clear();
         if let Some(uids) = &mut self.uids {
             let map = |id| marked(id, exempt.has_user(id as u32));
-            uids.read(rows, &mut stretch.uids, map).map_err(failed(Name::Uid))?;
+            uids.read(rows, &mut stretch.uids, map)?;
             mark(&mut stretch.kept, Kept::ExemptUser, &stretch.uids, |id| id & EXEMPT != 0);
         } else {
             stretch.uids.resize(rows, 0);
@@ -258,18 +245,20 @@ impl<'a> Judge<'a> {
         let Some(parents) = &mut self.parents else { return Ok(()) };
         let (paths, mut wrong) = (&self.prepared.paths, None);
         stretch.verdicts.clear();
-        let map = |page: &Bytes, range: Range<usize>| {
+        parents.read(rows, &mut stretch.verdicts, |(page, range): Piece<'_>| {
             wrong = wrong.or_else(|| path_problem(&page[range.clone()]));
             paths.of_directory(&page[range])
-        };
-        let read = parents.read(rows, &mut stretch.verdicts, map);
-        let read = read.and_then(|()| wrong.map_or(Ok(()), |wrong| Err(wrong.into())));
-        read.map_err(|problem: String| self.shard.unreadable(Name::Parent, &problem))?;
+        })?;
+        if let Some(wrong) = wrong {
+            return Err(parents.unreadable(wrong));
+        }
         let (kept, verdicts) = (&mut stretch.kept, &stretch.verdicts);
         mark(kept, Kept::ExemptPath, verdicts, |verdict| verdict == Verdict::Exempt);
         for row in 0..rows {
             if let Verdict::Names(list) = stretch.verdicts[row] {
-                if paths.is_named(list, &self.name_of(row)?) {
+                let (row_of_group, group) = (self.done + row, &self.group);
+                let open = || group.column(Name::Last, None);
+                if paths.is_named(list, &self.names.value(row_of_group, open, slice)?) {
                     stretch.kept[row] = Kept::ExemptPath as u8;
                 }
             }
@@ -277,80 +266,57 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The name of a row of this stretch; to be asked in the order of the rows.
-    fn name_of(&mut self, row: usize) -> Result<Bytes> {
-        let (shard, group) = (self.shard, &self.group);
-        let slice = |page: &Bytes, range: Range<usize>| page.slice(range);
-        let column = self.names.open(|| group.binary(Name::Last, None))?;
-        let lag = self.done + row - column.1;
-        let mut name = Vec::with_capacity(1);
-        let read = column.0.skip(lag, slice).and_then(|()| column.0.read(1, &mut name, slice));
-        read.map_err(|problem| shard.unreadable(Name::Last, &problem))?;
-        self.names.done = self.done + row + 1;
-        Ok(name.pop().unwrap_or_default())
-    }
-
     /// Finds out which objects those rows are that may have other names.
     fn identify(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
         stretch.objects.clear();
         for row in 0..rows {
             if stretch.regular[row] && stretch.links[row] != 1 {
-                let (device, id) = (self.device_of(row)?, self.id_of(row)?);
+                let (row_of_group, group) = (self.done + row, &self.group);
+                let open = || group.column(Name::Device, Some(0));
+                let device = self.devices.value(row_of_group, open, |number| number as u64)?;
+                let open = || group.column(Name::Id, Some([0; 16]));
+                let id = |(page, range): Piece<'_>| page[range].try_into().unwrap_or_default();
+                let id = self.ids.value(row_of_group, open, id)?;
                 // An identity that is not known is nobody's.
                 stretch.objects.push((row, (id != [0; 16]).then_some((device, id))));
             }
         }
         Ok(())
     }
-
-    fn id_of(&mut self, row: usize) -> Result<[u8; 16]> {
-        let (shard, group) = (self.shard, &self.group);
-        let of = |page: &Bytes, range: Range<usize>| page[range].try_into().unwrap_or_default();
-        let column = self.ids.open(|| group.binary(Name::Id, Some([0; 16])))?;
-        let lag = self.done + row - column.1;
-        let mut id = Vec::with_capacity(1);
-        let read = column.0.skip(lag, of).and_then(|()| column.0.read(1, &mut id, of));
-        read.map_err(|problem| shard.unreadable(Name::Id, &problem))?;
-        self.ids.done = self.done + row + 1;
-        Ok(id.pop().unwrap_or_default())
-    }
-
-    fn device_of(&mut self, row: usize) -> Result<u64> {
-        let (shard, group) = (self.shard, &self.group);
-        let lacks = || shard.unreadable(Name::Device, "is missing");
-        let open = || {
-            let column = group.numbers(Name::Device, Some(0))?;
-            column.ok_or_else(lacks)
-        };
-        let column = self.devices.open(open)?;
-        let lag = self.done + row - column.1;
-        let (mut device, bits) = (Vec::with_capacity(1), |number: i64| number as u64);
-        let read = column.0.skip(lag, bits).and_then(|()| column.0.read(1, &mut device, bits));
-        read.map_err(|problem| shard.unreadable(Name::Device, &problem))?;
-        self.devices.done = self.done + row + 1;
-        Ok(device.pop().unwrap_or_default())
-    }
 }
 
-impl<C> Late<C> {
+impl<K: Kind, T: Clone + Default> Late<K, T> {
     fn new() -> Self {
         Self { column: None, done: 0 }
     }
 
-    /// The column, and how many of its rows were read.
-    fn open(&mut self, open: impl FnOnce() -> Result<C>) -> Result<(&mut C, usize)> {
+    /// The value of a row of the group, in the order of the rows; opens the column for the first.
+    fn value<M>(
+        &mut self,
+        row: usize,
+        open: impl FnOnce() -> Result<Reader<K, T>>,
+        map: M,
+    ) -> Result<T>
+    where
+        M: for<'a> FnMut(K::Item<'a>) -> T + Copy,
+    {
         let column = match self.column.take() {
             Some(column) => column,
             None => open()?,
         };
-        Ok((self.column.insert(column), self.done))
+        let column = self.column.insert(column);
+        let mut value = Vec::with_capacity(1);
+        column.skip(row - self.done, map)?;
+        column.read(1, &mut value, map)?;
+        self.done = row + 1;
+        Ok(value.pop().unwrap_or_default())
     }
 }
 
 impl LastUse {
-    fn open(group: &Group<'_>, counted: Counted, shard: &Shard) -> Result<Self> {
+    fn open(group: &Group<'_>, counted: Counted) -> Result<Self> {
         if counted == Counted::ALL {
-            if let Some(stated) = group.numbers(Name::LastUse, Some(UNKNOWN))? {
+            if let Some(stated) = group.column_if_any(Name::LastUse, Some(UNKNOWN))? {
                 return Ok(Self::Stated(Box::new(stated)));
             }
         }
@@ -361,32 +327,20 @@ impl LastUse {
             (counted.change, Name::Change),
         ] {
             if counts {
-                let column = group.numbers(name, Some(UNKNOWN))?;
-                let lacks = || -> Error { shard.unreadable(name, "is missing") };
-                times.push((name, column.ok_or_else(lacks)?));
+                times.push(group.column(name, Some(UNKNOWN))?);
             }
         }
         Ok(Self::Times(times))
     }
 
-    fn read(
-        &mut self,
-        rows: usize,
-        out: &mut Vec<i64>,
-        scratch: &mut Vec<i64>,
-    ) -> std::result::Result<(), (Name, String)> {
+    fn read(&mut self, rows: usize, out: &mut Vec<i64>, scratch: &mut Vec<i64>) -> Result<()> {
         let times = match self {
-            Self::Stated(stated) => {
-                return stated
-                    .read(rows, out, |seconds| seconds)
-                    .map_err(|problem| (Name::LastUse, problem));
-            }
+            Self::Stated(stated) => return stated.read(rows, out, |seconds| seconds),
             Self::Times(times) => times,
         };
-        for (place, (name, column)) in times.iter_mut().enumerate() {
+        for (place, column) in times.iter_mut().enumerate() {
             scratch.clear();
-            let read = column.read(rows, scratch, |time_ns| time_ns);
-            read.map_err(|problem| (*name, problem))?;
+            column.read(rows, scratch, |time_ns| time_ns)?;
             if place == 0 {
                 out.extend_from_slice(scratch);
                 continue;

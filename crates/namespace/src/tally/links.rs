@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rules::Kept;
 
 /// An object, whatever its names.
@@ -12,7 +14,7 @@ pub(crate) type Key = (u64, [u8; 16]);
 
 /// One look at a file. Of several looks the greatest is believed, so that their order does not matter:
 /// first the latest use, then what it took up.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Look {
     /// Its last use before it is clamped; `None` where a time that counts is not known.
     pub(crate) last_use_s: Option<i64>,
@@ -24,7 +26,7 @@ pub(crate) struct Look {
 }
 
 /// A file with several names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Linked {
     /// How many names it has; the most that was ever seen.
     pub(crate) links: u32,
@@ -61,8 +63,26 @@ pub(crate) fn first(one: Option<Kept>, other: Option<Kept>) -> Option<Kept> {
 }
 
 /// All of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<(Key, Linked)>", from = "Vec<(Key, Linked)>")]
 pub(crate) struct Links(HashMap<Key, Linked>);
+
+/// In the order of the keys.
+impl From<Links> for Vec<(Key, Linked)> {
+    fn from(links: Links) -> Self {
+        let mut all: Self = links.0.into_iter().collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all
+    }
+}
+
+impl From<Vec<(Key, Linked)>> for Links {
+    fn from(all: Vec<(Key, Linked)>) -> Self {
+        let mut links = Self::default();
+        all.into_iter().for_each(|(key, linked)| links.add(key, linked));
+        links
+    }
+}
 
 impl Links {
     pub(crate) fn add(&mut self, key: Key, linked: Linked) {
@@ -84,16 +104,5 @@ impl Links {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Linked> {
         self.0.values()
-    }
-
-    /// In the order of their keys.
-    pub(crate) fn sorted(&self) -> Vec<(&Key, &Linked)> {
-        let mut all: Vec<_> = self.0.iter().collect();
-        all.sort_unstable_by_key(|(key, _)| **key);
-        all
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
     }
 }

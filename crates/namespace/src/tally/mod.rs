@@ -15,11 +15,12 @@ pub(crate) mod curve;
 mod exempt;
 pub(crate) mod judge;
 pub(crate) mod links;
-mod state;
 mod sums;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
 
 pub use curve::Amount;
 
@@ -33,7 +34,7 @@ use links::Links;
 use sums::{Owner, Sums};
 
 /// Which curves are wanted besides the one of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// One for each user.
     pub users: bool,
@@ -44,14 +45,14 @@ pub struct Options {
 }
 
 /// What a tally was asked; only tallies of the same terms merge.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Terms {
     pub(crate) rules: Rules,
     pub(crate) options: Options,
 }
 
 /// The amounts of an index, or of some of its shards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tally {
     terms: Terms,
     /// Files with one name.
@@ -59,8 +60,12 @@ pub struct Tally {
     /// Files with several.
     links: Links,
     /// Both, once somebody has asked.
+    #[serde(skip)]
     all: OnceLock<Sums>,
 }
+
+/// What the bytes of a tally begin with: what they are, and the version of the form.
+const MAGIC: &[u8] = b"trimtab tally 2\n";
 
 /// Counts what lies in shards, on `threads` threads (0: one a core).
 pub fn tally(shards: &[PathBuf], rules: &Rules, options: Options, threads: usize) -> Result<Tally> {
@@ -99,6 +104,21 @@ impl Tally {
         self.check()
     }
 
+    /// Everything it knows; the same tally is always the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_extend(self, MAGIC.to_vec()).expect("a tally is plain values in memory")
+    }
+
+    /// The tally that made the bytes.
+    pub fn from_bytes(data: &[u8]) -> Result<Self> {
+        let read = data.strip_prefix(MAGIC).map(postcard::take_from_bytes::<Self>);
+        let Some(Ok((tally, []))) = read else {
+            return Err(Error::Usage("these bytes are no tally".into()));
+        };
+        tally.check()?;
+        Ok(tally)
+    }
+
     /// Refuses sums that do not fit: an index with such numbers is rubbish.
     fn check(&self) -> Result<()> {
         if self.single.every_byte <= u128::from(u64::MAX) {
@@ -122,7 +142,8 @@ impl Tally {
 
     /// What is kept, by reason; what is not a regular file is counted by its names.
     pub fn kept(&self) -> Vec<(Kept, Amount)> {
-        let amounts = Kept::ALL.into_iter().map(|kept| (kept, self.all().kept[kept as usize]));
+        let kept = Kept::TABLE.into_iter().map(|(kept, _)| kept);
+        let amounts = kept.map(|kept| (kept, self.all().kept[kept as usize]));
         amounts.filter(|(_, amount)| !amount.is_nothing()).collect()
     }
 

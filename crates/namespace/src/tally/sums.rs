@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::curve::{Amount, Curve};
 use super::links::{Linked, Look};
 use super::{Options, Terms};
@@ -14,7 +16,7 @@ pub(crate) const DAY_S: i64 = 86_400;
 const REASONS: usize = Kept::TooYoung as usize + 1;
 
 /// What belongs to a user or a project.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     /// Every regular file.
     pub(crate) total: Amount,
@@ -35,7 +37,7 @@ impl Owner {
 }
 
 /// Sums over any part of an index.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sums {
     /// The allocated bytes of all, in as many bits as it takes.
     pub(crate) every_byte: u128,

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
-use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 
 use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result as CrateResult};
 use crate::lustre;
+use crate::system::{Attributes, fid_of, last_errno};
 
 /// What a walk asks for besides `statx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -124,9 +124,7 @@ impl Inspector {
             }
         }
         let open = open_to_ask(directory, name)?;
-        // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, which `Fsxattr` is.
-        let attributes = unsafe { ioctl(&open, Getter::<FSGETXATTR, Fsxattr>::new()) }?;
-        Ok(attributes.project)
+        Ok(Attributes::of(&open)?.project)
     }
 
     fn layout(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Layout>, Errno> {
@@ -146,21 +144,6 @@ fn whereabouts(stat: &Statx) -> (u64, u64) {
     let mount = if stat.stx_mask & StatxFlags::MNT_ID.bits() != 0 { stat.stx_mnt_id } else { 0 };
     (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), mount)
 }
-
-/// `struct fsxattr` of `linux/fs.h`.
-#[repr(C)]
-struct Fsxattr {
-    flags: u32,
-    extent_size: u32,
-    extents: u32,
-    project: u32,
-    copy_on_write_extent_size: u32,
-    padding: [u8; 8],
-}
-
-const FSGETXATTR: Opcode = opcode::read::<Fsxattr>(b'X', 31);
-/// `lustre_user.h` declares it with a `long`, and fills a `struct lu_fid`.
-const PATH2FID: Opcode = opcode::read::<libc::c_long>(b'f', 173);
 
 /// `struct file_attr` of `linux/fs.h`, in its first version.
 #[repr(C)]
@@ -193,10 +176,6 @@ fn file_getattr(directory: BorrowedFd<'_>, name: &CStr) -> Result<u32, Errno> {
     if answer == 0 { Ok(attributes.project) } else { Err(last_errno()) }
 }
 
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
 fn fid(directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<ObjectId, Errno> {
     let read = attribute(&path_of(directory, name), c"trusted.lma");
     if let Ok(Some(bytes)) = &read {
@@ -206,9 +185,7 @@ fn fid(directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<ObjectI
         return Err(read.err().unwrap_or(Errno::NODATA));
     }
     let open = open_to_ask(directory, name)?;
-    // SAFETY: the call writes one `struct lu_fid`, 16 bytes without padding.
-    let bytes = unsafe { ioctl(&open, Getter::<PATH2FID, [u8; 16]>::new()) }?;
-    lustre::identity(&bytes).ok_or(Errno::BADMSG)
+    lustre::identity(&fid_of(&open)?).ok_or(Errno::BADMSG)
 }
 
 /// Opens what is known to be a file or directory: anything else could wait, or act.

@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use crate::beneath::Root;
 use crate::error::{Error, Result};
+use crate::work::on_threads;
 
 pub use inspect::Wanted;
 pub use record::{Counts, Record, UNREAD_KEPT_MAX, Unread};
@@ -175,12 +176,7 @@ pub fn walk(root: &Root, settings: &Settings) -> Result<(Rows, Counts, Vec<Unrea
     let record = Record::default();
     let sinks: Vec<Mutex<Rows>> = (0..settings.threads).map(|_| Mutex::default()).collect();
     let walk = Walk::new(root, settings, &scheduler, &record, &sinks)?;
-    std::thread::scope(|scope| {
-        for worker in 0..settings.threads {
-            let walk = &walk;
-            scope.spawn(move || walk.work(worker));
-        }
-    });
+    on_threads(0..settings.threads, |worker| walk.work(worker));
     if let Some(error) = walk.failure() {
         return Err(error);
     }

@@ -1,8 +1,7 @@
 //! The deletion that is attacked: by one process from the first row to the last, or by processes that
 //! are killed at random moments, with a journal.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use super::Random;
 use super::ledger::Ended;
 use super::log::now_ns;
 use super::world::Scene;
-use crate::planned::{rules, settings};
+use crate::planned::{note, rules, settings, whole_lines};
 
 /// A cut-off before all times: a remover with it puts back and deletes nothing.
 const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
@@ -99,7 +98,7 @@ pub fn killed(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
     assert!(scene.process("remover", &variables).wait().unwrap().success());
     let mut ended: Vec<Ended> = Vec::new();
     let mut began = Vec::new();
-    for words in whole_lines(scene.directory()) {
+    for words in whole_lines(&path(scene.directory())) {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0].as_str() {
             "begin" => began.push(number(3)),
@@ -161,21 +160,9 @@ fn path(world: &Path) -> PathBuf {
     world.join("journal")
 }
 
-/// A line between two newlines, so that one which was torn spoils no other; its end says that it is
-/// whole.
-fn note(journal: &mut File, line: &str) {
-    journal.write_all(format!("\n{line} .\n").as_bytes()).unwrap();
-}
-
-fn whole_lines(world: &Path) -> Vec<Vec<String>> {
-    let text = fs::read_to_string(path(world)).unwrap_or_default();
-    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix(" .\n"));
-    whole.map(|line| line.split(' ').map(String::from).collect()).collect()
-}
-
 /// The row at which the next process begins, and the length of a batch that was cut.
 fn next(world: &Path) -> (u64, Option<u64>) {
-    let lines = whole_lines(world);
+    let lines = whole_lines(&path(world));
     let Some(words) = lines.last() else { return (0, None) };
     let first: u64 = words[1].parse().unwrap();
     match words[0].as_str() {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -135,4 +136,17 @@ pub fn settings() -> Settings {
 pub fn names(batch: &Batch) -> Vec<&'static str> {
     let name = |code: &u8| Outcome::TABLE[usize::from(*code) - 1].1;
     batch.outcomes.iter().map(name).collect()
+}
+
+/// Adds a line to a journal, between two newlines, so that one which was torn spoils no other; its
+/// end says that it is whole.
+pub fn note(journal: &mut std::fs::File, line: &str) {
+    journal.write_all(format!("\n{line} .\n").as_bytes()).unwrap();
+}
+
+/// The words of every line of a journal that is whole.
+pub fn whole_lines(journal: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix(" .\n"));
+    whole.map(|line| line.split(' ').map(String::from).collect()).collect()
 }

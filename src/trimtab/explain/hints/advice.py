@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, is_small, layout_of
-from trimtab.explain.hints.sources import (
+from trimtab.explain.hints.hint import (
     CRAY_MAN,
     E2000,
     OMPI_CODE,
@@ -14,7 +12,13 @@ from trimtab.explain.hints.sources import (
     OMPI_LUSTRE,
     OMPI_NO_LUSTRE,
     ROMIO_GUIDE,
+    Basis,
+    Hint,
+    JobRequest,
+    Kind,
+    Mpi,
 )
+from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, is_small, layout_of
 from trimtab.message import Message
 from trimtab.units import format_bytes
 

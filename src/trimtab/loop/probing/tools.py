@@ -29,7 +29,7 @@ class Instrument:
         self, spec: ProbeSpec, access: Access, directory: str, size_bytes: int | None
     ) -> tuple[str, ...]:
         """Return the command of one write or read; an allocation puts the launcher's part first."""
-        return self.benchmark.command(
+        return self.benchmark.arguments(
             spec, access, program=self.tool.path, directory=directory, size_bytes=size_bytes
         )
 

@@ -29,6 +29,17 @@ from trimtab.model.run import Access, ProbeSpec
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
+RESERVED_OPTIONS: Final = frozenset(
+    {"name", "directory", "filename_format", "rw", "bs", "size", "numjobs", "thread", "ioengine"}
+    | {"direct", "invalidate", "fallocate", "unlink", "time_based", "runtime", "end_fsync"}
+    | {"readonly", "allow_file_create", "group_reporting", "percentile_list", "eta"}
+    | {"output-format", "output", "filename", "readwrite", "blocksize", "bsrange", "bssplit"}
+    | {"filesize", "io_size", "io_limit", "buffered", "opendir", "nrfiles", "loops", "stonewall"}
+    | {"new_group", "clat_percentiles", "unlink_each_loop", "section", "minimal", "append-terse"}
+    | {"exec_prerun", "exec_postrun", "trigger", "trigger-file", "trigger-remote", "client"}
+    | {"server", "daemonize", "remote-config", "showcmd", "parse-only", "help", "version"}
+)
+"""What the command says itself, and what would make it do something else than a probe."""
 
 
 def version(run: Ask, path: str) -> str | NotAvailable:

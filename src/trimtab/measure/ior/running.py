@@ -26,6 +26,11 @@ _VERSION_ARGUMENTS: Final = (
     *("-O", "summaryFormat=JSON", "-o", "trimtab"),
 )
 """IOR has no ``--version``: this writes nothing anywhere and prints it."""
+RESERVED_OPTIONS: Final = frozenset(
+    {"a", "b", "C", "D", "e", "F", "k", "l", "o", "O", "r", "s", "t", "w", "posix.odirect"}
+    | {"E", "f", "h", "i", "K", "m", "N", "R", "T", "u", "W", "y", "help", "dryRun"}
+)
+"""What the command says itself, and what would make it do something else than a probe."""
 
 
 def version(run: Ask, path: str) -> str | NotAvailable:

@@ -1,0 +1,47 @@
+//! System calls that rustix lacks, each wrapped once.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+
+/// `struct fsxattr` of `linux/fs.h`.
+#[repr(C)]
+pub(crate) struct Attributes {
+    pub(crate) flags: u32,
+    extent_bytes: u32,
+    extents: u32,
+    pub(crate) project: u32,
+    copy_extent_bytes: u32,
+    padding: [u8; 8],
+}
+
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`.
+const GET: Opcode = opcode::read::<Attributes>(b'X', 31);
+const SET: Opcode = opcode::write::<Attributes>(b'X', 32);
+/// `LL_IOC_PATH2FID`: `lustre_user.h` declares it with a `long`, and fills a `struct lu_fid`.
+const PATH2FID: Opcode = opcode::read::<libc::c_long>(b'f', 173);
+
+impl Attributes {
+    /// Those of an open file or directory.
+    pub(crate) fn of(file: impl AsFd) -> Result<Self, Errno> {
+        // SAFETY: the call writes one `struct fsxattr`, which this is.
+        unsafe { ioctl(file, Getter::<GET, Self>::new()) }
+    }
+
+    pub(crate) fn set(self, file: impl AsFd) -> Result<(), Errno> {
+        // SAFETY: the call reads one `struct fsxattr`, which this is.
+        unsafe { ioctl(file, Setter::<SET, Self>::new(self)) }
+    }
+}
+
+/// The Lustre identifier of an open file or directory, as the kernel lays it out.
+pub(crate) fn fid_of(file: impl AsFd) -> Result<[u8; 16], Errno> {
+    // SAFETY: the call writes one `struct lu_fid`, 16 bytes without padding.
+    unsafe { ioctl(file, Getter::<PATH2FID, [u8; 16]>::new()) }
+}
+
+/// The error of the call of libc that failed last in this thread.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
