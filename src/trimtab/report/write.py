@@ -43,10 +43,18 @@ def _check_directory(directory: str, deadline_s: float) -> None:
     if state.kind == "directory":
         return
     if state.kind is not None:
-        raise UsageError(f"{visible(directory)} is not a directory", hint="name another place")
+        raise UsageError(
+            f"{visible(directory)} is not a directory",
+            code="not-a-directory",
+            hint="name another place",
+        )
     if state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
         raise bounded.error_of(state.failure, directory)
-    raise UsageError(f"the directory {visible(directory)} does not exist", hint="create it")
+    raise UsageError(
+        f"the directory {visible(directory)} does not exist",
+        code="directory-missing",
+        hint="create it",
+    )
 
 
 def write_report(path: Path, html: str) -> None:
