@@ -18,7 +18,7 @@ from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.reproduce.reproduce import Reproduction
 from trimtab.whatif.sizing.amplifying import Amplified
-from trimtab.whatif.sizing.figure import Figure
+from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.peer import Comparison
 from trimtab.whatif.sizing.sizing import Sizing
 
