@@ -22,20 +22,31 @@ Ask = Callable[[tuple[str, ...]], RawOutput]
 """Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
 
 
-class Command(Protocol):
-    """Makes the arguments of one write or read phase."""
+@dataclass(frozen=True, slots=True)
+class PhaseRequest:
+    """One write or read of a probe, that a command is made for.
 
-    def __call__(
-        self,
-        spec: ProbeSpec,
-        access: Access,
-        *,
-        program: str,
-        directory: str,
-        size_bytes: int | None = None,
-    ) -> tuple[str, ...]:
-        """Return the command; see each benchmark's own."""
-        ...
+    Attributes
+    ----------
+    program
+        Path of the benchmark.
+    directory
+        Where the files are; their names start with the benchmark's ``FILE_NAME``.
+    size_bytes
+        For a read: what every task's file holds at least. By default, and for a write: the block
+        size.
+    """
+
+    spec: ProbeSpec
+    access: Access
+    program: str
+    directory: str
+    size_bytes: int | None = None
+
+    @property
+    def file_bytes(self) -> int:
+        """Return the size of each task's file."""
+        return self.size_bytes or self.spec.block_size_bytes
 
 
 class Parse(Protocol):
@@ -71,20 +82,12 @@ class Phases:
     name: str
     programs: tuple[str, ...]
     launchers: tuple[str, ...]
-    command: Command
+    command: Callable[[PhaseRequest], tuple[str, ...]]
     parse: Parse
     version: Callable[[Ask, str], str | NotAvailable]
     reserved_options: frozenset[str]
 
-    def arguments(
-        self,
-        spec: ProbeSpec,
-        access: Access,
-        *,
-        program: str,
-        directory: str,
-        size_bytes: int | None = None,
-    ) -> tuple[str, ...]:
+    def arguments(self, phase: PhaseRequest) -> tuple[str, ...]:
         """Return the command of one phase, with the further options of the site file.
 
         Raises
@@ -92,10 +95,8 @@ class Phases:
         UsageError
             The benchmark cannot do it, or an option is reserved or no option's name.
         """
-        argv = self.command(
-            spec, access, program=program, directory=directory, size_bytes=size_bytes
-        )
-        return (*argv, *further_options(spec.options, reserved=self.reserved_options))
+        further = further_options(phase.spec.options, reserved=self.reserved_options)
+        return (*self.command(phase), *further)
 
 
 def printed_version(
