@@ -7,17 +7,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimtab.errors import ToolError
+from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, tail
-from trimtab.measure.options import further_options
 from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
+from trimtab.visible import visible
 
+_OPTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
 Ask = Callable[[tuple[str, ...]], RawOutput]
 """Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
 
@@ -97,6 +98,46 @@ class Phases:
         """
         further = further_options(phase.spec.options, reserved=self.reserved_options)
         return (*self.command(phase), *further)
+
+
+def further_options(options: Mapping[str, str], *, reserved: Set[str]) -> tuple[str, ...]:
+    """Return options as arguments: ``-z``, ``-B 1``, ``--name``, ``--name=value``.
+
+    Parameters
+    ----------
+    options
+        Name to value, with or without dashes; an empty value is an option that takes none.
+    reserved
+        Names that the probe says itself, or that would have it do something else.
+
+    Raises
+    ------
+    UsageError
+        A name that is no option's, or one of ``reserved``.
+
+    Examples
+    --------
+    >>> further_options({"z": "", "J": "4096", "posix.lustre.stripecount": "4"}, reserved=set())
+    ('-z', '-J', '4096', '--posix.lustre.stripecount=4')
+    """
+    argv: list[str] = []
+    for option, value in options.items():
+        name = option.lstrip("-")
+        if not _OPTION.fullmatch(name) or "\0" in value:
+            raise UsageError(
+                f"{visible(option[:80])!r} is not an option name", code="option-invalid"
+            )
+        if name in reserved:
+            raise UsageError(
+                f"option {name!r} is set by the probe",
+                code="option-reserved",
+                hint="use the probe's keys: transfer_size, tasks_per_node, direct ...",
+            )
+        if len(name) == 1:
+            argv += [f"-{name}"] if not value else [f"-{name}", value]
+        else:
+            argv.append(f"--{name}" if not value else f"--{name}={value}")
+    return tuple(argv)
 
 
 def printed_version(
