@@ -13,12 +13,7 @@ from tests.incidents.world import Incident as Fault
 from tests.incidents.world import Site, Spec, World
 
 from trimtab.explain.causes import TABLE
-from trimtab.explain.site import (
-    Known,
-    explain_incidents,
-    explain_moment,
-    standing_explanation,
-)
+from trimtab.explain.site import Known, explain_incidents, explain_moment, standing_explanation
 from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
 from trimtab.model.incident import Shape
 

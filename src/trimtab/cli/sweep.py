@@ -102,23 +102,15 @@ def command(
 def _document(
     state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
 ) -> SweepDocument:
-    from trimtab.report.documents.judged import SweepDocument, SweepDoubt, SweepPoint
+    from trimtab.report.documents.judged import SweepDocument, SweepDoubt
 
     return SweepDocument(
         store=place,
         site=site,
         name=name,
-        points=tuple(
-            SweepPoint(
-                point.levels,
-                point.round,
-                point.run and point.run.id,
-                point.run and point.run.status,
-            )
-            for point in state.points
-        ),
-        waiting=tuple(state.waiting),
-        failures=tuple(state.failures),
+        points=state.points,
+        waiting=state.waiting,
+        failures=state.failures,
         doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in state.doubts),
         analysis=analysis,
     )

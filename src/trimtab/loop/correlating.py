@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +11,7 @@ from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, series_of
 from trimtab.measure.plain import as_dict, as_number
-from trimtab.model.correlation import Correlation
-from trimtab.model.series import SeriesKey
+from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.telemetry import TELEMETRY_UNITS
 
 if TYPE_CHECKING:
@@ -31,27 +29,6 @@ _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
 _Told = dict[str, list[tuple[datetime, float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class CorrelatedSeries:
-    """One series with all telemetry that was held against it, the surest first."""
-
-    key: SeriesKey
-    runs: int
-    from_: datetime
-    to: datetime
-    correlations: tuple[Correlation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Correlated:
-    """What moves with the performance of a site."""
-
-    site: str
-    store: str
-    snapshots: int
-    series: tuple[CorrelatedSeries, ...]
 
 
 def correlate_site(
@@ -115,7 +92,7 @@ def correlate_site(
             hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
-    return Correlated(place.name, str(store.location), len(times), tuple(correlations))
+    return Correlated(str(store.location), place.name, len(times), tuple(correlations))
 
 
 def _last_run(store: Store, place: Place) -> datetime:

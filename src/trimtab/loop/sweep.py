@@ -24,7 +24,7 @@ from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_spac
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import SWEEP, Level
+from trimtab.model.sweep import SWEEP, Level, SweepPoint
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
@@ -37,25 +37,6 @@ MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed or never started says nothing about its point: it is measured again."""
 FAILURES_MAXIMUM: Final = 3
 """So many points in a row that fail are not the fault of a setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One point of one round.
-
-    Attributes
-    ----------
-    levels
-        Factor to level, as the sweep's file has them.
-    round
-        Counted from 0.
-    run
-        What was measured; ``None`` where nothing was yet.
-    """
-
-    levels: Mapping[str, Level]
-    round: int
-    run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class RawDirectory:
             if not (_touched(file) and self._is_intact(sha256, len(content))):
                 _write(file, zlib.compress(content, 6))
             # Also for a file found here: its writer may not have come this far yet.
-            _synchronise_directory(file.parent)
+            synchronise(file.parent)
         except OSError as error:
             raise _cannot("write", file, error) from error
         return sha256
@@ -181,7 +181,7 @@ def _make_directory(directory: Path) -> None:
         make_directories(directory.parent)
         _make_directory(directory)
         return
-    _synchronise_directory(directory.parent)
+    synchronise(directory.parent)
 
 
 def _touched(file: Path) -> bool:
@@ -198,7 +198,7 @@ def _touched(file: Path) -> bool:
 def _write(file: Path, data: bytes) -> None:
     part = _written(file, data)
     try:
-        _synchronise(part)
+        synchronise(part)
         part.rename(file)
     except BaseException:
         # The first error is the one to tell; that there may be nothing to remove is not.
@@ -221,8 +221,9 @@ def _written(file: Path, data: bytes) -> Path:
     return part
 
 
-def _synchronise(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
+def synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on stable storage."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -237,14 +238,6 @@ def _synchronise_file_system(directory: Path) -> None:
         if library.syncfs(descriptor) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)
-
-
-def _synchronise_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -16,7 +16,7 @@ shifted``                every loop carries the name
 ======================== ============================ ========================================
 
 Sources: fs/ext4/mballoc.c (``ext4_seq_mb_stats_show``, ``ext4_mb_seq_structs_summary_show``),
-Lustre's ldiskfs patch series, e2fsprogs misc/e2freefrag.c.
+Lustre's ldiskfs patch series.
 """
 
 from __future__ import annotations
@@ -84,22 +84,6 @@ class FreeSpaceSummary:
     optimize_scan: bool
     largest_free: tuple[int, ...]
     average_fragment: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FreeExtents:
-    """The free extents of a whole file system, counted in its bitmaps by e2freefrag."""
-
-    block_bytes: int
-    free_blocks: int
-    extents: int
-    smallest_bytes: int
-    largest_bytes: int
-
-    @property
-    def mean_bytes(self) -> float | None:
-        """The mean free extent; ``None`` where nothing is free."""
-        return self.free_blocks * self.block_bytes / self.extents if self.extents else None
 
 
 def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
@@ -192,29 +176,6 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         optimize_scan=optimize.group(1) == "1",
         largest_free=tuple(lists["max_free_order_lists"]),
         average_fragment=tuple(lists["avg_fragment_size_lists"]),
-    )
-
-
-def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:
-    """Return what e2freefrag counted, or why that cannot be read."""
-    figures: dict[str, int] = {}
-    for name, pattern in (
-        ("block_bytes", r"^Blocksize:\s*(\d+) bytes"),
-        ("free_blocks", r"^Free blocks:\s*(\d+)"),
-        ("smallest_kib", r"^Min\. free extent:\s*(\d+) KB"),
-        ("largest_kib", r"^Max\. free extent:\s*(\d+) KB"),
-        ("extents", r"^Num\. free extent:\s*(\d+)"),
-    ):
-        match = re.search(pattern, text, re.MULTILINE)
-        if match is None:
-            return NotAvailable("e2freefrag printed something that is not known, or was cut off")
-        figures[name] = int(match.group(1))
-    return FreeExtents(
-        block_bytes=figures["block_bytes"],
-        free_blocks=figures["free_blocks"],
-        extents=figures["extents"],
-        smallest_bytes=figures["smallest_kib"] * 1024,
-        largest_bytes=figures["largest_kib"] * 1024,
     )
 
 

@@ -90,7 +90,7 @@ class ServerView:
         """Every target that it serves now, with what says so."""
         sources: dict[str, str] = {}
         listed = self.answer.command("devices")
-        devices = () if listed is None else parse_device_list(listed.stdout).devices
+        devices = () if listed is None else parse_device_list(listed.stdout)
         for device in devices:
             if device.type in {"obdfilter", "mdt"}:
                 self._add(sources, device.name, "lctl dl")

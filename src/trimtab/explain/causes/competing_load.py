@@ -138,7 +138,6 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
 
 
 def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
-    """Return whether others moved more in the bad hours than in good ones."""
     sign = Sign("load-in-time", Route.TIME, "bytes per second moved by other jobs", unit="B/s")
     if not steps:
         return sign.not_available(why, source=source)
@@ -154,7 +153,6 @@ def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
 def _against_the_probe(
     context: Context, steps: Sequence[Step], source: str, why: Message
 ) -> Evidence:
-    """Return whether what others moved more is enough to take from the probe what it lost."""
     sign = Sign(
         "load-of-reach",
         Route.EXPECTED,
@@ -194,7 +192,6 @@ def _reach(context: Context) -> float | None:
 
 
 def _jobs(context: Context) -> Evidence:
-    """Return whether more jobs ran at the same time."""
     seen = observe(context)
     subject = "concurrent jobs"
     sign = Sign("concurrent-jobs", Route.RUNS, subject, source="concurrent_jobs", unit="jobs")

@@ -15,10 +15,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import breadth
+from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
-from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_servers
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import Sign, expected, in_time, presence
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
@@ -64,7 +63,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _selftest(context: Context) -> Evidence:
-    """Return whether LNet selftest was slower in the bad hours."""
     subject = "LNet selftest relative to its usual rates"
     sign = Sign("selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1")
     frame = _relative(context)
@@ -115,7 +113,6 @@ def _relative(context: Context) -> pl.DataFrame:
 
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
-    """Return what LNet selftest reached of the line rate, in the bad hours."""
     subject = "LNet selftest relative to the line rate"
     sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
     figure = context.hardware.network
@@ -145,7 +142,6 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 
 def _clients_against_servers(context: Context) -> Evidence:
-    """Return whether clients are slow where a survey on the servers is not."""
     subject = "clients compared with a survey on the servers"
     sign = Sign("clients-against-servers", Route.TARGETS, subject)
     extent = breadth(context)
@@ -177,7 +173,6 @@ def _clients_against_servers(context: Context) -> Evidence:
 
 
 def _connections(context: Context) -> Evidence:
-    """Return whether connections to the targets of several servers broke."""
     subject = "broken connections on several servers"
     sign = Sign("connections-broken", Route.TIME, subject, source="import_state", unit="1")
     seen = observe(context)
@@ -209,7 +204,6 @@ def _connections(context: Context) -> Evidence:
 
 
 def _saturated(context: Context) -> Evidence:
-    """Return whether a server's network carried all that it can."""
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
         "network-saturated", Route.EXPECTED, subject, source="network_bytes_total", unit="1"

@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.explain.hints.hint import STRIPES_MAXIMUM, Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.sources import E2000, LUSTRE_LAYOUT, LUSTRE_MANUAL, LUSTRE_PRACTICE
+from trimtab.explain.hints.hint import (
+    E2000,
+    LUSTRE_LAYOUT,
+    LUSTRE_MANUAL,
+    LUSTRE_PRACTICE,
+    STRIPES_MAXIMUM,
+    Basis,
+    Hint,
+    JobRequest,
+    Kind,
+    Mpi,
+)
 from trimtab.message import Message
 from trimtab.units import format_bytes
 
