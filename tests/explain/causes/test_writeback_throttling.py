@@ -67,7 +67,7 @@ def test_not_known_how_much_was_lost() -> None:
 
 
 def test_devices_without_throttling() -> None:
-    of = sound(missing("wbt_latency_s", "no device beneath has writeback throttling"))
+    of = sound(missing("wbt_latency_s", "no underlying device has writeback throttling"))
     assert "no device beneath" in (CAUSE.assess(of)[0].reason or "")
 
 
