@@ -10,7 +10,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
-from tests.support.tiers import UnitGuard, give_tiers
+from tests.support.tiers import UnitGuard, give_tiers, slow_files_first
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test.
 settings.register_profile("no-deadline", deadline=None)
@@ -60,8 +60,9 @@ class _Examples:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its tier, before ``-m`` chooses among them."""
+    """Give every test its tier, before ``-m`` chooses among them, and long files the first turn."""
     give_tiers(items)
+    slow_files_first(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -65,8 +65,8 @@ def before_after(
     judged = [counted(side, more_is_better=more) for side in sides]
     edges = _edges([value for side in sides for value in side["value"].drop_nulls()])
     shown = [
-        _distribution(side, kept["value"].to_list(), edges)
-        for side, kept in zip(sides, judged, strict=True)
+        _distribution(side, runs["value"].to_list(), edges)
+        for side, runs in zip(sides, judged, strict=True)
     ]
     effect = compare(
         _stretch(judged[0]),
@@ -126,9 +126,9 @@ def _distribution(
     finished = side["value"].drop_nulls().to_list()
     quantiles: tuple[tuple[float, float], ...] = ()
     if len(finished):
-        found = np.quantile(finished, FRACTIONS)
+        at_fractions = np.quantile(finished, FRACTIONS)
         quantiles = tuple(
-            (fraction, float(q)) for fraction, q in zip(FRACTIONS, found, strict=True)
+            (fraction, float(q)) for fraction, q in zip(FRACTIONS, at_fractions, strict=True)
         )
     times = side["at"].to_list()
     return Distribution(
@@ -151,4 +151,4 @@ def _counts(finished: Sequence[float], edges: Sequence[float]) -> tuple[int, ...
         return ()
     if edges[0] == edges[-1]:
         return (len(finished),)
-    return tuple(int(one) for one in np.histogram(finished, bins=np.asarray(edges))[0])
+    return tuple(int(count) for count in np.histogram(finished, bins=np.asarray(edges))[0])

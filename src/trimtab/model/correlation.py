@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from trimtab.message import Message
+from trimtab.model.series import SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,24 @@ class Correlation:
     rho_beside: float | None
     apart_s: float | None
     reason: Message
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatedSeries:
+    """One series with all telemetry that was held against it, the surest first."""
+
+    key: SeriesKey
+    runs: int
+    from_: datetime
+    to: datetime
+    correlations: tuple[Correlation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correlated:
+    """What moves with the performance of a site, from so many snapshots."""
+
+    store: str
+    site: str
+    snapshots: int
+    series: tuple[CorrelatedSeries, ...]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
-from trimtab.explain.context import RunFact
+from trimtab.explain.context import SURVEYS, RunFact
 from trimtab.explain.incidents import BadChecksums, find_incidents
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
@@ -22,10 +22,6 @@ from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
 WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
 HOURS = 24 * 35
-SURVEYS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String, "metric": pl.String,
-    "value": pl.Float64,
-}  # fmt: skip
 
 
 def at(hour: int) -> datetime:
@@ -141,10 +137,7 @@ def test_a_level_without_a_ratio_is_an_incident_too() -> None:
 
 
 def test_dips_near_each_other_are_one_and_others_are_not() -> None:
-    frames = {
-        WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)),
-        READ: quiet(2, (501, 504, 0.4)),
-    }
+    frames = {WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)), READ: quiet(2, (501, 504, 0.4))}
     later, earlier = found(frames)
     assert (earlier.at, earlier.until) == (at(500), at(503))
     assert earlier.moved_with == ("hourly read_bandwidth",)

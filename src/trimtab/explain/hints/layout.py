@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.explain.hints.hint import STRIPES_MAXIMUM, Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.sources import E2000, LUSTRE_LAYOUT, LUSTRE_MANUAL, LUSTRE_PRACTICE
+from trimtab.explain.hints.hint import (
+    E2000,
+    LUSTRE_LAYOUT,
+    LUSTRE_MANUAL,
+    LUSTRE_PRACTICE,
+    STRIPES_MAXIMUM,
+    Basis,
+    Hint,
+    JobRequest,
+    Kind,
+    Mpi,
+)
 from trimtab.message import Message
 from trimtab.units import format_bytes
 
@@ -115,19 +125,13 @@ def _count_hint(request: JobRequest, osts: int, why: Message, basis: Basis) -> H
 
 
 def _overstripe_hint(request: JobRequest, osts: int, stripes: int) -> Hint:
-    return Hint(
-        Kind.LAYOUT,
-        "overstripe_count",
-        str(stripes),
-        Message(
-            "overstriped",
-            f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
-            "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as "
-            "with lockahead; not available at large scale. Lustre 2.13 or later",
-        ),
-        Basis.MEASURED,
-        E2000,
+    why = Message(
+        "overstriped",
+        f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
+        "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as "
+        "with lockahead; not available at large scale. Lustre 2.13 or later",
     )
+    return Hint(Kind.LAYOUT, "overstripe_count", str(stripes), why, Basis.MEASURED, E2000)
 
 
 def _stripes_of_own_file(request: JobRequest) -> Layout:

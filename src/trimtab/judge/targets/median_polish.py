@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.targets.table import survey_table
 
 if TYPE_CHECKING:
-    import numpy
     import polars as pl
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+    from trimtab.judge.arrays import Floats
+
 
 _SWEEPS_MAXIMUM: Final = 20
 _SETTLED: Final = 1e-4
