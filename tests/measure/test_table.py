@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.measure.recorded import FIXTURES
 
 import trimtab.measure as package
 from trimtab.errors import UsageError
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
 from trimtab.model.run import ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -49,11 +49,11 @@ def test_options_of_a_probe_reach_every_benchmark_or_are_refused() -> None:
     spec = ProbeSpec("hourly", "auto", 1, 2**20, 2**20, 1, 1.0, options={"further": "4"})
     for name in names("phases"):
         phases = phases_of(name)
-        make = partial(phases.arguments, access="write", program="p", directory="/x")
-        assert make(spec)[-1] == "--further=4"
+        assert phases.arguments(PhaseRequest(spec, "write", "p", "/x"))[-1] == "--further=4"
         (reserved,) = {"t", "bs", "transfer-size"} & phases.reserved_options
+        refused = replace(spec, options={reserved: "4k"})
         with pytest.raises(UsageError) as caught:
-            make(replace(spec, options={reserved: "4k"}))
+            phases.arguments(PhaseRequest(refused, "write", "p", "/x"))
         assert caught.value.code == "option-reserved"
 
 

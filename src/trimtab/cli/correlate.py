@@ -32,8 +32,8 @@ def command(where: str, store_url: str | None, **limits: str | None) -> None:
     from trimtab.loop.correlating import correlate_site
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept, progress_bar() as progress:
-        result = correlate_site(kept.store, kept.place, progress=progress, **limits)
+    with opened(where, store_url) as record, progress_bar() as progress:
+        result = correlate_site(record.store, record.place, progress=progress, **limits)
     show(
         lambda: documents.judged.CorrelateDocument(result),
         lambda: print_correlated(result),

@@ -83,7 +83,7 @@ def command(
         if factor not in {*sweep.factors, *sweep.manual}:
             raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
     if no_run:
-        state, place = _kept(sweep, site, url)
+        state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
@@ -116,7 +116,7 @@ def _document(
     )
 
 
-def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
+def _state_of_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
     """Return how far the sweep is, and where that is kept."""
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.stores import nothing_kept, open_store

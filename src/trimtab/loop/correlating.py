@@ -69,11 +69,11 @@ def correlate_site(
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)
-    told = _told(store, place.name, begin, end)
+    reports = _reports(store, place.name, begin, end)
     correlations = []
     for number, (key, frame, entry) in enumerate(series):
         progress(f"{key.metric} of {key.probe}", 0.7 + 0.3 * number / len(series))
-        everything = {**telemetry, **_told_frames(told.get(entry.comparability, {}))}
+        everything = {**telemetry, **_report_frames(reports.get(entry.comparability, {}))}
         if not everything:
             continue
         correlated = correlate(
@@ -180,7 +180,7 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     yield "fullness (fullest target)", fullest
 
 
-def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
+def _reports(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
     """Return what the runs of each series tell of their own moment, by comparability and name."""
     telemetry: dict[str, _Told] = {}
     for run, series in store.runs_between(site, since=begin, until=end):
@@ -194,7 +194,7 @@ def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, 
     return telemetry
 
 
-def _told_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
+def _report_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
     """Return as frames what enough runs tell and not all alike."""
     import polars as pl
 

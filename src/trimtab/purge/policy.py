@@ -541,15 +541,15 @@ def _looser_limits(before: Policy, after: Policy) -> Iterator[str]:
             yield f"{noun} is another file"
 
 
-def _covers(other: Exemption, one: Exemption) -> bool:
+def _covers(other: Exemption, exemption: Exemption) -> bool:
     """Whether ``other`` keeps everything that ``one`` keeps, for as long."""
-    if other.kind != one.kind:
+    if other.kind != exemption.kind:
         return False
-    if other.until is not None and (one.until is None or other.until < one.until):
+    if other.until is not None and (exemption.until is None or other.until < exemption.until):
         return False
-    if isinstance(one.value, bytes) and isinstance(other.value, bytes):
-        return is_at_or_under(one.value, other.value)
-    return one.value == other.value
+    if isinstance(exemption.value, bytes) and isinstance(other.value, bytes):
+        return is_at_or_under(exemption.value, other.value)
+    return exemption.value == other.value
 
 
 def is_at_or_under(path: bytes, top: bytes) -> bool:

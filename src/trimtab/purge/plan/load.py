@@ -121,12 +121,12 @@ def load_plan(
     return LoadedPlan(place, plan, sha256, publication)
 
 
-def refusals(loaded: LoadedPlan, found: Circumstances) -> tuple[str, ...]:
+def refusals(loaded: LoadedPlan, circumstances: Circumstances) -> tuple[str, ...]:
     """Return every reason why a plan may not be carried out now; empty: none.
 
     Pure: whether the run itself may begin is another question (see `trimtab.purge.run`).
     """
-    return tuple(_refusals(loaded, found))
+    return tuple(_refusals(loaded, circumstances))
 
 
 def published_before(
@@ -156,34 +156,36 @@ def published_before(
     return latest, tuple(passed)
 
 
-def _is_of_same(one: Plan, other: Plan) -> bool:
-    same = one.file_system.identity.is_same(other.file_system.identity)
-    return same and one.file_system.root == other.file_system.root
+def _is_of_same(plan: Plan, other: Plan) -> bool:
+    same = plan.file_system.identity.is_same(other.file_system.identity)
+    return same and plan.file_system.root == other.file_system.root
 
 
-def _refusals(loaded: LoadedPlan, found: Circumstances) -> Iterator[str]:
+def _refusals(loaded: LoadedPlan, circumstances: Circumstances) -> Iterator[str]:
     plan, publication = loaded.plan, loaded.publication
-    if found.at.tzinfo is None:
-        raise UsageError("the time to hold a plan against has no zone")
+    if circumstances.at.tzinfo is None:
+        raise UsageError("the time to hold a plan against has no zone", code="zone-missing")
     yield from (
         f"its index cannot drive a deletion: {obstacle}" for obstacle in plan.index.obstacles
     )
     if publication is None:
         yield "it was not published: its users do not know of it"
-    elif found.at < publication.not_before:
+    elif circumstances.at < publication.not_before:
         yield f"its notice period lasts until {publication.not_before:%Y-%m-%d %H:%M} UTC"
-    if found.at >= plan.expires_at:
+    if circumstances.at >= plan.expires_at:
         yield f"it expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC"
-    if found.at < plan.made_at:
+    if circumstances.at < plan.made_at:
         yield f"it was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, which is yet to come"
-    if not plan.file_system.identity.is_same(found.file_system):
-        yield f"it is for another file system than the one that is mounted at {found.root}"
-    if plan.file_system.root != found.root:
-        yield f"it is for {plan.file_system.root}, not for {visible(found.root)}"
-    if plan.policy.sha256 != found.policy_sha256:
-        if found.loosened is None:
+    if not plan.file_system.identity.is_same(circumstances.file_system):
+        yield f"it is for another file system than the one that is mounted at {circumstances.root}"
+    if plan.file_system.root != circumstances.root:
+        yield f"it is for {plan.file_system.root}, not for {visible(circumstances.root)}"
+    if plan.policy.sha256 != circumstances.policy_sha256:
+        if circumstances.loosened is None:
             yield "it was made under another policy than the one in force"
-        yield from (f"the policy in force is looser: {one}" for one in found.loosened or ())
+        yield from (
+            f"the policy in force is looser: {change}" for change in circumstances.loosened or ()
+        )
 
 
 def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -> None:
@@ -194,7 +196,9 @@ def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -
     try:
         signature = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RefusedError(f"{noun} is not JSON: it was changed, or damaged") from error
+        raise RefusedError(
+            f"{noun} is not JSON: it was changed, or damaged", code="signature-malformed"
+        ) from error
     check_signature(PLAN, data, signature, key, "the plan")
 
 
@@ -204,5 +208,6 @@ def _check_candidates(plan: Plan, directory: int, owner: int) -> None:
     if sha256 != plan.candidates.sha256:
         raise RefusedError(
             "the candidates are not what was signed: they were changed, or damaged",
+            code="candidates-changed",
             hint="make a new plan, and find out who or what changed this one",
         )

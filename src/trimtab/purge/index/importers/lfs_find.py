@@ -99,10 +99,10 @@ def read(
             reading.columns |= form.columns
             reading.plain_names = token is not None
             joiner = Joiner(reading, form, token)
-        if joiner is not None and form is not None and len(found := joiner.add(lines)):
-            yield _frame(found, form, reading)
-    if joiner is not None and form is not None and len(found := joiner.last()):
-        yield _frame(found, form, reading)
+        if joiner is not None and form is not None and len(chunk := joiner.add(lines)):
+            yield _frame(chunk, form, reading)
+    if joiner is not None and form is not None and len(chunk := joiner.last()):
+        yield _frame(chunk, form, reading)
     ended(reading, headed=headed, tool="lfs find")
 
 
@@ -116,16 +116,16 @@ def _fitting(lines: Sequence[bytes], token: bytes | None) -> Format:
     return fitting((FULL, POOLLESS, SHORT), LFS, texts, tool="lfs find", option="--printf")
 
 
-def _frame(found: Records, form: Format, reading: Reading) -> pl.DataFrame:
+def _frame(chunk: Records, form: Format, reading: Reading) -> pl.DataFrame:
     import polars as pl
 
     if form.directives[0].column == "id":
         # lfs prints no FID of what is gone.
-        there = [at for at, text in enumerate(found.texts) if not text.startswith(b"\t")]
-        reading.vanished += len(found) - len(there)
-        found = found.at(there) if len(there) < len(found) else found
+        present = [at for at, text in enumerate(chunk.texts) if not text.startswith(b"\t")]
+        reading.vanished += len(chunk) - len(present)
+        chunk = chunk.at(present) if len(present) < len(chunk) else chunk
     special = {"id": identity.of_fids, "osts": _osts}
-    frame = frame_of(found, form, reading, special)
+    frame = frame_of(chunk, form, reading, special)
     for name in ("stripe_count", "osts", "pool"):
         if name in frame.columns and "type" in frame.columns:
             of_file = pl.when(pl.col("type") == "f").then(pl.col(name))
