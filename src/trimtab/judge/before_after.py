@@ -43,21 +43,15 @@ def before_after(
     Parameters
     ----------
     frame
-        ``at`` (Datetime, UTC), ``value`` (in ``key.unit``; null for an unfinished run),
-        ``unfinished``; one row per run.
-    at
-        Aware time; a run at this time is on the later side.
+        ``at`` (UTC), ``value`` (in ``key.unit``; null if unfinished), ``unfinished``; a row a run.
+    at, width_s
+        Aware time, and length of each side in seconds; a run at ``at`` is on the later side.
     key
         Names, unit and sense of the series.
-    width_s
-        Length of each side in seconds.
     wash_out_s
-        Seconds at the start of the later side that the effect excludes: the time that the change
-        itself disturbs. The distributions include it.
-    timezone
-        IANA name of the site's time zone, for hours of the week.
-    level
-        Confidence level of the interval.
+        Seconds at the start of the later side that the effect excludes; distributions do not.
+    timezone, level
+        IANA name of the site's time zone, for hours of the week; confidence level.
 
     Returns
     -------
