@@ -125,19 +125,13 @@ def _count_hint(request: JobRequest, osts: int, why: Message, basis: Basis) -> H
 
 
 def _overstripe_hint(request: JobRequest, osts: int, stripes: int) -> Hint:
-    return Hint(
-        Kind.LAYOUT,
-        "overstripe_count",
-        str(stripes),
-        Message(
-            "overstriped",
-            f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
-            "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as "
-            "with lockahead; not available at large scale. Lustre 2.13 or later",
-        ),
-        Basis.MEASURED,
-        E2000,
+    why = Message(
+        "overstriped",
+        f"{stripes // osts} stripes on each of {osts} OSTs, one for each aggregator: no two of "
+        "them wait for one lock. WRF on 32 nodes wrote as fast so (32 stripes on 4 OSTs) as "
+        "with lockahead; not available at large scale. Lustre 2.13 or later",
     )
+    return Hint(Kind.LAYOUT, "overstripe_count", str(stripes), why, Basis.MEASURED, E2000)
 
 
 def _stripes_of_own_file(request: JobRequest) -> Layout:
