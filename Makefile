@@ -61,7 +61,7 @@ check: .venv/.core .venv/.dev
 test: .venv/.core .venv/.dev
 	# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
 	CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.core .venv/.dev
 	$(BIN)/ruff check .

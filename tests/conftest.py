@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
-from tests.support.tiers import UnitGuard, give_tiers
+from tests.support.tiers import UnitGuard, give_tiers, slow_files_first
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test.
 settings.register_profile("no-deadline", deadline=None)
@@ -36,14 +39,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold the tests of the tier ``unit`` to it."""
+    """Hold unit tests to their tier; look for examples only in files that have one."""
     config.pluginmanager.register(UnitGuard(), "unit-guard")
+    config.pluginmanager.register(_Examples(), "examples")
+
+
+class _Examples:
+    """Skips files without examples, which the doctest plugin would import all the same."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Drop the collector of examples where there is none."""
+        collectors = yield
+        if file_path.suffix == ".py" and ">>> " not in file_path.read_text():
+            return [node for node in collectors if not isinstance(node, DoctestModule)]
+        return collectors
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its tier, before ``-m`` chooses among them."""
+    """Give every test its tier, before ``-m`` chooses among them, and long files the first turn."""
     give_tiers(items)
+    slow_files_first(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

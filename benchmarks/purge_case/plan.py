@@ -31,7 +31,9 @@ def main() -> None:
     )
     print(
         to_json(
-            PurgePlanDocument(str(made.directory), made.plan, made.new_key, tuple(made.found.notes))
+            PurgePlanDocument(
+                str(made.directory), made.plan, made.new_key, tuple(made.horizon.notes)
+            )
         )
     )
 

@@ -179,7 +179,9 @@ def parse_moment(text: str, timezone: str = "UTC") -> datetime:
         return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{text[:_TEXT_MAX]!r} is not a time", hint="write 2026-11-20T20:00:00Z"
+            f"{text[:_TEXT_MAX]!r} is not a time",
+            code="time-malformed",
+            hint="write 2026-11-20T20:00:00Z",
         ) from error
 
 

@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.explain.breadth import Breadth, breadth
-from trimtab.explain.contrasts import (
-    MOST,
-    Sign,
-    between_targets,
-    expected,
-    in_time,
-    presence,
-)
+from trimtab.explain.contrasts import MOST, Sign, between_targets, expected, in_time, presence
 from trimtab.message import Message
 from trimtab.model.incident import Found, Route
 

@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.command import trimtab
 
-from trimtab.explain.hints import (
-    Basis,
-    JobRequest,
-    Kind,
-    Mpi,
-    advise,
-    paste_text,
-    setstripe_argv,
-)
+from trimtab.explain.hints import Basis, JobRequest, Kind, Mpi, advise, paste_text, setstripe_argv
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 

@@ -13,18 +13,8 @@ from hypothesis import settings as terms
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context
 
-from trimtab.explain.context import Telemetry
+from trimtab.explain.context import READINGS, SETTINGS, Telemetry
 from trimtab.explain.telemetry import CLIENTS, MDTS, OSTS, SERVERS, observe
-
-READINGS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "server": pl.String,
-    "name": pl.String, "label": pl.String, "number": pl.Float64, "text": pl.String,
-    "reason": pl.String,
-}  # fmt: skip
-SETTINGS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "name": pl.String,
-    "value": pl.String,
-}  # fmt: skip
 
 
 def row(hour: float, name: str, number: float | None, **changes: Any) -> dict[str, Any]:

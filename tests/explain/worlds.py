@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 from tests.incidents.world import World
 
-from trimtab.explain.context import CpuProfile, RunFact, Telemetry
+from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
 from trimtab.explain.incidents import BadChecksums, find_incidents
 from trimtab.explain.site import Known
 from trimtab.judge.series import judge_series
@@ -25,19 +25,6 @@ from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 
-READING_COLUMNS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "server": pl.String,
-    "name": pl.String, "label": pl.String, "number": pl.Float64, "text": pl.String,
-    "reason": pl.String,
-}  # fmt: skip
-SETTING_COLUMNS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "target": pl.String, "kind": pl.String, "name": pl.String,
-    "value": pl.String,
-}  # fmt: skip
-_SURVEY_COLUMNS: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String, "metric": pl.String,
-    "value": pl.Float64,
-}  # fmt: skip
 _SERIES_COLUMNS: dict[str, Any] = {
     "at": pl.Datetime("us", "UTC"), "value": pl.Float64, "unfinished": pl.Boolean,
     "run": pl.String,
@@ -67,8 +54,8 @@ class WorldSource:
         readings = [row for snapshot in snapshots for row in _readings(snapshot)]
         settings = [row for snapshot in snapshots for row in _settings(snapshot)]
         return Telemetry(
-            pl.DataFrame(readings, schema=READING_COLUMNS, orient="row"),
-            pl.DataFrame(settings, schema=SETTING_COLUMNS, orient="row"),
+            pl.DataFrame(readings, schema=READINGS, orient="row"),
+            pl.DataFrame(settings, schema=SETTINGS, orient="row"),
         )
 
 
@@ -84,8 +71,8 @@ def known_of(world: World) -> Known:
         now=max(ends),
         series=series_of(world, runs),
         surveys=pl.DataFrame(
-            [tuple(row[name] for name in _SURVEY_COLUMNS) for row in world.surveys],  # pyright: ignore[reportGeneralTypeIssues]
-            schema=_SURVEY_COLUMNS,
+            [tuple(row[name] for name in SURVEYS) for row in world.surveys],  # pyright: ignore[reportGeneralTypeIssues]
+            schema=SURVEYS,
             orient="row",
         ),
         runs=runs,

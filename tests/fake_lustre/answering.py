@@ -305,7 +305,6 @@ def _command(state: FakeLustre, host: str, command: dict[str, Any], runs: Any) -
         "timed_out": timed_out,
         "truncated": truncated,
         "elapsed_s": round(min(output.hang_s + 0.001, timeout_s), 6),
-        "counts": lines.counts,
         "first_line": lines.first_line,
         "error": None if known else "No such file or directory",
     }
@@ -313,7 +312,7 @@ def _command(state: FakeLustre, host: str, command: dict[str, Any], runs: Any) -
 
 def _kept(lines: Lines, stdout: str, *, whole: bool) -> tuple[str, bool]:
     """Return what the collector keeps of an output: as its ``Lines`` do, faster where they can."""
-    if len(stdout) > lines.limit_bytes // 4 or lines.counting or not (whole and stdout.isascii()):
+    if len(stdout) > lines.limit_bytes // 4 or not (whole and stdout.isascii()):
         lines.feed(stdout.encode("utf-8", "surrogateescape"))
         lines.finish(whole=whole)
         return "".join(lines.kept), lines.truncated

@@ -16,6 +16,8 @@ from tests.incidents.generate import MECHANISMS, make_world
 from tests.incidents.scenarios import WITHHELD, scenarios
 from tests.incidents.world import CAUSES, Cause, Incident, Run, Site, Snapshot, Spec, World
 
+pytestmark = pytest.mark.calibration  # weeks of a watch, or of a world, are simulated
+
 COUNTERS = (
     "bytes_written_total", "bytes_read_total", "client_bytes_written_total",
     "client_bytes_read_total", "allocator_requests_total",
@@ -108,7 +110,6 @@ def _plain(value: object, where: str) -> Iterator[str]:
         yield f"{where}: {value}"
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("cause", ["target-silent", "garbage-collection", "few-targets-open"])
 def test_a_world_consists_of_plain_finite_values(cause: Cause) -> None:
     world = with_one(cause)
@@ -194,7 +195,6 @@ def test_counters_only_fall_where_something_was_started_anew() -> None:
     assert any(ost not in fell for ost in world.site["home"])
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("cause", ["target-filling", "targets-over-limit", "allocator-loops"])
 def test_space_adds_up_and_fullness_stays_between_nothing_and_all(cause: Cause) -> None:
     for snapshot in with_one(cause).snapshots:
@@ -364,7 +364,6 @@ def test_garbage_collection_recovers_after_a_trim_and_shows_in_the_tail() -> Non
     assert np.median(tails[True]) > 5 * np.median(tails[False])
 
 
-@pytest.mark.calibration
 def test_the_policy_that_guards_the_limit_leaves_few_targets_open() -> None:
     world = with_one("few-targets-open", variant="policy")
     truth = {one["cause"]: one for one in world.truth}
@@ -385,7 +384,6 @@ def test_the_policy_that_guards_the_limit_leaves_few_targets_open() -> None:
 # The scenarios
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("cause", CAUSES)
 def test_some_instrument_sees_every_cause(cause: Cause) -> None:
     chosen = next(one for one in scenarios(11) if one.spec.name.startswith(f"single/{cause}/"))
@@ -404,7 +402,6 @@ def test_some_instrument_sees_every_cause(cause: Cause) -> None:
     assert truth["seen_by"], truth
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("seed", range(5))
 def test_trims_can_only_stop_where_somebody_trimmed(seed: int) -> None:
     incidents = (
@@ -418,7 +415,6 @@ def test_trims_can_only_stop_where_somebody_trimmed(seed: int) -> None:
     assert world.truth[0]["seen_by"]
 
 
-@pytest.mark.calibration
 def test_quiet_worlds_are_quiet() -> None:
     quiet = [one for one in scenarios(11) if one.sort == "quiet"]
     assert len(quiet) == 6
@@ -455,7 +451,6 @@ def test_standing_conditions_are_there_from_the_first_hour() -> None:
             assert world.truth[0]["seen_by"]
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("cause", ["competing-load", "configuration-change"])
 def test_what_is_withheld_is_told_nowhere(cause: Cause) -> None:
     scenario = next(one for one in scenarios(11) if one.spec.name == f"withheld/{cause}")

@@ -10,10 +10,6 @@ from trimtab.model.sweep import MeasuredPoint
 METRIC = "write_bandwidth"
 
 
-def at_most(rate, count):
-    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
-
-
 def sweep(levels, rate, *, rounds=3, scatter=0.03, drift=0.1, seed=1, metric=METRIC):
     """Every combination of levels, with rounds that are faster and slower as a whole."""
     rng = np.random.default_rng(seed)

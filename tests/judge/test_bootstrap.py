@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.judge.history import noise
-from tests.support.counts import series_counts
+from tests.support.counts import at_most, series_counts
+from tests.support.known import known
 
 from trimtab.judge import bootstrap
 from trimtab.judge.bootstrap import (
@@ -27,10 +28,6 @@ RESAMPLES = 400
 """In the gate's counts the ends need no third digit."""
 
 positive = st.floats(1e6, 1e13)
-
-
-def at_most(rate, count):
-    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
 def slow_draws(values, weights, statistic, resamples, seed):
@@ -82,8 +79,7 @@ def test_an_unchanged_median_is_held(n, phi, trials):
     before, after = noise(trials, n, phi=phi, seed=11), noise(trials, n, phi=phi, seed=12)
     missed = 0
     for one, other in zip(before.tolist(), after.tolist(), strict=True):
-        interval = ratio_interval(other, one, resamples=RESAMPLES)
-        assert interval is not None
+        interval = known(ratio_interval(other, one, resamples=RESAMPLES))
         missed += not interval.low <= 1 <= interval.high
     assert missed / trials <= at_most(0.082 if n == 12 else 0.055, trials)
 
@@ -93,8 +89,7 @@ def test_an_unchanged_median_is_held(n, phi, trials):
 def test_the_centre_of_one_series_is_held(statistic, phi, trials):
     missed = 0
     for values in noise(trials, 48, phi=phi, seed=13).tolist():
-        interval = series_interval(values, statistic=statistic, resamples=RESAMPLES)
-        assert interval is not None
+        interval = known(series_interval(values, statistic=statistic, resamples=RESAMPLES))
         missed += not interval.low <= 1 <= interval.high
     assert missed / trials <= at_most(0.055, trials)
 
@@ -107,10 +102,11 @@ def test_dips_do_not_break_it(trials):
         noise(trials, 96, phi=0.5, seed=14), noise(trials, 96, phi=0.5, seed=15), strict=True
     ):
         dips = [1 - 0.5 * (rng.random(96) < 0.03) for _ in range(2)]
-        interval = ratio_interval(
-            (one * dips[0]).tolist(), (other * dips[1]).tolist(), resamples=RESAMPLES
+        interval = known(
+            ratio_interval(
+                (one * dips[0]).tolist(), (other * dips[1]).tolist(), resamples=RESAMPLES
+            )
         )
-        assert interval is not None
         missed += not interval.low <= 1 <= interval.high
     assert missed / trials <= at_most(0.055, trials)
 
@@ -136,8 +132,7 @@ def test_eight_per_cent_in_a_week_is_seen(trials):
     for one, other in zip(
         noise(trials, 168, phi=0.5, seed=18), noise(trials, 168, phi=0.5, seed=19), strict=True
     ):
-        interval = ratio_interval((0.92 * other).tolist(), one.tolist(), resamples=RESAMPLES)
-        assert interval is not None
+        interval = known(ratio_interval((0.92 * other).tolist(), one.tolist(), resamples=RESAMPLES))
         seen += interval.high < 1
         assert interval.low < 0.95
     assert seen / trials > 0.95
@@ -169,17 +164,14 @@ def test_swapping_the_sides_gives_the_reciprocal(one, other):
     assume(one != other)
     there = ratio_interval(one, other, resamples=200)
     back = ratio_interval(other, one, resamples=200)
-    assert there is not None
-    assert back is not None
-    assert there.low == pytest.approx(1 / back.high)
-    assert there.high == pytest.approx(1 / back.low)
+    assert known(there).low == pytest.approx(1 / known(back).high)
+    assert known(there).high == pytest.approx(1 / known(back).low)
 
 
 @given(st.lists(positive, min_size=12, max_size=20), st.floats(0.1, 10))
 def test_the_ratio_lies_within(values, factor):
     scaled = [factor * value for value in values[::-1]]
-    interval = ratio_interval(scaled, values, resamples=200)
-    assert interval is not None
+    interval = known(ratio_interval(scaled, values, resamples=200))
     ratio = median(scaled) / median(values)
     assert interval.low <= ratio * (1 + 1e-9)
     assert interval.high >= ratio * (1 - 1e-9)
@@ -187,8 +179,7 @@ def test_the_ratio_lies_within(values, factor):
 
 def test_a_series_against_itself_is_not_known_exactly():
     values = noise(1, 48, seed=2)[0].tolist()
-    interval = ratio_interval(values, values)
-    assert interval is not None
+    interval = known(ratio_interval(values, values))
     assert interval.low < 0.99 < 1.01 < interval.high
 
 
@@ -196,17 +187,14 @@ def test_weights_of_one_change_nothing_but_the_draw():
     one, other = noise(2, 60, seed=3).tolist()
     plain = ratio_interval(one, other)
     weighed = ratio_interval(one, other, weights=([2.0] * 60, [2.0] * 60))
-    assert plain is not None
-    assert weighed is not None
-    assert weighed.low == pytest.approx(plain.low, rel=0.02)
-    assert weighed.high == pytest.approx(plain.high, rel=0.02)
+    assert known(weighed).low == pytest.approx(known(plain).low, rel=0.02)
+    assert known(weighed).high == pytest.approx(known(plain).high, rel=0.02)
 
 
 def test_what_weighs_nothing_does_not_count():
     values = [1.0] * 15 + [100.0] * 5
     weights = [1.0] * 15 + [0.0] * 5
-    interval = series_interval(values, weights=weights)
-    assert interval is not None
+    interval = known(series_interval(values, weights=weights))
     assert (interval.low, interval.high) == (1.0, 1.0)
     assert series_interval(values, weights=[1.0] * 11 + [0.0] * 9) is None
 
@@ -281,8 +269,7 @@ def test_few_numbers_hold_the_factor_as_often_as_they_say():
     count, missed = 3000, 0
     for _ in range(count):
         one, other = rng.lognormal(size=5), 0.8 * rng.lognormal(size=5)
-        interval = exact_ratio_interval(other.tolist(), one.tolist())
-        assert interval is not None
+        interval = known(exact_ratio_interval(other.tolist(), one.tolist()))
         missed += not interval.low <= 0.8 <= interval.high
     assert missed / count <= at_most(0.05, count)
     assert missed / count >= 0.02
@@ -291,6 +278,5 @@ def test_few_numbers_hold_the_factor_as_often_as_they_say():
 def test_the_memory_of_a_short_series_is_bounded():
     climbing = [1.0 + 0.01 * step for step in range(12)]
     assert corrected_autocorrelation(climbing) > 0.9
-    interval = ratio_interval(climbing, [1.0] * 12)
-    assert interval is not None
+    interval = known(ratio_interval(climbing, [1.0] * 12))
     assert 0.5 < interval.low < interval.high < 2

@@ -8,7 +8,8 @@ import math
 
 import pytest
 from tests.judge.history import noise, points
-from tests.support.counts import series_counts
+from tests.support.counts import at_most, series_counts
+from tests.support.known import known
 
 from trimtab.judge import spread
 from trimtab.judge.baseline import compare_with_earlier
@@ -18,10 +19,6 @@ from trimtab.model.verdict import TrendDirection, VerdictStatus
 
 NOMINAL = 0.025
 trials = series_counts(gate=300, soak=3000)
-
-
-def at_most(rate, count):
-    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
 def shares(series, n):
@@ -51,8 +48,7 @@ def test_from_the_fewest_runs_that_are_judged(phi, trials):
     """24 runs: the interval itself, since a verdict would need them 1.5 h apart."""
     over = under = 0
     for values in noise(trials, 24, phi=phi):
-        interval = spread.cov_interval_of_history(values.tolist())
-        assert interval is not None
+        interval = known(spread.cov_interval_of_history(values.tolist()))
         over += interval.low > 0.08
         under += interval.high < 0.08
     assert over / trials <= at_most(NOMINAL, trials)
@@ -81,8 +77,7 @@ def test_the_plain_interval_would_not_do(trials):
     """Why history has an interval of its own: with memory the plain one is wrong both ways."""
     wrong = 0
     for values in noise(trials, 48, phi=0.7):
-        k = spread.cov(values.tolist())
-        assert k is not None
+        k = known(spread.cov(values.tolist()))
         interval = spread.cov_interval(k, 48)
         wrong += not interval.low <= 0.08 <= interval.high
     assert wrong / trials > 0.15
@@ -106,9 +101,8 @@ def test_the_plain_interval_covers_independent_numbers(n, true, trials):
 def test_the_mean_of_a_history_is_covered(phi, trials):
     held = 0
     for values in noise(trials, 48, phi=phi, seed=3):
-        known = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
-        assert known.mean_interval is not None
-        held += known.mean_interval.low <= 1 <= known.mean_interval.high
+        judged = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
+        held += known(judged.mean_interval).low <= 1 <= known(judged.mean_interval).high
     assert 1 - held / trials <= at_most(0.05, trials)
 
 
@@ -161,6 +155,5 @@ def test_a_run_at_half_the_speed_is_called_unusual(trials):
         compared = compare_with_earlier(
             [values[-1] / 2], earlier, metric="write_bandwidth", probe="p"
         )
-        assert compared.ratio_interval is not None
-        seen += compared.ratio_interval.high < 1
+        seen += known(compared.ratio_interval).high < 1
     assert seen / trials > 0.97

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
@@ -34,16 +35,13 @@ def test_the_probe_of_the_seeds_is_blind_to_osts_that_lose_half():
 
 def test_an_ost_that_crawls_holds_up_the_last_close():
     limit = probe_limit(PERLMUTTER)
-    takes_s = limit.share_takes_s(260e6)  # the slowest OST of the first month, row 24
-    assert takes_s is not None
+    takes_s = known(limit.share_takes_s(260e6))  # the slowest OST of the first month, row 24
     assert takes_s / 60 == pytest.approx(29.2, abs=0.1)  # of what is written
     both = probe_limit(replace(PERLMUTTER, bytes_moved=250e12, targets=298))
-    both_s = both.share_takes_s(260e6)
-    assert both_s is not None
+    both_s = known(both.share_takes_s(260e6))
     assert both_s / 60 == pytest.approx(54, abs=0.3)  # written and read back, on 298 OSTs
     assert limit.share_takes_s(0.0) == math.inf
-    below = limit.unfinished_below_bytes_per_s
-    assert below is not None
+    below = known(limit.unfinished_below_bytes_per_s)
     assert limit.share_takes_s(below) == pytest.approx(3600.0)
 
 

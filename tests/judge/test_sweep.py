@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.judge.sweeps import METRIC, at_most, sweep
-from tests.support.counts import series_counts
+from tests.judge.sweeps import METRIC, sweep
+from tests.support.counts import at_most, series_counts
+from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.randomised_blocks import fit_blocks
@@ -142,8 +143,7 @@ def test_rounds_are_taken_out_as_least_squares_would():
     solution, squares, rank, _ = np.linalg.lstsq(design, np.array(y), rcond=None)
     assert found.degrees == len(y) - rank
     assert found.scatter == pytest.approx(math.sqrt(squares[0] / found.degrees))
-    assert found.scatter is not None
-    covariance = np.linalg.inv(design.T @ design) * found.scatter**2
+    covariance = np.linalg.inv(design.T @ design) * known(found.scatter) ** 2
     for other in range(1, len(found.points)):
         assert found.effects[0] - found.effects[other] == pytest.approx(
             solution[0] - solution[other]
@@ -397,8 +397,7 @@ def test_beyond_the_peak_it_falls():
     found = scaling(curve(lambda n: min(n, 8) * max(1, n / 8) ** -0.4), METRIC, "nodes")
     assert found.shape is Shape.KNEE
     assert found.enough == 8
-    assert found.growth_after is not None
-    assert found.growth_after < -0.1
+    assert known(found.growth_after) < -0.1
     assert "beyond it falls" in found.reason
 
 
@@ -461,9 +460,8 @@ def test_any_values_have_an_answer(values, rounds):
     found = scaling(points, METRIC, "nodes")
     assert found.reason
     if found.knee is not None:
-        assert found.knee_interval is not None
-        assert found.knee_interval.low <= found.knee * (1 + 1e-9)
-        assert found.knee <= found.knee_interval.high * (1 + 1e-9)
+        assert known(found.knee_interval).low <= found.knee * (1 + 1e-9)
+        assert found.knee <= known(found.knee_interval).high * (1 + 1e-9)
     analyse_sweep(points)
 
 
@@ -478,10 +476,8 @@ def test_a_whole_sweep():
     found = analyse_sweep(points)
     assert (found.points, found.rounds, found.notes) == (36, 3, ())
     (best,) = found.best
-    assert best.best is not None
-    assert best.best["nps"] == 1
-    assert found.effects is not None
-    assert found.effects[METRIC][0].factors == ("nodes",)
+    assert known(best.best)["nps"] == 1
+    assert known(found.effects)[METRIC][0].factors == ("nodes",)
     (grid,) = found.maps
     assert {grid.row_factor, grid.column_factor} == {"nps", "nodes"}
     assert len(grid.cells) == 3

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 from tests.support.codes import raises
+from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
@@ -84,11 +85,9 @@ def test_links(tmp_path: Path) -> None:
     assert link.real_path == str((tmp_path / "real").resolve())
     dangling = bounded.describe(str(tmp_path / "dangling"))
     assert (dangling.exists, dangling.dangling, dangling.kind) == (False, True, "symlink")
-    assert dangling.failure is not None
-    assert dangling.failure.name == "ENOENT"
+    assert present(dangling.failure).name == "ENOENT"
     loop = bounded.describe(str(tmp_path / "loop"))
-    assert loop.failure is not None
-    assert loop.failure.name == "ELOOP"
+    assert present(loop.failure).name == "ELOOP"
 
 
 def test_what_is_not_a_directory(tmp_path: Path) -> None:
@@ -98,11 +97,9 @@ def test_what_is_not_a_directory(tmp_path: Path) -> None:
     assert bounded.describe(str(tmp_path / "fifo")).kind == "fifo"
     assert bounded.describe("/dev/null").kind == "character-device"
     beneath = bounded.describe(str(tmp_path / "file" / "x"))
-    assert beneath.failure is not None
-    assert beneath.failure.name == "ENOTDIR"
+    assert present(beneath.failure).name == "ENOTDIR"
     long = bounded.describe(str(tmp_path / ("x" * 300)))
-    assert long.failure is not None
-    assert long.failure.name == "ENAMETOOLONG"
+    assert present(long.failure).name == "ENAMETOOLONG"
 
 
 def test_names_are_bytes(tmp_path: Path) -> None:
@@ -501,8 +498,7 @@ def test_read_only_and_full_file_systems(tmp_path: Path) -> None:
         made = bounded.make_directory(point, NAME)
         subprocess.run(["mount", "-o", "remount,ro", point], check=True)
         state = bounded.describe(point)
-        assert state.space is not None
-        assert (state.space.read_only, state.writable) == (True, False)
+        assert (present(state.space).read_only, state.writable) == (True, False)
         with raises(UsageError, "read-only-file-system"):
             bounded.make_directory(point, f"{NAME}-2")
         removal = bounded.remove_probe_directory(point, NAME)

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.support.codes import raises
+from tests.support.narrow import present
+from tests.support.processes import gone
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import Interrupted, ToolError
@@ -30,19 +31,6 @@ PYTHON = [sys.executable, "-I", "-S", "-c"]
 def run(code: str, **arguments: object) -> ProcessResult:
     options: dict[str, object] = {"timeout_s": 30.0, "grace_s": 0.5, **arguments}
     return execute([*PYTHON, code], **options)  # type: ignore[arg-type]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie that nobody collects has."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state in "ZX":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_everything_that_a_program_says_is_kept() -> None:
@@ -63,8 +51,7 @@ def test_processor_time_is_that_of_the_program_and_its_children() -> None:
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {busy!r}])"
     result = run(code)
     assert result.cpu_user_s is not None
-    assert result.cpu_system_s is not None
-    assert result.cpu_user_s + result.cpu_system_s >= 0.2
+    assert result.cpu_user_s + present(result.cpu_system_s) >= 0.2
 
 
 def test_a_program_reads_what_it_is_given() -> None:
@@ -78,8 +65,7 @@ def test_a_program_reads_what_it_is_given() -> None:
 def test_exit_code(code: int) -> None:
     result = run(f"raise SystemExit({code})")
     assert result.exit_code == code
-    assert result.problem is not None
-    assert result.problem.endswith(f"exit code {code}")
+    assert present(result.problem).endswith(f"exit code {code}")
 
 
 def test_program_that_prints_nothing() -> None:
@@ -90,8 +76,7 @@ def test_program_that_prints_nothing() -> None:
 def test_program_that_is_killed() -> None:
     result = run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert (result.exit_code, result.signal) == (None, signal.SIGKILL)
-    assert result.problem is not None
-    assert result.problem.endswith("SIGKILL")
+    assert present(result.problem).endswith("SIGKILL")
 
 
 def test_program_that_hangs_ignoring_sigterm_is_killed() -> None:
@@ -103,8 +88,7 @@ def test_program_that_hangs_ignoring_sigterm_is_killed() -> None:
     assert result.timed_out
     assert result.stdout == b"before\n"
     assert (result.exit_code, result.signal) == (None, signal.SIGKILL)
-    assert result.problem is not None
-    assert "still running after 1 s and was killed" in result.problem
+    assert "still running after 1 s and was killed" in present(result.problem)
     assert result.elapsed_s < 20
 
 
@@ -129,8 +113,7 @@ def test_a_gigabyte_of_output_costs_the_limit() -> None:
     assert result.truncated
     assert len(result.stdout) == 2**22
     assert not result.timed_out
-    assert result.problem is not None
-    assert "more than 4.00 MiB" in result.problem
+    assert "more than 4.00 MiB" in present(result.problem)
     assert grown_kib < 64 * 1024
     assert result.raw_output("x").truncated
 
@@ -328,8 +311,7 @@ def test_unkillable_program_is_given_up(tmp_path: Path) -> None:
         assert result.timed_out
         assert result.abandoned
         assert (result.exit_code, result.signal, result.cpu_user_s) == (None, None, None)
-        assert result.problem is not None
-        assert "could not be killed" in result.problem
+        assert "could not be killed" in present(result.problem)
     reap()
 
 
@@ -341,8 +323,7 @@ def test_end_that_the_kernel_did_not_keep_is_said() -> None:
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert (result.stdout, result.exit_code, result.signal) == (b"done\n", None, None)
-    assert result.problem is not None
-    assert "not known" in result.problem
+    assert "not known" in present(result.problem)
 
 
 def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:

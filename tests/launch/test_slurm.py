@@ -27,6 +27,7 @@ from trimtab.launch.slurm.client import Client, Patience
 from trimtab.launch.slurm.launcher import Slurm, find_slurm
 from trimtab.launch.slurm.view import JobView
 from trimtab.measure import ioload
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import find as find_benchmark
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
@@ -447,7 +448,7 @@ def test_the_generator_measures_as_ranks_of_a_job(launcher: Slurm, tmp_path: Pat
     )
     with launcher.allocate(demand("ranks", 2, 2)) as allocation:
         for access in ("write", "read"):
-            argv = ioload.command(spec, access, program=tool.path, directory=str(tmp_path))
+            argv = ioload.command(PhaseRequest(spec, access, tool.path, str(tmp_path)))
             result = allocation.execute(argv, tasks=4, timeout_s=90)
             measurement = ioload.parse(result.raw_output(access))
             assert measurement.status is RunStatus.OK, (measurement.problem, result.stderr)

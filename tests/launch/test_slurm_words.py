@@ -21,7 +21,7 @@ from trimtab.launch.slurm import states
 from trimtab.launch.slurm.allocation import FIRST_STEP_S, GIVING_BACK_S
 from trimtab.launch.slurm.client import Patience, clean_environment, silence_of
 from trimtab.launch.slurm.launcher import Slurm, find_slurm
-from trimtab.launch.slurm.options import KNOWN, check_options, sbatch_options, srun_options
+from trimtab.launch.slurm.options import KNOWN, sbatch_options, srun_options
 from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name, limit_minutes
 from trimtab.launch.slurm.states import Stage, never_starts, stage_of, state_behind
 from trimtab.launch.slurm.step import CREATED_WITHIN_S, step_arguments, step_of
@@ -187,7 +187,6 @@ GOOD = {
 
 
 def test_options_become_arguments_of_their_own() -> None:
-    check_options(GOOD)
     assert sbatch_options(GOOD) == (
         "--account=phys,storage",
         "--cluster-constraint=a&b",
@@ -227,7 +226,7 @@ def test_options_become_arguments_of_their_own() -> None:
 )
 def test_anything_else_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_options({"partition": "main", name: value})
+        sbatch_options({"partition": "main", name: value})
     assert "\x1b" not in caught.value.message
     plain = name if name.isprintable() else "clear"
     assert plain in caught.value.message

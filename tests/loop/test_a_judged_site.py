@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep_world(world, tmp_path_factory.mktemp("judged") / "t.db")
 
 
+@cache
 def asked(kept: Path, *arguments: object) -> dict[str, Any]:
-    """Return the document of a command, which fits its schema."""
+    """Return the document of a command, which fits its schema; the same words are run once."""
     ended = trimtab(*arguments, "--json", store=kept)
     assert ended.code == 0, ended.stderr
     assert misfits(ended.document, str(arguments[0])) == []
@@ -105,7 +107,7 @@ def test_probe_and_metric_narrow_it(kept: Path) -> None:
 
 def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
     page = tmp_path / "judge.html"
-    ended = trimtab("judge", "world", "--report", page, store=kept)
+    ended = trimtab("judge", "world", "--probe", "hourly", "--report", page, store=kept)
     assert ended.code == 0, ended.stderr
     html = page.read_text()
     assert html.count("<svg") >= 4
@@ -115,9 +117,8 @@ def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
 
 
 def test_a_missed_verdict_can_end_with_ten(kept: Path) -> None:
-    ended = trimtab(
-        "judge", "world", "--cov-goal", "0.1%", "--fail-on", "missed", "--json", store=kept
-    )
+    narrowed = ("--probe", "hourly", "--cov-goal", "0.1%")
+    ended = trimtab("judge", "world", *narrowed, "--fail-on", "missed", "--json", store=kept)
     assert ended.code == 10
     assert any(
         verdict["status"] == "missed"
@@ -146,7 +147,7 @@ def test_the_incident_is_explained_and_kept(kept: Path) -> None:
             one["id"] for one in document["incidents"]
         }
         assert store.judged("world") is not None
-    again = asked(kept, "incidents", "world")
+    again = trimtab("incidents", "world", "--json", store=kept).document
     assert [one["id"] for one in again["incidents"]] == [one["id"] for one in document["incidents"]]
 
 

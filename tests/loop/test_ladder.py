@@ -449,7 +449,7 @@ def test_what_is_stated_replaces_the_data_sheet() -> None:
 def test_a_drive_that_nobody_knows_is_said_to_be_so() -> None:
     found, notes = with_data_sheet(Hardware(drive="nonsense"))
     assert found.drive_read is None
-    assert notes == ("[hardware] drive: no data sheet of 'nonsense' is known here",)
+    assert notes == ("[hardware] drive: no data sheet known for 'nonsense'",)
 
 
 def test_nothing_is_kept(store: Store) -> None:

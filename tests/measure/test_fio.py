@@ -14,6 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.measure import fio
 from trimtab.measure.fio.latency import upper_edges
 from trimtab.measure.fio.options import size_bytes
+from trimtab.measure.phases import PhaseRequest
 from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RunStatus
 
@@ -36,7 +37,7 @@ def options(argv: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_command_of_a_write() -> None:
-    argv = fio.command(SPEC, "write", program="/usr/bin/fio", directory="/scratch/.trimtab-x")
+    argv = fio.command(PhaseRequest(SPEC, "write", "/usr/bin/fio", "/scratch/.trimtab-x"))
     given = options(argv)
     assert argv[0] == "/usr/bin/fio"
     assert given["--directory"] == "/scratch/.trimtab-x"
@@ -50,7 +51,7 @@ def test_command_of_a_write() -> None:
 
 def test_command_of_a_read_neither_makes_nor_extends_files() -> None:
     spec = replace(SPEC, direct=False, duration_s=0.5)
-    argv = fio.command(spec, "read", program="fio", directory="/scratch", size_bytes=3 * MIB)
+    argv = fio.command(PhaseRequest(spec, "read", "fio", "/scratch", 3 * MIB))
     given = options(argv)
     assert (given["--size"], given["--direct"]) == (str(3 * MIB), "0")
     assert given["--runtime"] == "500ms"
@@ -60,15 +61,13 @@ def test_command_of_a_read_neither_makes_nor_extends_files() -> None:
 
 
 def test_names_that_fio_reads_otherwise() -> None:
-    argv = fio.command(SPEC, "write", program="fio", directory="/scratch/a:b")
+    argv = fio.command(PhaseRequest(SPEC, "write", "fio", "/scratch/a:b"))
     assert options(argv)["--directory"] == "/scratch/a\\:b"
     with pytest.raises(UsageError) as caught:
-        fio.command(SPEC, "write", program="fio", directory="/scratch/a\\:b")
+        fio.command(PhaseRequest(SPEC, "write", "fio", "/scratch/a\\:b"))
     assert caught.value.code == "directory-unusable"
     with pytest.raises(UsageError) as caught:
-        fio.command(
-            replace(SPEC, file_per_process=False), "write", program="fio", directory="/scratch"
-        )
+        fio.command(PhaseRequest(replace(SPEC, file_per_process=False), "write", "fio", "/scratch"))
 
 
 def test_whole_run() -> None:

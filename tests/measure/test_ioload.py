@@ -11,6 +11,7 @@ from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
 from trimtab.measure import ioload
+from trimtab.measure.phases import PhaseRequest
 from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RunStatus
 
@@ -29,7 +30,7 @@ def parsed(document: dict[str, Any], **changes: Any):
 
 
 def test_command_of_a_write() -> None:
-    argv = ioload.command(SPEC, "write", program="/x/trimtab-ioload", directory="/scratch/a b")
+    argv = ioload.command(PhaseRequest(SPEC, "write", "/x/trimtab-ioload", "/scratch/a b"))
     assert argv == (
         *("/x/trimtab-ioload", "--dir", "/scratch/a b", "--name", "data", "--write", "--alone"),
         *("--tasks", "4", "--transfer-size", "1048576", "--block-size", "1073741824"),
@@ -39,12 +40,12 @@ def test_command_of_a_write() -> None:
 
 def test_command_of_a_read() -> None:
     spec = replace(SPEC, direct=False, duration_s=0.25, file_per_process=False)
-    argv = ioload.command(spec, "read", program="x", directory="/scratch", size_bytes=3 * MIB)
+    argv = ioload.command(PhaseRequest(spec, "read", "x", "/scratch", 3 * MIB))
     assert argv[argv.index("--block-size") + 1] == str(3 * MIB)
     assert argv[argv.index("--deadline") + 1] == "0.25"
     assert argv[-3:] == ("--shared-file", "--reorder", "1")
     assert not {"--write", "--direct", "--fsync"} & set(argv)
-    alone = ioload.command(replace(spec, tasks=1), "read", program="x", directory="/scratch")
+    alone = ioload.command(PhaseRequest(replace(spec, tasks=1), "read", "x", "/scratch"))
     assert "--reorder" not in alone
 
 

@@ -15,6 +15,7 @@ from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.measure import ior
+from trimtab.measure.phases import PhaseRequest
 from trimtab.message import code_of
 from trimtab.model.run import ProbeSpec, RunStatus
 
@@ -29,7 +30,7 @@ each_probe = for_each("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
 
 
 def test_command_of_a_write() -> None:
-    argv = ior.command(SPEC, "write", program="/usr/bin/ior", directory="/scratch/.trimtab-x/")
+    argv = ior.command(PhaseRequest(SPEC, "write", "/usr/bin/ior", "/scratch/.trimtab-x/"))
     assert argv == (
         *("/usr/bin/ior", "-a", "POSIX", "-w", "-k", "-t", "1048576", "-s", "1"),
         *("-b", "1073741824", "-D", "5", "-O", "minTimeDuration=5", "-l", "random"),
@@ -40,7 +41,7 @@ def test_command_of_a_write() -> None:
 
 def test_command_of_a_read_asks_for_what_is_there() -> None:
     spec = replace(SPEC, direct=False)
-    argv = ior.command(spec, "read", program="ior", directory="/scratch", size_bytes=3 * MIB)
+    argv = ior.command(PhaseRequest(spec, "read", "ior", "/scratch", 3 * MIB))
     assert argv[argv.index("-b") + 1] == str(3 * MIB)
     assert "-r" in argv
     assert "-C" in argv
@@ -50,20 +51,20 @@ def test_command_of_a_read_asks_for_what_is_there() -> None:
 @pytest.mark.parametrize(("duration_s", "seconds"), [(0.1, "1"), (5.0, "5"), (5.2, "6")])
 def test_time_is_rounded_up_to_what_ior_can_count(duration_s: float, seconds: str) -> None:
     spec = replace(SPEC, duration_s=duration_s)
-    argv = ior.command(spec, "write", program="ior", directory="/scratch")
+    argv = ior.command(PhaseRequest(spec, "write", "ior", "/scratch"))
     assert argv[argv.index("-D") + 1] == seconds
     assert f"minTimeDuration={seconds}" in argv
 
 
 def test_shared_file_and_no_flush() -> None:
     spec = replace(SPEC, file_per_process=False, flush=False)
-    argv = ior.command(spec, "write", program="ior", directory="/scratch")
+    argv = ior.command(PhaseRequest(spec, "write", "ior", "/scratch"))
     assert not {"-F", "-e"} & set(argv)
 
 
 def test_directory_that_ior_would_split() -> None:
     with pytest.raises(UsageError) as caught:
-        ior.command(SPEC, "write", program="ior", directory="/scratch/a@b")
+        ior.command(PhaseRequest(SPEC, "write", "ior", "/scratch/a@b"))
     assert caught.value.code == "directory-unusable"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import pytest
 from tests.measure.recorded import FIXTURES
 
 import trimtab.measure as package
+from trimtab.errors import UsageError
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
-from trimtab.model.run import RawOutput
+from trimtab.model.run import ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
 
+ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = {
     "ior": b'{\n  "Version": "4.1.0+dev", \n',
     "fio": b"fio-3.33\n",
@@ -41,6 +45,18 @@ def test_every_adapter_has_its_line() -> None:
     assert set(names("phases")) == phased
 
 
+def test_options_of_a_probe_reach_every_benchmark_or_are_refused() -> None:
+    spec = ProbeSpec("hourly", "auto", 1, 2**20, 2**20, 1, 1.0, options={"further": "4"})
+    for name in names("phases"):
+        phases = phases_of(name)
+        assert phases.arguments(PhaseRequest(spec, "write", "p", "/x"))[-1] == "--further=4"
+        (reserved,) = {"t", "bs", "transfer-size"} & phases.reserved_options
+        refused = replace(spec, options={reserved: "4k"})
+        with pytest.raises(UsageError) as caught:
+            phases.arguments(PhaseRequest(refused, "write", "p", "/x"))
+        assert caught.value.code == "option-reserved"
+
+
 def test_a_format_has_the_name_of_its_line() -> None:
     for benchmark in TABLE:
         assert import_module(benchmark.adapter).FORMAT.kind == benchmark.name
@@ -61,6 +77,16 @@ def test_every_benchmark_is_documented() -> None:
     script = FIXTURES.parent.parent / "scripts" / "benchmarks_page.py"
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)
     assert made.returncode == 0, "run scripts/benchmarks_page.py"
+
+
+def test_every_benchmark_has_its_page() -> None:
+    pages = {path.stem for path in (ROOT / "docs/benchmarks").glob("*.md")}
+    assert {benchmark.name for benchmark in TABLE if benchmark.page} <= pages
+
+
+def test_a_probe_of_one_command_is_mdtest_alone() -> None:
+    """`trimtab.loop.probing.site_command` makes the command of that one."""
+    assert [*names("one command")] == ["mdtest"]
 
 
 @pytest.mark.parametrize("name", VERSIONS)

@@ -149,7 +149,9 @@ def test_a_change_in_every_interval_is_seen() -> None:
 
 def slow_renewed(worlds: list[list[File]], minimum: int) -> dict[int, int]:
     """Return the files of each owner that changed in every interval, looked up one by one."""
-    seen = [{(file.number, file.uid, file.written): file.changed for file in one} for one in worlds]
+    seen = [
+        {(file.number, file.uid, file.written): file.changed for file in world} for world in worlds
+    ]
     many: Counter[int] = Counter()
     for key in seen[-1]:
         times = [one.get(key) for one in seen]
@@ -179,7 +181,7 @@ def test_what_is_renewed_is_what_a_look_at_each_file_says(
             signs = suspicions(
                 looks[-1], earlier=looks[:-1], kinds=["renewed"], limits=EvasionLimits(files=3)
             )
-            assert {one.uid: one.files for one in signs} == expected, seed
+            assert {sign.uid: sign.files for sign in signs} == expected, seed
     assert some > 5
 
 
@@ -384,7 +386,7 @@ def test_times_that_do_not_count_keep_nothing() -> None:
 def test_only_the_kinds_that_are_asked_for_are_looked_for() -> None:
     file = File(1000, NOW_S - DAY_S, NOW_S + DAY_S, NOW_S - DAY_S, NOW_S - DAY_S)
     look = Look(frame_of([file]), NOW_S)
-    assert [one.kind for one in suspicions(look)] == ["future"]
+    assert [suspicion.kind for suspicion in suspicions(look)] == ["future"]
     assert suspicions(look, kinds=[kind for kind in KINDS if kind != "future"]) == ()
 
 

@@ -24,7 +24,8 @@ from tests.support import loopback
 from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.plan import load_plan, read_key
+from trimtab.purge.plan.key import read_key
+from trimtab.purge.plan.load import load_plan
 from trimtab.purge.run.journal import journals, read, replay
 from trimtab.purge.run.records import DoneLine
 

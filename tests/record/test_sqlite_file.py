@@ -11,14 +11,16 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 from tests.record.values import a_run, a_snapshot, an_output
 from tests.support.codes import raises
+from tests.support.each import for_each
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError
@@ -114,41 +116,34 @@ def test_a_relative_path_is_the_same_store(path: Path, monkeypatch: pytest.Monke
 # Not a store
 
 
-def test_garbage_is_not_a_store(tmp_path: Path) -> None:
-    path = tmp_path / "t.db"
-    path.write_bytes(random.Random(1).randbytes(10_000))
-    assert "is damaged or is not a SQLite database" in _refused(path).message
+DAMAGED = "store-damaged"
 
 
-@pytest.mark.parametrize("size", [1, 15, 99, 511, 3000])
-def test_a_few_bytes_are_not_a_store(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "t.db"
-    path.write_bytes(random.Random(size).randbytes(size))
-    _refused(path)
-
-
-def test_an_empty_file_is_not_taken_for_a_new_store(tmp_path: Path) -> None:
-    path = tmp_path / "t.db"
-    path.touch()
-    assert "empty file" in _refused(path).message
-
-
-def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
-    # One level down: all that lies beside it is compared, and other tests are beside tmp_path.
-    (tmp_path / "t.db").mkdir()
-    assert "directory" in _refused(tmp_path / "t.db").message
+@for_each(
+    "make, code",
+    [
+        *(
+            (lambda path, size=size: path.write_bytes(random.Random(1).randbytes(size)), DAMAGED)
+            for size in (1, 15, 99, 511, 3000, 10_000)
+        ),
+        (Path.touch, "store-empty"),
+        (Path.mkdir, "store-not-a-file"),
+        (lambda path: path.symlink_to(path.parent / "elsewhere" / "t.db"), "store-link-broken"),
+    ],
+)
+def test_what_is_not_a_store(
+    tmp_path_factory: pytest.TempPathFactory, make: Callable[[Path], object], code: str
+) -> None:
+    path = tmp_path_factory.mktemp("place") / "t.db"
+    make(path)
+    assert _refused(path).code == code
+    assert not (path.parent / "elsewhere").exists()
 
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with raises(UnreadableError, "store-not-opened", "Not a directory"):
         Store.open(tmp_path / "file" / "t.db")
-
-
-def test_a_dangling_link_is_not_followed_into_a_new_store(tmp_path: Path) -> None:
-    (tmp_path / "t.db").symlink_to(tmp_path / "elsewhere" / "t.db")
-    assert "link" in _refused(tmp_path / "t.db").message
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_link_to_a_store_is_that_store(path: Path, tmp_path: Path) -> None:
@@ -183,7 +178,7 @@ def test_a_store_that_lost_its_file_but_not_its_log(path: Path) -> None:
 @pytest.mark.parametrize("lost_bytes", [1, 511, 4000, 4096, 40_000, 40_960])
 def test_a_store_that_was_cut_off(path: Path, lost_bytes: int) -> None:
     os.truncate(path, path.stat().st_size - lost_bytes)
-    assert "is damaged" in _refused(path).message
+    assert _refused(path).code == DAMAGED
 
 
 def test_a_store_with_overwritten_pages_says_so_and_goes_on_elsewhere(path: Path) -> None:
@@ -236,23 +231,23 @@ def test_integrity_names_what_is_damaged(path: Path) -> None:
 # Of another time
 
 
-def test_a_store_of_a_newer_program_is_left_alone(path: Path) -> None:
-    _execute(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
-    message = _refused(path).message
-    assert "'9999'" in message
-    assert repr(schema.HEAD) in message
-    assert "newer Trimtab" in message
-
-
-@pytest.mark.parametrize("revision", ["ae1027a6acf", "", "0000"])
-def test_a_store_of_an_unknown_revision_is_left_alone(path: Path, revision: str) -> None:
-    _execute(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revision}'")
-    assert "no Trimtab that this one knows of" in _refused(path).message
-
-
-def test_a_store_without_its_revision_is_left_alone(path: Path) -> None:
-    _execute(path, f"DELETE FROM {schema.VERSION_TABLE}")
-    _refused(path)
+@pytest.mark.parametrize(
+    ("change", "shows"),
+    [
+        ("UPDATE {} SET version_num = '9999'", ("'9999'", repr(schema.HEAD), "newer Trimtab")),
+        ("UPDATE {} SET version_num = 'ae1027a6acf'", ("no Trimtab that this one knows of",)),
+        ("UPDATE {} SET version_num = ''", ("no Trimtab that this one knows of",)),
+        ("UPDATE {} SET version_num = '0000'", ("no Trimtab that this one knows of",)),
+        ("DELETE FROM {}", ()),
+    ],
+)
+def test_a_store_of_another_revision_is_left_alone(
+    path: Path, change: str, shows: tuple[str, ...]
+) -> None:
+    _execute(path, change.format(schema.VERSION_TABLE))
+    error = _refused(path)
+    assert error.code == "store-revision-unknown"
+    assert all(text in error.message for text in shows)
 
 
 # Where it cannot be
@@ -410,12 +405,10 @@ def test_another_user_without_permission(open_directory: Path) -> None:
     path = open_directory / "private" / "t.db"
     with Store.open(path) as store:
         store.add_run(a_run())
-    said = _as_nobody("store.runs()", path)
-    assert said.startswith("5 ")
-    assert "Permission denied" in said
-    said = _as_nobody("pass", open_directory / "new" / "t.db")
-    assert said.startswith("5 ")
-    assert "Permission denied" in said
+    for action, place in (("store.runs()", path), ("pass", open_directory / "new" / "t.db")):
+        said = _as_nobody(action, place)
+        assert said.startswith("5 ")
+        assert "Permission denied" in said
 
 
 @pytest.mark.system
@@ -488,9 +481,6 @@ def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
         Store.open(tmp_path / "new" / "t.db", create=False)
     assert "trimtab check" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_who_only_reads_makes_no_store_of_an_empty_database(tmp_path: Path) -> None:
     _execute(tmp_path / "t.db", "CREATE TABLE x (y)", "DROP TABLE x")
     before = _content(tmp_path)
     with raises(UnreadableError, "store-missing"):
@@ -535,6 +525,14 @@ def test_a_creation_that_another_process_never_ends(
     Store.open(tmp_path / "t.db").close()
 
 
+def run_together(workers: Sequence[BaseProcess]) -> None:
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
+
+
 def _create_and_add(path: Path, barrier: object, count: int) -> None:
     barrier.wait()  # type: ignore[attr-defined]
     with Store.open(path) as store:
@@ -548,12 +546,9 @@ def _create_and_add(path: Path, barrier: object, count: int) -> None:
 def test_processes_create_one_store_at_once_and_fill_it_together(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     path, barrier = tmp_path / "new" / "t.db", context.Barrier(2)
-    workers = [context.Process(target=_create_and_add, args=(path, barrier, 50)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0, 0]
+    run_together(
+        [context.Process(target=_create_and_add, args=(path, barrier, 50)) for _ in range(2)]
+    )
     with Store.open(path) as store:
         assert len(store.runs()) == 100
         assert len(store.sites()) == 1
@@ -572,10 +567,5 @@ def test_many_creations_at_once_make_one_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     for round_ in range(5):
         path, barrier = tmp_path / str(round_) / "t.db", context.Barrier(4)
-        workers = [context.Process(target=_create, args=(path, barrier)) for _ in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(60)
-        assert [worker.exitcode for worker in workers] == [0] * 4
+        run_together([context.Process(target=_create, args=(path, barrier)) for _ in range(4)])
         assert [one.name for one in path.parent.iterdir()] == ["t.db"]

@@ -168,74 +168,35 @@ def history() -> tuple[HistoryPoint, ...]:
 
 
 def verdicts() -> tuple[Verdict, ...]:
-    def one(metric: str, scope: Scope, status: VerdictStatus, **numbers: object) -> Verdict:
-        return Verdict(metric, "B/s", "check (builtin)", scope, status, **numbers)  # type: ignore[arg-type]
-
     few = Message("repetitions-only", "repetitions back to back say nothing about 48 hours")
-    return (
-        one(
-            "write_bandwidth",
-            Scope.REPETITIONS,
-            VerdictStatus.CANNOT_TELL,
-            reason=few,
-            n=6,
-            mean=11.648e9,
-            mean_interval=Interval(10.99e9, 12.3e9),
-            median=11.9e9,
-            slowest=10.35e9,
-            cov=0.0554,
-            cov_interval=Interval(0.0345, 0.1370),
-            goal=0.08,
-            mad_cv=0.0087,
-        ),
-        one(
-            "read_bandwidth",
-            Scope.REPETITIONS,
-            VerdictStatus.CANNOT_TELL,
-            reason=few,
-            n=5,
-            mean=18.24e9,
-            mean_interval=Interval(18.1e9, 18.38e9),
-            median=18.2e9,
-            slowest=18.1e9,
-            cov=0.0063,
-            cov_interval=Interval(0.0038, 0.0181),
-            goal=0.08,
-            mad_cv=0.0081,
-        ),
-        one(
-            "write_bandwidth",
-            Scope.HISTORY,
-            VerdictStatus.MISSED,
-            n=40,
-            unfinished=1,
-            reason=Message("goal-missed", "the interval of the COV lies above the goal of 8 %"),
-            mean=11.5e9,
-            median=11.8e9,
-            slowest=0.0,
-            cov=0.171,
-            cov_finished=0.061,
-            cov_interval=Interval(0.101, 0.24),
-            goal=0.08,
-            mad_cv=0.058,
-        ),
-        one(
-            "read_bandwidth",
-            Scope.HISTORY,
-            VerdictStatus.CANNOT_TELL,
-            n=40,
-            reason=Message(
-                "goal-in-interval", "the interval of the COV, 5.1 % to 8.4 %, holds the goal of 8 %"
-            ),
-            mean=18.2e9,
-            median=18.2e9,
-            slowest=15.9e9,
-            cov=0.063,
-            cov_interval=Interval(0.051, 0.084),
-            goal=0.08,
-            mad_cv=0.06,
-        ),
+    missed = Message("goal-missed", "the interval of the COV lies above the goal of 8 %")
+    open_ = Message(
+        "goal-in-interval", "the interval of the COV, 5.1 % to 8.4 %, holds the goal of 8 %"
     )
+    within, over, unclear = Scope.REPETITIONS, Scope.HISTORY, VerdictStatus.CANNOT_TELL
+    write = Verdict("write_bandwidth", "B/s", "check (builtin)", within, unclear, few, 6, goal=0.08)
+    write = replace(
+        write, mean=11.648e9, mean_interval=Interval(10.99e9, 12.3e9), median=11.9e9,
+        slowest=10.35e9, cov=0.0554, cov_interval=Interval(0.0345, 0.1370), mad_cv=0.0087,
+    )  # fmt: skip
+    read = replace(
+        write, metric="read_bandwidth", n=5, mean=18.24e9, mean_interval=Interval(18.1e9, 18.38e9),
+        median=18.2e9, slowest=18.1e9, cov=0.0063, cov_interval=Interval(0.0038, 0.0181),
+        mad_cv=0.0081,
+    )  # fmt: skip
+    return (
+        write,
+        read,
+        replace(
+            write, scope=over, status=VerdictStatus.MISSED, n=40, unfinished=1, reason=missed,
+            mean=11.5e9, mean_interval=None, median=11.8e9, slowest=0.0, cov=0.171,
+            cov_finished=0.061, cov_interval=Interval(0.101, 0.24), mad_cv=0.058,
+        ),
+        replace(
+            read, scope=over, n=40, reason=open_, mean=18.2e9, mean_interval=None, slowest=15.9e9,
+            cov=0.063, cov_interval=Interval(0.051, 0.084), mad_cv=0.06,
+        ),
+    )  # fmt: skip
 
 
 def findings() -> tuple[Finding, ...]:

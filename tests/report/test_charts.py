@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.known import known
 
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.run import LatencyHistogram, Sample, Timeline
@@ -36,9 +37,7 @@ def rows(specification: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_repetitions_are_all_drawn_and_only_the_believed_ones_solid(full: CheckResult) -> None:
-    assert full.run is not None
-    chart = repetition_chart(full.run.samples, "read_bandwidth")
-    assert chart is not None
+    chart = known(repetition_chart(known(full.run).samples, "read_bandwidth"))
     solid = {
         row["repetition"]: row["value"] for row in rows(chart.specification) if row["believed"]
     }
@@ -54,16 +53,14 @@ def test_a_missing_repetition_is_never_drawn_as_zero() -> None:
         Sample("write_bandwidth", 2e9, 0),
         Sample("write_bandwidth", None, 1, reason="cut off"),
     ]
-    chart = repetition_chart(samples, "write_bandwidth")
-    assert chart is not None
+    chart = known(repetition_chart(samples, "write_bandwidth"))
     assert [r["value"] for r in rows(chart.specification) if r["repetition"] == 1] == [None]
     assert chart.notes == (("a", "cut off"),)
 
 
 def test_one_letter_for_one_reason() -> None:
     samples = [Sample("write_bandwidth", 1e9, n, reason="too short") for n in range(5)]
-    chart = repetition_chart(samples, "write_bandwidth")
-    assert chart is not None
+    chart = known(repetition_chart(samples, "write_bandwidth"))
     assert chart.notes == (("a", "too short"),)
     assert "5 of 5 not believed" in chart.caption
 
@@ -89,8 +86,7 @@ def test_nothing_gives_no_chart() -> None:
 
 def test_timeline_keeps_the_slowest_and_says_so() -> None:
     timelines = [Timeline("write", n, 0.1, (10**9 - n * 10**6,) * 20) for n in range(20)]
-    chart = timeline_chart(timelines, "write")
-    assert chart is not None
+    chart = known(timeline_chart(timelines, "write"))
     drawn = {row["repetition"] for row in rows(chart.specification)}
     assert drawn == set(range(20 - STRIPS_MAX, 20))
     assert f"The {STRIPS_MAX} slowest of 20" in chart.caption
@@ -98,24 +94,21 @@ def test_timeline_keeps_the_slowest_and_says_so() -> None:
 
 
 def test_a_timeline_that_stood_still_is_drawn() -> None:
-    chart = timeline_chart([Timeline("write", 0, 0.1, (0,) * 10)], "write")
-    assert chart is not None
+    chart = known(timeline_chart([Timeline("write", 0, 0.1, (0,) * 10)], "write"))
     assert "9 of 9 intervals" in chart.caption
     assert "<svg" in render_svg(chart.specification, name="t", label="t")
 
 
 def test_latency_marks_are_labelled_with_their_figures() -> None:
     histogram = LatencyHistogram("read", 0, (1e-3, 2e-3, 5e-1), (9_000, 995, 5))
-    chart = latency_chart([histogram], "read")
-    assert chart is not None
+    chart = known(latency_chart([histogram], "read"))
     for words in ("p50 1.00 ms", "p99 2.00 ms", "p99.9 2.00 ms", "max 500 ms", "10,000 operations"):
         assert words in chart.caption
     assert "max 500 ms" in render_svg(chart.specification, name="t", label="t")
 
 
 def test_one_single_operation_has_a_chart() -> None:
-    chart = latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read")
-    assert chart is not None
+    chart = known(latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read"))
     assert "max 4.00 ms" in render_svg(chart.specification, name="t", label="t")
 
 
@@ -124,8 +117,9 @@ def test_history_holds_this_run_once_and_the_unfinished_at_zero(full: CheckResul
         one for one in full.verdicts if one.scope is Scope.HISTORY and "write" in one.metric
     )
     this = HistoryPoint(full.at, "write_bandwidth", 11.9e9, False, "this-run")
-    chart = history_chart([*full.history, this], "write_bandwidth", this=this, verdict=verdict)
-    assert chart is not None
+    chart = known(
+        history_chart([*full.history, this], "write_bandwidth", this=this, verdict=verdict)
+    )
     kinds = [row["kind"] for row in rows(chart.specification) if "kind" in row]
     assert (kinds.count("this"), kinds.count("earlier"), kinds.count("unfinished")) == (1, 39, 1)
     band = next(row for row in rows(chart.specification) if "low" in row)
@@ -139,24 +133,20 @@ def test_a_long_history_is_cut_and_says_so(full: CheckResult) -> None:
         HistoryPoint(full.at - timedelta(hours=n), "read_bandwidth", 1e9, False, str(n))
         for n in range(8760)
     ]
-    chart = history_chart(history, "read_bandwidth")
-    assert chart is not None
+    chart = known(history_chart(history, "read_bandwidth"))
     assert f"The last {HISTORY_MAX} of 8,760 runs" in chart.caption
     assert sum("kind" in row for row in rows(chart.specification)) == HISTORY_MAX
 
 
 def test_an_unfinished_this_run_is_marked_as_such(full: CheckResult) -> None:
     this = HistoryPoint(full.at, "write_bandwidth", 0.0, True, "this-run")
-    chart = history_chart(full.history, "write_bandwidth", this=this)
-    assert chart is not None
+    chart = known(history_chart(full.history, "write_bandwidth", this=this))
     kinds = [row["kind"] for row in rows(chart.specification) if "kind" in row]
     assert kinds.count("unfinished") == 2
 
 
 def test_a_drawing_is_escaped_and_reaches_for_nothing(full: CheckResult) -> None:
-    assert full.run is not None
-    chart = repetition_chart(full.run.samples, "write_bandwidth")
-    assert chart is not None
+    chart = known(repetition_chart(known(full.run).samples, "write_bandwidth"))
     hostile = json.loads(json.dumps(chart.specification))
     hostile["title"] = "</svg><script>\udcff\x00"
     svg = render_svg(hostile, name="a", label='"><script>')
@@ -171,7 +161,6 @@ def test_a_drawing_is_escaped_and_reaches_for_nothing(full: CheckResult) -> None
 def test_samples_of_another_metric_do_not_leak(full: CheckResult) -> None:
     assert full.run is not None
     only = tuple(replace(one, metric="write_iops") for one in full.run.samples[:3])
-    chart = repetition_chart(only, "write_iops")
-    assert chart is not None
+    chart = known(repetition_chart(only, "write_iops"))
     values = [row["value"] for row in rows(chart.specification) if row["believed"]]
     assert values == [one.value for one in only]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
+from tests.support.known import known
 
 from trimtab.judge.series import judge_series
 from trimtab.judge.targets import target_tails
@@ -85,8 +86,7 @@ def rows_of(specification: dict[str, object]) -> list[dict[str, object]]:
 
 
 def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
-    chart = judge_charts.daily_chart(judged, "x")
-    assert chart is not None
+    chart = known(judge_charts.daily_chart(judged, "x"))
     means = [row for row in rows_of(chart.specification) if "mean" in row and "high" in row]
     days = {row["at"]: row for row in means}
     assert len(days) == len(judged.days)
@@ -97,8 +97,7 @@ def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
 
 
 def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
-    chart = judge_charts.cov_chart(judged, "x")
-    assert chart is not None
+    chart = known(judge_charts.cov_chart(judged, "x"))
     rows = rows_of(chart.specification)
     assert {"goal": 8.0} in rows
     assert len([row for row in rows if "cov" in row]) <= judge_charts.POINTS_MAX
@@ -106,8 +105,7 @@ def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
 
 def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJudgement) -> None:
     (change,) = [one for one in judged.changes if one.status is ChangeStatus.CONFIRMED]
-    chart = judge_charts.before_after_chart(frame, change, judged, "x")
-    assert chart is not None
+    chart = known(judge_charts.before_after_chart(frame, change, judged, "x"))
     rows = [row for row in rows_of(chart.specification) if "share" in row]
     for side in (0, 1):
         shares = {
@@ -118,12 +116,10 @@ def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJu
 
 
 def test_surveys_show_the_slowest_and_two_months(surveys: pl.DataFrame) -> None:
-    chart = judge_charts.survey_chart(surveys, "write_bandwidth", "B/s", "x")
-    assert chart is not None
+    chart = known(judge_charts.survey_chart(surveys, "write_bandwidth", "B/s", "x"))
     rows = [row for row in rows_of(chart.specification) if "minimum" in row]
     assert len({row["at"] for row in rows}) == 60
-    months = judge_charts.months_chart(surveys, "write_bandwidth", "B/s", "x")
-    assert months is not None
+    months = known(judge_charts.months_chart(surveys, "write_bandwidth", "B/s", "x"))
     assert "2026-03 and 2026-04" in months.title
     march = surveys.filter(pl.col("at") < datetime(2026, 4, 1, tzinfo=UTC))
     assert judge_charts.months_chart(march, "write_bandwidth", "B/s", "x") is None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.known import known
 
 from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
@@ -38,8 +39,7 @@ def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> 
 
 def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
     track = perlmutter.tracks[0]
-    chart = ladder_chart(perlmutter, track)
-    assert chart is not None
+    chart = known(ladder_chart(perlmutter, track))
     (bars,) = (
         layer["data"]["values"]
         for layer in chart.specification["layer"]

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.known import known
 
 from trimtab.model.run import LatencyHistogram, Timeline
 from trimtab.report.series import (
@@ -48,8 +49,7 @@ def test_tail_agrees_with_counting_operations_one_by_one(buckets: dict[float, in
 @given(st.lists(st.integers(1, 9), min_size=200, max_size=400))
 def test_a_thinned_tail_keeps_its_ends_and_marks(counts: list[int]) -> None:
     upper = tuple(1e-5 * 1.01**n for n in range(len(counts)))
-    tail = tail_of([LatencyHistogram("read", 0, upper, tuple(counts))], points_max=100)
-    assert tail is not None
+    tail = known(tail_of([LatencyHistogram("read", 0, upper, tuple(counts))], points_max=100))
     assert len(tail.latency_s) <= 100 + 1 + len(tail.marks)
     assert (tail.latency_s[0], tail.latency_s[-1]) == (upper[0], upper[-1])
     assert tail.fraction[0] == 1.0

@@ -7,9 +7,9 @@ import json
 from tests.support.documents import misfits
 
 from trimtab.judge.sweep import analyse_sweep
-from trimtab.model.sweep import MeasuredPoint
+from trimtab.model.sweep import MeasuredPoint, SweepPoint
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import SweepDocument, SweepPoint
+from trimtab.report.documents.judged import SweepDocument
 from trimtab.report.sweep import heat_chart, render_sweep
 
 HOSTILE = "</td><script>alert(1)</script>"
@@ -58,7 +58,7 @@ def test_the_document_is_of_its_schema() -> None:
         "store",
         "s",
         "try",
-        points=(SweepPoint({"nodes": 1}, 0, None, None),),
+        points=(SweepPoint({"nodes": 1}, 0),),
         waiting=({"nps": 4},),
         failures=("nodes 2: broken",),
         doubts=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
@@ -40,6 +41,11 @@ def series_counts(gate: int, soak: int) -> Any:
         return request.param
 
     return trials
+
+
+def at_most(rate: float, count: int) -> float:
+    """Return a rate plus three standard errors of its share in ``count`` trials."""
+    return rate + 3 * math.sqrt(rate * (1 - rate) / count)
 
 
 def seeded(name: str) -> random.Random:

@@ -74,6 +74,16 @@ def give_tiers(items: list[pytest.Item]) -> None:
         item.add_marker(tier)
 
 
+def slow_files_first(items: list[pytest.Item]) -> None:
+    """Put files whose tests wait or compute for long before those of the tier ``unit``.
+
+    Processes that share the tests take whole files in this order: a long one that came last would
+    run alone.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("unit") is None}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 class UnitGuard:
     """Fails a test of the tier ``unit`` that reaches outside its process.
 

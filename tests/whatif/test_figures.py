@@ -74,7 +74,7 @@ def test_probes_that_ask_for_different_things_are_no_spread():
 
 def test_runs_that_were_not_started_are_missing_and_not_0():
     jobs = jobs_of([6e11] * 60)
-    jobs[40] = JobRun("hourly", jobs[40].at, "not_started", reason="the name service is away")
+    jobs[40] = JobRun("hourly", jobs[40].at, "not_started")
     assert figures.of_jobs(jobs)["ior_cov"] == pytest.approx(0, abs=1e-12)
     assert figures.of_jobs(jobs)["ior_unfinished"] == pytest.approx(1 / 60)
 

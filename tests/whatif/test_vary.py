@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.keys import value_of
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.vary import Axis, combinations, parse_axis
-from trimtab.whatif.words import WORDS, settings_of
+from trimtab.whatif.vary import WORDS, Axis, combinations, parse_axis, settings_of
 
 PERLMUTTER = load_scenario("perlmutter")
 

@@ -13,8 +13,7 @@ from trimtab.cli.render.text import console, moment
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.loop.correlating import Correlated
-    from trimtab.model.correlation import Correlation
+    from trimtab.model.correlation import Correlated, Correlation
 
 
 @click.command("correlate")
@@ -33,20 +32,10 @@ def command(where: str, store_url: str | None, **limits: str | None) -> None:
     from trimtab.loop.correlating import correlate_site
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept, progress_bar() as progress:
-        result = correlate_site(kept.store, kept.place, progress=progress, **limits)
+    with opened(where, store_url) as record, progress_bar() as progress:
+        result = correlate_site(record.store, record.place, progress=progress, **limits)
     show(
-        lambda: documents.judged.CorrelateDocument(
-            result.store,
-            result.site,
-            result.snapshots,
-            tuple(
-                documents.judged.CorrelatedSeries(
-                    series.key, series.runs, series.from_, series.to, series.correlations
-                )
-                for series in result.series
-            ),
-        ),
+        lambda: documents.judged.CorrelateDocument(result),
         lambda: print_correlated(result),
     )
 

@@ -46,9 +46,12 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     from trimtab.loop.event_log import add_event
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept:
-        event = add_event(kept.store, where, detail=detail, now=kept.now, **fields)
-    show(lambda: documents.kept.EventsDocument(kept.location, (event,)), lambda: print_event(event))
+    with opened(where, store_url) as record:
+        event = add_event(record.store, where, detail=detail, now=record.now, **fields)
+    show(
+        lambda: documents.kept.EventsDocument(record.location, (event,)),
+        lambda: print_event(event),
+    )
 
 
 @command.command("list")
@@ -61,12 +64,12 @@ def list_(where: str, store_url: str | None, since: str | None, until: str | Non
     """List events, the oldest first."""
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept:
-        place = kept.place
+    with opened(where, store_url) as record:
+        place = record.place
         begin, end = place.moment(since), place.moment(until)
-        events = kept.store.events(site=place.name, since=begin, until=end)
+        events = record.store.events(site=place.name, since=begin, until=end)
     show(
-        lambda: documents.kept.EventsDocument(kept.location, tuple(events)),
+        lambda: documents.kept.EventsDocument(record.location, tuple(events)),
         lambda: print_events(events),
     )
 

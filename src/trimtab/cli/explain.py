@@ -24,8 +24,8 @@ def command(where: str, moment: str, store_url: str | None) -> None:
     from trimtab.loop.explaining.incidents import explain_at
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept, progress_bar() as progress:
-        known = explain_at(kept.store, kept.place, moment, progress=progress)
+    with opened(where, store_url) as record, progress_bar() as progress:
+        known = explain_at(record.store, record.place, moment, progress=progress)
     show(
         lambda: documents.judged.ExplainDocument(
             known.store, known.site, known.at, known.explanations, known.moment

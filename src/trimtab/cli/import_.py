@@ -69,15 +69,15 @@ def command(
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally = _Tally()
     with opened as store, progress_bar() as progress:
-        found = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
+        imported = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
         if options.wants_json():
             from trimtab.report.documents.measured import import_json
 
-            for piece in import_json(found, store=where, site=terms.site):
+            for piece in import_json(imported, store=where, site=terms.site):
                 click.echo(piece, nl=False)
         else:
-            print_imported(found, where)
+            print_imported(imported, where)
     tally.refuse_nothing(reported=options.wants_json())
 
 
@@ -205,7 +205,7 @@ def _figures(samples: Iterable[Sample]) -> str:
     if not values:
         return f"{count} numbers" if count else ""
     facts = []
-    for metric, found in list(values.items())[:_FIGURES]:
-        middle = format_value(median(found), METRIC_UNITS[metric])
-        facts.append(f"{metric} {middle}" + (f" (of {len(found)})" if len(found) > 1 else ""))
+    for metric, figures in list(values.items())[:_FIGURES]:
+        middle = format_value(median(figures), METRIC_UNITS[metric])
+        facts.append(f"{metric} {middle}" + (f" (of {len(figures)})" if len(figures) > 1 else ""))
     return ", ".join(facts) + (" ..." if len(values) > _FIGURES else "")

@@ -27,11 +27,13 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept, progress_bar() as progress:
+    with opened(where, store_url) as record, progress_bar() as progress:
         span = {"since": since, "until": until}
-        explained = incidents_of(kept.store, kept.place, now=kept.now, progress=progress, **span)
+        explained = incidents_of(
+            record.store, record.place, now=record.now, progress=progress, **span
+        )
         whole = since is None and until is None
-        unkept = keep_incidents(kept.store, explained) if whole else None
+        unkept = keep_incidents(record.store, explained) if whole else None
     if unkept is not None:
         click.echo(f"note: {unkept}", err=True)
     show(

@@ -98,9 +98,9 @@ def _of_site(where: str, settings: dict[str, Any]) -> Any:
             problem, hint = f"--{name.replace('_', '-')} is of --csv", "a site's store knows it"
             raise UsageError(problem, code="option-needs-csv", hint=hint)
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
-    with opened(where, store_url) as kept, progress_bar() as progress:
+    with opened(where, store_url) as record, progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
-        return judge_site(kept.store, kept.place, terms, progress=progress)
+        return judge_site(record.store, record.place, terms, progress=progress)
 
 
 def _of_file(file: str, settings: dict[str, Any]) -> Any:

@@ -151,18 +151,18 @@ def _print_track(out: Console, track: Track) -> None:
 def _cells(step: Step, unit: str) -> tuple[str, ...]:
     name = LEVEL_NAMES[step.rung.layer]
     sheet = "-" if step.of_data_sheet is None else efficiency_text(step.of_data_sheet, named=False)
-    what = visible(what_text(step))
+    explained = visible(what_text(step))
     beneath = "\n".join(efficiency_text(efficiency) for efficiency in step.beneath) or "-"
     shown = step.shown or step.rung.rate
-    return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, what
+    return name, shown_text(step, unit), interval_text(shown, unit), beneath, sheet, explained
 
 
 def _print_claims(out: Console, claims: tuple[CheckedClaim, ...]) -> None:
     rows = []
     for claim in claims:
         value, bounds = computed_text(claim)
-        match, what = MATCH_WORDS[claim.match], visible(claim_text(claim))
-        rows.append((visible(printed_text(claim)), value, bounds, match, what))
+        match, explained = MATCH_WORDS[claim.match], visible(claim_text(claim))
+        rows.append((visible(printed_text(claim)), value, bounds, match, explained))
     _print_table(out, _CLAIM_COLUMNS, rows)
 
 

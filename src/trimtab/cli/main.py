@@ -98,11 +98,11 @@ def trimtab() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     _make_streams_safe()
     try:
         # Not click's own main, which turns a closed pipe into exit code 1.
-        with interruptible(), trimtab.make_context("trimtab", given) as context:
+        with interruptible(), trimtab.make_context("trimtab", words) as context:
             trimtab.invoke(context)
         code = 0
     except click.exceptions.Exit as request:
@@ -110,14 +110,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-        if "--json" in given:
+        if "--json" in words:
             wrong_use = UsageError(error.format_message())
             wrong_use.exit_code = code
             _print_json(wrong_use)
     except (TrimtabError, Interrupted) as error:
-        code = _report(error, as_json="--json" in given)
+        code = _report(error, as_json="--json" in words)
     except (KeyboardInterrupt, click.Abort):
-        code = _report(Interrupted("interrupted"), as_json="--json" in given)
+        code = _report(Interrupted("interrupted"), as_json="--json" in words)
     except BrokenPipeError:
         # The reader went away (``trimtab runs | head``): not an error, and nothing left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -95,8 +95,8 @@ def _job(run: Run) -> list[str]:
             f"{format_bytes(cost[key])} {word}" if cost.get(key) is not None else None
             for key, word in (("bytes_written", "written"), ("bytes_read", "read"))
         ]
-        told = ", ".join(filter(None, moved)) or "how much it wrote is not known"
-        lines.append(told + spent)
+        amount = ", ".join(filter(None, moved)) or "how much it wrote is not known"
+        lines.append(amount + spent)
     return lines
 
 

@@ -23,8 +23,10 @@ def command(store_url: str | None, site: str | None, probe: str | None, limit: i
     from trimtab.loop.status import site_of
     from trimtab.report import documents
 
-    with opened(site, store_url) as kept:
-        named = site if kept.site is None else kept.site.name
-        name = None if named is None else site_of(kept.store, named)
-        runs = kept.store.runs(site=name, probe=probe, limit=limit)
-    show(lambda: documents.kept.RunsDocument(kept.location, tuple(runs)), lambda: print_runs(runs))
+    with opened(site, store_url) as record:
+        named = site if record.site is None else record.site.name
+        name = None if named is None else site_of(record.store, named)
+        runs = record.store.runs(site=name, probe=probe, limit=limit)
+    show(
+        lambda: documents.kept.RunsDocument(record.location, tuple(runs)), lambda: print_runs(runs)
+    )

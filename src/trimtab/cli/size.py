@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trimtab.twin.scenario.model import DriveModel, Raid
-    from trimtab.whatif.sizing.figure import Figure
+    from trimtab.whatif.sizing.figures import Figure
     from trimtab.whatif.sizing.sizing import Sizing
 
 

@@ -28,11 +28,11 @@ def command(
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
 
-    with opened(where, store_url) as kept:
-        limits = LIMITS if kept.site is None else kept.site.limits
+    with opened(where, store_url) as record:
+        limits = LIMITS if record.site is None else record.site.limits
         state = status(
-            kept.store,
-            where if kept.site is None else kept.site.name,
+            record.store,
+            where if record.site is None else record.site.name,
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
         )

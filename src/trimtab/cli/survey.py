@@ -130,11 +130,11 @@ def command(where: str, apply: bool, store_url: str | None, **options_given: Any
 
     if options_given["size_bytes"] is not None:
         options_given["size_bytes"] = int(options_given["size_bytes"])
-    asked = Asked(**options_given)
+    request = Asked(**options_given)
     site = open_site(where).site
     driver = open_driver(site)
     tools = Tools(reach_of(site))
-    prepared = prepare(site, driver, asked, tools)
+    prepared = prepare(site, driver, request, tools)
     if not apply:
         show(
             lambda: documents.measured.SurveyDocument(

@@ -83,7 +83,7 @@ def command(
         if factor not in {*sweep.factors, *sweep.manual}:
             raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
     if no_run:
-        state, place = _kept(sweep, site, url)
+        state, place = _state_of_store(sweep, site, url)
     else:
         state, place = _measured(sweep, site, url, levels)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
@@ -102,29 +102,21 @@ def command(
 def _document(
     state: SweepState, analysis: SweepAnalysis, place: str, site: str, name: str
 ) -> SweepDocument:
-    from trimtab.report.documents.judged import SweepDocument, SweepDoubt, SweepPoint
+    from trimtab.report.documents.judged import SweepDocument, SweepDoubt
 
     return SweepDocument(
         store=place,
         site=site,
         name=name,
-        points=tuple(
-            SweepPoint(
-                point.levels,
-                point.round,
-                point.run and point.run.id,
-                point.run and point.run.status,
-            )
-            for point in state.points
-        ),
-        waiting=tuple(state.waiting),
-        failures=tuple(state.failures),
+        points=state.points,
+        waiting=state.waiting,
+        failures=state.failures,
         doubts=tuple(SweepDoubt(doubt.reason, doubt.runs) for doubt in state.doubts),
         analysis=analysis,
     )
 
 
-def _kept(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
+def _state_of_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
     """Return how far the sweep is, and where that is kept."""
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.stores import nothing_kept, open_store

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Simulate an all-flash file system, from the flash up.
 
-    What the twin says is a simulation: it is worth what its assumptions are worth, and nothing of
-    it becomes a setting before it was tried on one real target.
+    Its results are simulations and only as good as their assumptions: confirm them on one real
+    target before you change a setting.
     """
 
 
@@ -57,8 +57,8 @@ class _Hot(click.ParamType):
 )
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash: 0.12 or 12%.")
 @click.option(
-    "--pages-per-block", type=click.IntRange(1, 2**28), default=256, show_default=True, metavar="N",
-    help="Units that are erased together.",
+    "--pages-per-block", "units", type=click.IntRange(1, 2**28), default=256, show_default=True,
+    metavar="N", help="Units that are erased together.",
 )  # fmt: skip
 @click.option(
     "--superblocks", type=click.IntRange(2, 2**28), default=2048, show_default=True, metavar="N",
@@ -76,10 +76,10 @@ class _Hot(click.ParamType):
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
 def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
-    """Simulate a drive's write amplification: units written for each unit it is given.
+    """Simulate a drive's write amplification: units written per unit of the host.
 
-    Simulated until it no longer changes, beside what the formula says where there is one. The
-    spare is what is usable: superblocks being filled, and one kept erased, come on top of it.
+    It runs until the value is steady, and shows the closed formula beside it where there is one.
+    The spare is the usable one: superblocks being filled, and one that stays erased, are extra.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
@@ -94,16 +94,8 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
             hint="trimtab twin wa --spare 0.12",
         )
     assumed = None if drive is None else preset(drive)
-    terms = Terms(
-        spare=spare if assumed is None else assumed.spare,  # pyright: ignore[reportArgumentType]
-        units=options_given["pages_per_block"],
-        superblocks=options_given["superblocks"],
-        policy=options_given["policy"],
-        live=options_given["live"],
-        hot=options_given["hot"],
-        separate=options_given["separate"],
-        seed=options_given["seed"],
-    )
+    # One of the two is there, as was just seen.
+    terms = Terms(spare if assumed is None else assumed.spare, **options_given)  # pyright: ignore[reportArgumentType]
     with progress_bar() as progress:
         result = simulate(terms, progress)
     name = None if assumed is None else assumed.name
@@ -136,7 +128,7 @@ def list_() -> None:
 def show_(scenario: str, as_toml: bool) -> None:
     """Describe a scenario: hardware, events, and assumptions.
 
-    SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
+    SCENARIO is one of `trimtab twin list`, or a file (contains a / or ends with .toml).
     """
     from trimtab.errors import UsageError
     from trimtab.report import documents
@@ -192,7 +184,7 @@ def run(
     was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
     `watch` and `check` take it as they take a real site), scenario.toml and life.jsonl, its diary.
 
-    SCENARIO is one of `trimtab twin list`, or a file: what holds a / or ends with .toml.
+    SCENARIO is one of `trimtab twin list`, or a file (contains a / or ends with .toml).
     """
     from dataclasses import replace
     from pathlib import Path

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from trimtab.explain.context import Context
+from trimtab.explain.context import SURVEYS, Context, once
 from trimtab.explain.telemetry import marked
 from trimtab.message import Message
 
@@ -22,6 +21,8 @@ _SCATTER: Final = 0.05
 _WELL_QUANTILE: Final = 0.75
 """Targets are compared with the upper quartile: half of them may be slow."""
 _SURVEYS_LEAST: Final = 3
+ON_SERVERS: Final = "obdfilter-survey"
+"""The benchmark that surveys single targets on the servers; others go through the network."""
 LEVEL_RATIO: Final = 0.95
 """Slow alike: all targets together lost a twentieth."""
 
@@ -56,9 +57,7 @@ class Breadth:
     fast_level: float | None = None
 
 
-_BREADTHS: WeakKeyDictionary[Context, Breadth] = WeakKeyDictionary()
-
-
+@once
 def breadth(context: Context) -> Breadth:
     """Return which targets were slow themselves in the bad hours, and whether all were alike.
 
@@ -66,13 +65,6 @@ def breadth(context: Context) -> Breadth:
     compared with the upper quartile of all. Without surveys of good hours, its rate over that of
     its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
     """
-    known = _BREADTHS.get(context)  # every cause needs it
-    if known is None:
-        known = _BREADTHS[context] = _breadth(context)
-    return known
-
-
-def _breadth(context: Context) -> Breadth:
     surveys = surveys_within(context)
     bad, good = (surveys.filter(pl.col("bad") == side) for side in (True, False))
     named = context.incident.targets
@@ -98,13 +90,8 @@ def _breadth(context: Context) -> Breadth:
 def surveys_within(context: Context) -> pl.DataFrame:
     """Return the survey's rows within the stretches, with ``bad``."""
     frame = context.surveys
-    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
-        frame = pl.DataFrame(
-            schema={
-                "at": pl.Datetime("us", "UTC"), "run": pl.String, "target": pl.String,
-                "metric": pl.String, "value": pl.Float64,
-            }
-        )  # fmt: skip
+    if not SURVEYS.keys() <= set(frame.columns):
+        frame = pl.DataFrame(schema=SURVEYS)
     frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
     return marked(frame, context.bad, context.good).drop_nulls("bad")
 
@@ -155,3 +142,19 @@ def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> floa
     ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()
               if usual and metric in medians[0]]  # fmt: skip
     return min(ratios, default=None)
+
+
+def kinds_of_surveys(context: Context) -> tuple[str, ...]:
+    """Return which benchmarks surveyed single targets in the bad hours, where that is known."""
+    frame = context.surveys
+    if "run" not in frame.columns or "at" not in frame.columns:
+        return ()
+    kinds = {run.id: run.kind for run in context.runs}
+    surveyed = {run for at, run in frame.select("at", "run").rows() if at and context.is_bad(at)}
+    return tuple(sorted({kinds[run] for run in surveyed if run in kinds}))
+
+
+def on_servers(context: Context) -> bool:
+    """Return whether a survey of the bad hours ran on the servers; true where no kind is known."""
+    kinds = kinds_of_surveys(context)
+    return not kinds or ON_SERVERS in kinds

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import wraps
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -16,6 +19,22 @@ from trimtab.model.hardware import Hardware
 from trimtab.model.incident import Incident
 from trimtab.model.run import RunStatus
 from trimtab.model.site import SiteLimits
+
+T = TypeVar("T")
+_AT: Final = pl.Datetime("us", "UTC")
+READINGS: Final[dict[str, Any]] = {
+    "at": _AT, "target": pl.String, "kind": pl.String, "server": pl.String, "name": pl.String,
+    "label": pl.String, "number": pl.Float64, "text": pl.String, "reason": pl.String,
+}  # fmt: skip
+"""Columns of `Telemetry.readings`."""
+SETTINGS: Final[dict[str, Any]] = {
+    "at": _AT, "target": pl.String, "kind": pl.String, "name": pl.String, "value": pl.String,
+}  # fmt: skip
+"""Columns of `Telemetry.settings`."""
+SURVEYS: Final[dict[str, Any]] = {
+    "at": _AT, "run": pl.String, "target": pl.String, "metric": pl.String, "value": pl.Float64,
+}  # fmt: skip
+"""Columns of `Context.surveys`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +126,19 @@ class CpuProfile:
     server: str
     shares: Mapping[str, float]
     source: str
+
+
+def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
+    """Return a function that is worked out once for each context, for every cause needs it."""
+    results: WeakKeyDictionary[Context, T] = WeakKeyDictionary()
+
+    @wraps(look)
+    def known(context: Context) -> T:
+        if context not in results:
+            results[context] = look(context)
+        return results[context]
+
+    return known
 
 
 # Compared and kept by identity: frames have no equality, and what is worked out from a context is

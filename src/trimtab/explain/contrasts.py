@@ -244,8 +244,10 @@ def in_time(
     0.7 log10(u / (1 - u)): one bad stretch against eight good ones gives 0.86 at most.
     """
     bad, good = _stretches(frame, over)
-    question = _Asked(Route.TIME, worse, ratio, by, present_from, absent)
-    return _ranked(question, bad, good, _first(frame, worse, present_from))
+    return _ranked(
+        Route.TIME, bad, good, _first(frame, worse, present_from), worse=worse, ratio=ratio, by=by,
+        present_from=present_from, absent=absent,
+    )  # fmt: skip
 
 
 def between_targets(
@@ -274,8 +276,10 @@ def between_targets(
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some slower: that they do not differ in this clears nothing.
         absent = 0.0
-    question = _Asked(Route.TARGETS, worse, ratio, by, present_from, absent)
-    return _ranked(question, slow, fast, seen)
+    return _ranked(
+        Route.TARGETS, slow, fast, seen, worse=worse, ratio=ratio, by=by,
+        present_from=present_from, absent=absent,
+    )  # fmt: skip
 
 
 def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
@@ -373,57 +377,34 @@ def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> dat
     return first if isinstance(first, datetime) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Parameters of a contrast of ranks, as in `in_time`."""
-
-    route: Route
-    worse: Worse
-    ratio: float
-    by: float
-    present_from: float | None
-    absent: float
-
-
 def _ranked(
-    question: _Asked, ours: list[float], theirs: list[float], at: datetime | None
-) -> Contrast:
+    route: Route, ours: list[float], theirs: list[float], at: datetime | None, *,
+    worse: Worse, ratio: float, by: float, present_from: float | None, absent: float,
+) -> Contrast:  # fmt: skip
+    """Return the contrast of two sets of values by their ranks; parameters as in `in_time`."""
     middle, usual = _median(ours), _median(theirs)
+    n = len(ours), len(theirs)
     if middle is None or usual is None:
-        reason = _NO_VALUE[question.route][0 if middle is None else 1]
-        return Contrast(
-            question.route, 0.0, middle, usual, len(ours), len(theirs), at, reason=reason
-        )
-    sign = 1.0 if question.worse == "higher" else -1.0
+        reason = _NO_VALUE[route][0 if middle is None else 1]
+        return Contrast(route, 0.0, middle, usual, *n, at, reason=reason)
+    sign = 1.0 if worse == "higher" else -1.0
     above = sum((sign * (a - b) > 0) + 0.5 * (a == b) for a in ours for b in theirs)
     pairs = len(ours) * len(theirs)
     share = (above + _PRIOR) / (pairs + 2 * _PRIOR)
     low, high = sorted((usual, middle))
-    moved = (
-        sign * (middle - usual) > 0 and high - low >= question.by and high >= low * question.ratio
+    moved = sign * (middle - usual) > 0 and high - low >= by and high >= low * ratio
+    present, usually = (
+        present_from is None or sign * value >= sign * present_from for value in (middle, usual)
     )
-    present, usually = (_present(value, question) for value in (middle, usual))
-    throughout = question.present_from is not None and present and usually and not moved
+    throughout = present_from is not None and present and usually and not moved
     if moved and present:
         weight = max(0.0, _RANK_SHARE * math.log10(share / (1 - share)))
     elif throughout:
         weight = 0.0
     else:
         # Of one stretch a side half of it counts, of many all.
-        weight = question.absent * pairs / (pairs + 1)
-    return Contrast(
-        question.route, weight, middle, usual, len(ours), len(theirs), at, throughout=throughout
-    )
-
-
-def _present(value: float, question: _Asked) -> bool:
-    if question.present_from is None:
-        return True
-    return (
-        value >= question.present_from
-        if question.worse == "higher"
-        else value <= question.present_from
-    )
+        weight = absent * pairs / (pairs + 1)
+    return Contrast(route, weight, middle, usual, *n, at, throughout=throughout)
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -10,15 +10,14 @@ the bad stretch, false within its reference). Times in neither are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
-from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from trimtab.explain.context import Context, Telemetry, Window
-from trimtab.explain.setting_changes import SettingChange, setting_changes
+from trimtab.explain.context import READINGS, SETTINGS, Context, Telemetry, Window, once
 from trimtab.message import Message
 
 Fold = Literal["sum", "max", "mean", "min"]
@@ -52,13 +51,34 @@ creation only where every MDT may create on it.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that has another value in the bad hours than it had before.
+
+    Attributes
+    ----------
+    at
+        The first snapshot that shows the new value; ``before_at`` the last that shows the old.
+    targets
+        Those of which it changed alike: the same old and new value.
+    of
+        How many have the setting at all.
+    """
+
+    name: str
+    kind: str
+    before: str
+    after: str
+    before_at: datetime
+    at: datetime
+    targets: tuple[str, ...]
+    of: int
+
+
+@once
 def observe(context: Context) -> Observations:
     """Return the observations of a context, the same ones whenever it is asked again."""
-    known = _KEPT.get(context)
-    if known is None:
-        known = Observations(context.telemetry, bad=context.bad, good=context.good)
-        _KEPT[context] = known
-    return known
+    return Observations(context.telemetry, bad=context.bad, good=context.good)
 
 
 class Observations:
@@ -89,28 +109,24 @@ class Observations:
         """
         fold = fold or _FOLDS.get(name, "sum")
         key = ("values", name, fold, *kinds)
-        if key not in self._kept:
-            self._kept[key] = _folded(self._numbers(name, kinds), fold)
-        return self._kept[key]
+        return self._once(key, lambda: _folded(self._numbers(name, kinds), fold))
 
     def labelled(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name with a column ``label`` more: of each drive, each criterion."""
-        key = ("labelled", name, *kinds)
-        if key not in self._kept:
-            self._kept[key] = self._numbers(name, kinds)
-        return self._kept[key]
+        return self._once(("labelled", name, *kinds), lambda: self._numbers(name, kinds))
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
         """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
-        key = ("texts", name, *kinds)
-        if key not in self._kept:
-            of_kinds = self._of(name).filter(
-                _is_one_of("kind", kinds), pl.col("bad").is_not_null(), pl.col("text").is_not_null()
-            )
-            self._kept[key] = of_kinds.select(
-                "at", *_names(), pl.col("text").cast(pl.String).alias("value"), "bad"
-            )
-        return self._kept[key]
+        of_kinds = _is_one_of("kind", kinds) & pl.col("bad").is_not_null()
+        text = pl.col("text").cast(pl.String)
+        return self._once(
+            ("texts", name, *kinds),
+            lambda: (
+                self._of(name)
+                .filter(of_kinds & pl.col("text").is_not_null())
+                .select("at", *_names(), text.alias("value"), "bad")
+            ),
+        )
 
     def rates(
         self, name: str, *, kinds: Sequence[str] = TARGETS, by_label: bool = False
@@ -127,45 +143,45 @@ class Observations:
             Keep the labels apart, in a column ``label``; else they are summed.
         """
         key = ("rates", name, str(by_label), *kinds)
-        if key not in self._kept:
-            self._kept[key] = self._rates(name, kinds, by_label)
-        return self._kept[key]
+        return self._once(key, lambda: self._rates(name, kinds, by_label))
 
     def fullness(self, *, kinds: Sequence[str] = OSTS) -> pl.DataFrame:
         """Return used / (used + available) of each target, as ``df`` counts."""
-        key = ("fullness", *kinds)
-        if key not in self._kept:
-            used = self.values("used_bytes", kinds=kinds)
-            available = self.values("available_bytes", kinds=kinds)
-            both = used.join(
-                available.select("at", "target", pl.col("value").alias("available")),
-                on=["at", "target"],
-            )
-            total = pl.col("value") + pl.col("available")
-            self._kept[key] = (
-                both.filter(total > 0).with_columns(value=pl.col("value") / total).drop("available")
-            )
-        return self._kept[key]
+        available = self.values("available_bytes", kinds=kinds).select(
+            "at", "target", pl.col("value").alias("available")
+        )
+        total = pl.col("value") + pl.col("available")
+        return self._once(
+            ("fullness", *kinds),
+            lambda: (
+                self.values("used_bytes", kinds=kinds)
+                .join(available, on=["at", "target"])
+                .filter(total > 0)
+                .with_columns(value=pl.col("value") / total)
+                .drop("available")
+            ),
+        )
 
     def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
         """Return a setting, as text, of each target and time; ``server`` is null."""
-        key = ("setting", name, *kinds)
-        if key not in self._kept:
-            rows = self._marked(_shaped(self._settings, _setting_columns()))
-            rows_of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
-            self._kept[key] = rows.filter(rows_of_name, pl.col("bad").is_not_null()).select(
-                "at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad"
-            )
-        return self._kept[key]
+        of_name = (pl.col("name") == name) & _is_one_of("kind", kinds)
+        return self._once(
+            ("setting", name, *kinds),
+            lambda: (
+                self._marked(_shaped(self._settings, SETTINGS))
+                .filter(of_name, pl.col("bad").is_not_null())
+                .select("at", "target", pl.lit(None, pl.String).alias("server"), "value", "bad")
+            ),
+        )
 
     def setting_changes(self) -> tuple[SettingChange, ...]:
         """Return the settings that changed among the snapshots, the earliest first."""
-        return setting_changes(_shaped(self._settings, _setting_columns()))
+        return _setting_changes(_shaped(self._settings, SETTINGS))
 
     def times(self, *, bad: bool) -> tuple[datetime, ...]:
         """Return the times of the snapshots in the bad stretch, or of those in the good one."""
         if not self._times:
-            readings = _shaped(self._readings, _reading_columns())
+            readings = _shaped(self._readings, READINGS)
             snapshots = self._marked(readings.select("at").unique()).sort("at")
             for side in (True, False):
                 within = snapshots.filter(pl.col("bad") == side)
@@ -184,7 +200,7 @@ class Observations:
         return next((reason for reason in reasons if reason.code != why.code), why)
 
     def _why_not(self, name: str, kinds: Sequence[str]) -> Message:
-        if _shaped(self._readings, _reading_columns()).is_empty():
+        if _shaped(self._readings, READINGS).is_empty():
             return Message("no-snapshots", "no snapshot in these hours")
         if not self.times(bad=True):
             return Message("no-bad-snapshots", "no snapshot in the bad hours")
@@ -196,6 +212,11 @@ class Observations:
         if present.is_empty():
             return Message("name-not-available", f"{name}: {reasons.mode().sort()[0]}")
         return Message("name-not-compared", f"{name} was not read in the hours to compare")
+
+    def _once(self, key: tuple[str, ...], make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def _numbers(
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True
@@ -214,7 +235,7 @@ class Observations:
         All are partitioned once, since every name is used.
         """
         if self._parts is None:
-            marked = self._marked(_shaped(self._readings, _reading_columns()))
+            marked = self._marked(_shaped(self._readings, READINGS))
             parts = marked.partition_by("name", as_dict=True, maintain_order=True)
             self._parts = {str(name): part for (name,), part in parts.items()}
             self._parts[_NO_NAME] = marked.clear()
@@ -249,24 +270,6 @@ class Observations:
         overlaps = steps.with_columns(bad_s=bad, good_s=good)
         overlaps = overlaps.with_columns(bad=pl.col("bad_s") > half)
         return overlaps.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
-
-
-_KEPT: WeakKeyDictionary[Context, Observations] = WeakKeyDictionary()
-
-
-def _reading_columns() -> dict[str, pl.DataType]:
-    text = pl.String()
-    return {
-        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "server": text,
-        "name": text, "label": text, "number": pl.Float64(), "text": text, "reason": text,
-    }  # fmt: skip
-
-
-def _setting_columns() -> dict[str, pl.DataType]:
-    text = pl.String()
-    return {
-        "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text, "value": text,
-    }  # fmt: skip
 
 
 def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -365,3 +368,48 @@ def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
         & pl.col("label").eq_missing(pl.col("label").shift(n)).slice(n).all()
     )
     return n if alike.item() else None
+
+
+def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
+    """Return the settings that changed among snapshots, the earliest first."""
+    key = ["kind", "name", "target"]
+    rows = settings.filter(pl.col("value").is_not_null())
+    value = pl.col("value")
+    # Hardly any setting changes: only those that did are brought into order.
+    several = rows.group_by(key).agg(several=value.min() != value.max()).filter("several")
+    if several.is_empty():
+        return ()
+    changed = (
+        rows.join(several, on=key, how="semi", nulls_equal=True)
+        .sort(*key, "at")
+        .with_columns(
+            before=pl.col("value").shift().over(key), before_at=pl.col("at").shift().over(key)
+        )
+        .filter(pl.col("before").is_not_null() & (pl.col("before") != pl.col("value")))
+    )
+    if changed.is_empty():
+        return ()
+    having = {
+        (kind, name): of
+        for kind, name, of in rows.group_by("kind", "name")
+        .agg(pl.col("target").n_unique())
+        .iter_rows()
+    }
+    alike = (
+        changed.group_by("kind", "name", "before", "value", "before_at", "at")
+        .agg(pl.col("target").unique().sort())
+        .sort("at", "name", "kind", "before", "value")
+    )
+    return tuple(
+        SettingChange(
+            name=row["name"],
+            kind=row["kind"],
+            before=row["before"],
+            after=row["value"],
+            before_at=row["before_at"],
+            at=row["at"],
+            targets=tuple(row["target"]),
+            of=having[row["kind"], row["name"]],
+        )
+        for row in alike.iter_rows(named=True)
+    )

@@ -20,17 +20,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.arrays import benjamini_hochberg
 from trimtab.judge.bootstrap import block_length
-from trimtab.judge.false_discovery import benjamini_hochberg
 from trimtab.judge.frame import normalised
 from trimtab.message import Message
 from trimtab.model.correlation import Correlation
 
 if TYPE_CHECKING:
-    import numpy
     import polars as pl
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+    from trimtab.judge.arrays import Floats
+
 
 RUNS_MINIMUM: Final = 24
 """As for a verdict: fewer pairs do not show the memory that they have."""
@@ -99,31 +99,40 @@ def correlate(
     """
     tidy, _ = normalised(frame)
     pairs = {
-        name: _pairs(tidy, found, more_is_better, tolerance_s, timezone)
-        for name, found in telemetry.items()
+        name: _pairs(tidy, readings, more_is_better, tolerance_s, timezone)
+        for name, readings in telemetry.items()
     }
-    found = [_correlation(name, of) for name, of in pairs.items()]
-    found = _beside(_corrected(found, level), pairs)
-    results = [replace(result, reason=_reason(result, level)) for result in found]
+    correlations = [_correlation(name, of) for name, of in pairs.items()]
+    correlations = _beside(_corrected(correlations, level), pairs)
+    results = [replace(result, reason=_reason(result, level)) for result in correlations]
     return tuple(
-        sorted(results, key=lambda one: (_or_one(one.q_value), -abs(one.rho or 0), one.name))
+        sorted(
+            results,
+            key=lambda result: (_or_one(result.q_value), -abs(result.rho or 0), result.name),
+        )
     )
 
 
 def rate_of(counter: pl.DataFrame) -> pl.DataFrame:
-    """Return a counter as a rate: ``at`` of the later of two readings, ``value`` per second.
+    """Convert a counter to a rate.
 
     Parameters
     ----------
     counter
-        ``at``, ``value``. Where it falls, it was set back in between: no rate is told there.
+        ``at`` (Datetime), ``value``; one row per reading, in any order.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``at`` of the later of two readings and ``value``, the increase per second. Where the
+        counter falls it was reset, and there is no row.
     """
     import polars as pl
 
     rises = pl.col("value").diff()
     took_s = pl.col("at").diff().dt.total_microseconds() / 1e6
-    kept = counter.drop_nulls(["at", "value"]).sort("at")
-    rated = kept.select("at", value=pl.when((rises >= 0) & (took_s > 0)).then(rises / took_s))
+    readings = counter.drop_nulls(["at", "value"]).sort("at")
+    rated = readings.select("at", value=pl.when((rises >= 0) & (took_s > 0)).then(rises / took_s))
     return rated.drop_nulls()
 
 
@@ -137,7 +146,7 @@ def _pairs(
     import polars as pl
 
     worst = -1.0 if more_is_better else math.inf  # below or above every finite value
-    kept = (
+    readings = (
         telemetry.filter(pl.col("value").cast(pl.Float64).is_finite())
         .select(
             pl.col("at").dt.convert_time_zone("UTC").cast(pl.Datetime("us", "UTC")),
@@ -153,7 +162,7 @@ def _pairs(
         tidy.with_row_index("place")
         .sort("at")
         .with_columns(value=performance)
-        .join_asof(kept, on="at", strategy="nearest", tolerance=f"{round(tolerance_s * 1e6)}us")
+        .join_asof(readings, on="at", strategy="nearest", tolerance=f"{round(tolerance_s * 1e6)}us")
         .drop_nulls("seen")
         .with_columns(
             hour=local.dt.hour(),
@@ -279,53 +288,56 @@ def _without_rhythm(pairs: _Pairs) -> float | None:
     hours = np.asarray(pairs.hours)
     left = []
     for ranks in (pairs.performance, pairs.telemetry):
-        own = ranks.copy()
+        remaining = ranks.copy()
         for hour in np.unique(hours):
-            own[hours == hour] -= np.median(own[hours == hour])
-        left.append(_ranks(own))
+            remaining[hours == hour] -= np.median(remaining[hours == hour])
+        left.append(_ranks(remaining))
     return float(left[0] @ left[1])
 
 
-def _corrected(found: Sequence[Correlation], level: float) -> list[Correlation]:
+def _corrected(correlations: Sequence[Correlation], level: float) -> list[Correlation]:
     """Return them with q-values over all that have a p-value."""
     import numpy as np
 
-    known = [one.p_value for one in found if one.p_value is not None]
+    known = [correlation.p_value for correlation in correlations if correlation.p_value is not None]
     q_values = iter(benjamini_hochberg(np.array(known)).tolist())
     corrected = []
-    for one in found:
-        if one.p_value is None:
-            corrected.append(one)
+    for correlation in correlations:
+        if correlation.p_value is None:
+            corrected.append(correlation)
             continue
         q = next(q_values)
-        corrected.append(replace(one, q_value=q, moves_with=q <= level))
+        corrected.append(replace(correlation, q_value=q, moves_with=q <= level))
     return corrected
 
 
-def _beside(found: Sequence[Correlation], pairs: Mapping[str, _Pairs]) -> list[Correlation]:
+def _beside(correlations: Sequence[Correlation], pairs: Mapping[str, _Pairs]) -> list[Correlation]:
     """Return those that move with performance with what is left beside the one that does most."""
-    moving = sorted((one for one in found if one.moves_with), key=lambda one: -abs(one.rho or 0))
+    moving = sorted(
+        (correlation for correlation in correlations if correlation.moves_with),
+        key=lambda correlation: -abs(correlation.rho or 0),
+    )
     completed = []
-    for one in found:
-        other = next((o for o in moving if o.name != one.name), None)
-        if one.moves_with and other is not None:
-            left = _partial(pairs[one.name], pairs[other.name])
-            completed.append(replace(one, beside=other.name, rho_beside=left))
+    for correlation in correlations:
+        other = next((o for o in moving if o.name != correlation.name), None)
+        if correlation.moves_with and other is not None:
+            left = _partial(pairs[correlation.name], pairs[other.name])
+            completed.append(replace(correlation, beside=other.name, rho_beside=left))
         else:
-            completed.append(one)
+            completed.append(correlation)
     return completed
 
 
-def _partial(own: _Pairs, other: _Pairs) -> float | None:
+def _partial(pairs: _Pairs, other: _Pairs) -> float | None:
     """Return the rank correlation of performance and ``own`` at a given rank of ``other``."""
     import numpy as np
 
-    _, mine, theirs = np.intersect1d(own.runs, other.runs, return_indices=True)
+    _, mine, theirs = np.intersect1d(pairs.runs, other.runs, return_indices=True)
     if len(mine) < RUNS_MINIMUM:
         return None
     y, x, z = (
         _ranks(values)
-        for values in (own.performance[mine], own.telemetry[mine], other.telemetry[theirs])
+        for values in (pairs.performance[mine], pairs.telemetry[mine], other.telemetry[theirs])
     )
     xy, xz, yz = float(x @ y), float(x @ z), float(y @ z)
     rest = (1 - xz * xz) * (1 - yz * yz)

@@ -22,9 +22,8 @@ from trimtab.judge.quantiles import t_quantile
 from trimtab.model.verdict import Interval
 
 if TYPE_CHECKING:
-    import numpy
+    from trimtab.judge.arrays import Floats
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
 
 LEVEL: Final = 0.95
 _SIMULATED: Final = 999

@@ -17,9 +17,7 @@ from trimtab.message import Message
 from trimtab.model.sweep import MeasuredPoint
 
 if TYPE_CHECKING:
-    import numpy
-
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+    from trimtab.judge.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

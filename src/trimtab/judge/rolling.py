@@ -21,12 +21,10 @@ from trimtab.model.site import LIMITS
 from trimtab.model.verdict import Interval, VerdictStatus
 
 if TYPE_CHECKING:
-    import numpy
     import polars as pl
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
-    Flags = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
-    Whole = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
+    from trimtab.judge.arrays import Bools, Floats, Ints
+
 
 _CELLS_AT_ONCE: Final = 1_000_000
 """Numbers of all windows held in memory at a time: runs every minute are 2,880 a window."""
@@ -100,11 +98,11 @@ def rolling(
 class _Windows:
     """Each window as places in the arrays of counted runs: ``begin`` within, ``end`` not."""
 
-    begin: Whole
-    end: Whole
+    begin: Ints
+    end: Ints
 
     @property
-    def n(self) -> Whole:
+    def n(self) -> Ints:
         """How many runs each holds."""
         return self.end - self.begin
 
@@ -113,7 +111,7 @@ class _Windows:
 class _Figures:
     """What was found of each window; not a number where it is not defined."""
 
-    n: Whole
+    n: Ints
     mean: Floats
     cov: Floats
     low: Floats
@@ -132,9 +130,9 @@ def _statuses(
     figures: _Figures,
     *,
     goal: float,
-    enough: Flags,
-    unfinished: Whole,
-    left_out: Whole,
+    enough: Bools,
+    unfinished: Ints,
+    left_out: Ints,
 ) -> list[VerdictStatus]:
     """Return the answer of every window; one that is not long enough cannot tell.
 
@@ -161,7 +159,7 @@ def _figures(values: Floats, windows: _Windows, level: float) -> _Figures:
     import numpy as np
 
     n = windows.n
-    found = _Figures(n, *(np.full(len(n), np.nan) for _ in range(4)))
+    figures = _Figures(n, *(np.full(len(n), np.nan) for _ in range(4)))
     for size in np.unique(n):
         if size < 1:
             continue
@@ -170,10 +168,10 @@ def _figures(values: Floats, windows: _Windows, level: float) -> _Figures:
         for begin in range(0, len(places), step):
             part = places[begin : begin + step]
             rows = values[windows.begin[part][:, None] + np.arange(size)]
-            found.mean[part] = rows.mean(axis=1)
+            figures.mean[part] = rows.mean(axis=1)
             if size >= 2:
-                found.cov[part], found.low[part], found.high[part] = _spread(rows, level)
-    return found
+                figures.cov[part], figures.low[part], figures.high[part] = _spread(rows, level)
+    return figures
 
 
 def _spread(rows: Floats, level: float) -> tuple[Floats, Floats, Floats]:
@@ -190,9 +188,11 @@ def _spread(rows: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     low[k == 0] = high[k == 0] = 0.0
     if n >= 6:
-        told = np.flatnonzero(k > 0)
-        kurtosis = _excess_kurtosis(centred[told], squares[told])
-        low[told], high[told] = _interval(k[told], _lag1(rows[told]), kurtosis, n, level)
+        defined = np.flatnonzero(k > 0)
+        kurtosis = _excess_kurtosis(centred[defined], squares[defined])
+        low[defined], high[defined] = _interval(
+            k[defined], _lag1(rows[defined]), kurtosis, n, level
+        )
     else:
         low[k == 0] = high[k == 0] = np.nan
     return k, low, high
@@ -266,7 +266,7 @@ def _chi_square(probability: float, degrees: Floats) -> Floats:
     return 2 * gammaincinv(degrees / 2, probability)
 
 
-def _enough(times: Whole, windows: _Windows) -> Flags:
+def _enough(times: Ints, windows: _Windows) -> Bools:
     """Return of each window whether it has runs enough, apart enough, over time enough.
 
     From the first run of a window to the next that lies `SPACING_S` later, and so on: the run
@@ -286,7 +286,7 @@ def _enough(times: Whole, windows: _Windows) -> Flags:
     return (reached < windows.end) & (span >= SPAN_MINIMUM_S * _MICROSECONDS)
 
 
-def _counts(flags: Flags, windows: _Windows) -> Whole:
+def _counts(flags: Bools, windows: _Windows) -> Ints:
     """Return how many flags are set in each window."""
     import numpy as np
 

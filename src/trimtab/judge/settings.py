@@ -26,9 +26,8 @@ from trimtab.model.verdict import Interval
 from trimtab.units import format_percent, parse_bytes
 
 if TYPE_CHECKING:
-    import numpy
+    from trimtab.judge.arrays import Floats
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
 
 LEVEL: Final = 0.95
 METHOD: Final = (

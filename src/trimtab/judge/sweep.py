@@ -135,12 +135,12 @@ def measured_points(
 
 def _doubts(runs: Iterable[Run | None]) -> dict[str, str]:
     """Return metric to why most runs' figures of it are not believed."""
-    found: dict[str, Counter[str]] = {}
+    reasons_of: dict[str, Counter[str]] = {}
     for run in runs:
         for sample in run.samples if run is not None else ():
             if sample.statistic == "total" and sample.target is None and sample.reason is not None:
-                found.setdefault(sample.metric, Counter())[sample.reason] += 1
-    return {metric: reasons.most_common(1)[0][0] for metric, reasons in found.items()}
+                reasons_of.setdefault(sample.metric, Counter())[sample.reason] += 1
+    return {metric: reasons.most_common(1)[0][0] for metric, reasons in reasons_of.items()}
 
 
 def _figure(run: Run | None, metric: str) -> float | None:
@@ -163,8 +163,10 @@ def _figure(run: Run | None, metric: str) -> float | None:
 
 
 def _metrics(points: Sequence[MeasuredPoint]) -> tuple[str, ...]:
-    found = {metric for point in points for metric in point.values}
-    return tuple(metric for metric, unit in METRIC_UNITS.items() if metric in found and unit != "B")
+    measured = {metric for point in points for metric in point.values}
+    return tuple(
+        metric for metric, unit in METRIC_UNITS.items() if metric in measured and unit != "B"
+    )
 
 
 def _curves(
@@ -173,14 +175,14 @@ def _curves(
     best: Mapping[str, Level],
     amounts: Iterable[str],
 ) -> list[Scaling]:
-    found = []
+    curves = []
     for factor in best:
         if factor not in frozenset(amounts):
             continue
         levels = ordered_levels(p.levels[factor] for p in points if factor in p.levels)
         if len(levels) >= AMOUNTS_MINIMUM and all(amount_of(level) for level in levels):
-            found.append(scaling(points, metric, factor, fixed=best))
-    return found
+            curves.append(scaling(points, metric, factor, fixed=best))
+    return curves
 
 
 def _maps(

@@ -185,9 +185,9 @@ def workloads(
         return Workloads((), {}, (), unconfirmed, ())
     groups = _groups(dated, tolerance)
     first, *others = sorted(groups, key=lambda group: (-len(group), dated.index(group[0])))
-    kept = [first, *(group for group in others if _lasting(group, dated, lasting_s))]
-    specs = [_spec(group) for group in kept]
-    spec_of = {run.run: place for place, group in enumerate(kept) for run in group}
+    series = [first, *(group for group in others if _lasting(group, dated, lasting_s))]
+    specs = [_spec(group) for group in series]
+    spec_of = {run.run: place for place, group in enumerate(series) for run in group}
     invalid = tuple(
         InvalidRun(run.run, run.at, _why(run, specs, tolerance))
         for run in dated
@@ -208,12 +208,12 @@ def _alike(first: float, second: float, tolerance: float) -> bool:
     return abs(first - second) <= tolerance * max(abs(first), abs(second))
 
 
-def _words(name: str, found: float, wanted: float) -> str:
+def _words(name: str, measured: float, wanted: float) -> str:
     if not name.startswith("bytes"):
-        return f"{found:,.10g} instead of {wanted:,.10g}"
-    shown, meant = format_bytes(found), format_bytes(wanted)
+        return f"{measured:,.10g} instead of {wanted:,.10g}"
+    shown, meant = format_bytes(measured), format_bytes(wanted)
     if shown == meant:  # they differ beyond the digits shown
-        return f"{found:,.0f} B instead of {wanted:,.0f} B"
+        return f"{measured:,.0f} B instead of {wanted:,.0f} B"
     return f"{shown} instead of {meant}"
 
 

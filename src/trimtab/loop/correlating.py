@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +11,7 @@ from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, series_of
 from trimtab.measure.plain import as_dict, as_number
-from trimtab.model.correlation import Correlation
-from trimtab.model.series import SeriesKey
+from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.telemetry import TELEMETRY_UNITS
 
 if TYPE_CHECKING:
@@ -31,27 +29,6 @@ _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
 _Told = dict[str, list[tuple[datetime, float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class CorrelatedSeries:
-    """One series with all telemetry that was held against it, the surest first."""
-
-    key: SeriesKey
-    runs: int
-    from_: datetime
-    to: datetime
-    correlations: tuple[Correlation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Correlated:
-    """What moves with the performance of a site."""
-
-    site: str
-    store: str
-    snapshots: int
-    series: tuple[CorrelatedSeries, ...]
 
 
 def correlate_site(
@@ -92,11 +69,11 @@ def correlate_site(
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)
-    told = _told(store, place.name, begin, end)
+    reports = _reports(store, place.name, begin, end)
     correlations = []
     for number, (key, frame, entry) in enumerate(series):
         progress(f"{key.metric} of {key.probe}", 0.7 + 0.3 * number / len(series))
-        everything = {**telemetry, **_told_frames(told.get(entry.comparability, {}))}
+        everything = {**telemetry, **_report_frames(reports.get(entry.comparability, {}))}
         if not everything:
             continue
         correlated = correlate(
@@ -115,7 +92,7 @@ def correlate_site(
             hint="trimtab watch takes snapshots; [snapshot] schedule in the site file",
         )
     progress("done", 1.0)
-    return Correlated(place.name, str(store.location), len(times), tuple(correlations))
+    return Correlated(str(store.location), place.name, len(times), tuple(correlations))
 
 
 def _last_run(store: Store, place: Place) -> datetime:
@@ -203,7 +180,7 @@ def _fullness(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     yield "fullness (fullest target)", fullest
 
 
-def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
+def _reports(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, _Told]:
     """Return what the runs of each series tell of their own moment, by comparability and name."""
     telemetry: dict[str, _Told] = {}
     for run, series in store.runs_between(site, since=begin, until=end):
@@ -217,7 +194,7 @@ def _told(store: Store, site: str, begin: datetime, end: datetime) -> dict[str, 
     return telemetry
 
 
-def _told_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
+def _report_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:
     """Return as frames what enough runs tell and not all alike."""
     import polars as pl
 

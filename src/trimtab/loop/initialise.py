@@ -231,14 +231,13 @@ def _ask(
 
 def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> None:
     """Tell OSS from MDS by what each serves, and note which server is whose home."""
-    mds = tuple(
-        name for name in names if any(one.startswith("MDT") for one in view.servers[name].served)
-    )
+    served = {name: view.servers[name].served for name in names}
+    mds = tuple(name for name in names if any(target.startswith("MDT") for target in served[name]))
     # A server without any target now (a failover partner, one that is down) is counted as OSS.
     oss = tuple(
         name
         for name in names
-        if name not in mds or any(one.startswith("OST") for one in view.servers[name].served)
+        if name not in mds or any(target.startswith("OST") for target in served[name])
     )
     serving = {target: view.serving(target) for target in view.targets}
     home = {

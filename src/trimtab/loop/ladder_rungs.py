@@ -78,7 +78,7 @@ class Chooser:
     hardware: Hardware
     chosen: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
-    _asked: dict[tuple[str, datetime | None], dict[str, list[Run]]] = field(default_factory=dict)
+    _recorded: dict[tuple[str, datetime | None], dict[str, list[Run]]] = field(default_factory=dict)
 
     def rungs(self) -> Iterator[Rung]:
         """Yield a rung for each layer and metric that something is kept of."""
@@ -95,8 +95,8 @@ class Chooser:
                     if candidate is not None and _suits(run, metric):
                         candidates_by_layer.setdefault((layer, metric), []).append(candidate)
         for (layer, metric), candidates in candidates_by_layer.items():
-            asked = [each for each in candidates if each.series.comparability in requested]
-            yield self._rung(layer, metric, _best(asked or candidates), candidates)
+            comparable = [each for each in candidates if each.series.comparability in requested]
+            yield self._rung(layer, metric, _best(comparable or candidates), candidates)
 
     def _newest(
         self, series: Series, requested: Run | None
@@ -128,13 +128,13 @@ class Chooser:
 
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
         """Return series to usable runs, the newest first; asked once: reading them takes long."""
-        if (probe, since) not in self._asked:
+        if (probe, since) not in self._recorded:
             by_moment: dict[str, list[Run]] = {}
             for run in self.store.runs(site=self.site.name, probe=probe, since=since):
                 if run.status in _USABLE:
                     by_moment.setdefault(comparability_key(run), []).append(run)
-            self._asked[probe, since] = by_moment
-        return self._asked[probe, since]
+            self._recorded[probe, since] = by_moment
+        return self._recorded[probe, since]
 
     def _candidate(
         self, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]

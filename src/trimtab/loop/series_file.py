@@ -194,7 +194,7 @@ def _parsed(content: bytes, shown: str) -> pl.DataFrame:
 
 def _time_column(table: pl.DataFrame, requested: str | None, timezone: str, shown: str) -> str:
     if requested is not None:
-        _there(table, requested, "--time")
+        _check_column(table, requested, "--time")
         if _times(table, requested, timezone).is_null().all():
             raise DataError(
                 f"column {visible(requested)!r} of {shown} holds no time: {_HINT_TIME}",
@@ -218,9 +218,9 @@ _HINT_TIME: Final = "2026-11-20T20:00:00Z, 2026-11-20 20:00, or seconds since 19
 
 def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) -> str:
     if columns.by is not None:
-        _there(table, columns.by, "--by")
+        _check_column(table, columns.by, "--by")
     if columns.value is not None:
-        _there(table, columns.value, "--value")
+        _check_column(table, columns.value, "--value")
         if _numbers(table, columns.value).is_null().all():
             raise DataError(
                 f"column {visible(columns.value)!r} of {shown} holds no number",
@@ -249,7 +249,7 @@ def _value_column(table: pl.DataFrame, columns: Columns, time: str, shown: str) 
     )
 
 
-def _there(table: pl.DataFrame, name: str, option: str) -> None:
+def _check_column(table: pl.DataFrame, name: str, option: str) -> None:
     if name not in table.columns:
         raise UsageError(
             f"there is no column {visible(name)!r}",

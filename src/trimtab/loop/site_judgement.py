@@ -61,10 +61,10 @@ class Terms:
 
     def limits(self, place: Place) -> SiteLimits:
         """Return the limits of a site with what was asked in place of its own."""
-        own = SiteLimits() if place.site is None else place.site.limits
-        cov = own.cov if self.goal is None else self.goal
-        window_s = own.window_s if self.window_s is None else self.window_s
-        return replace(own, cov=cov, window_s=window_s)
+        limits = SiteLimits() if place.site is None else place.site.limits
+        cov = limits.cov if self.goal is None else self.goal
+        window_s = limits.window_s if self.window_s is None else self.window_s
+        return replace(limits, cov=cov, window_s=window_s)
 
 
 @dataclass(frozen=True, slots=True)

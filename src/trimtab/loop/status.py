@@ -135,7 +135,7 @@ def series_apart(
     for series in alike.values():
         if len(series) < 2:
             continue
-        parameters = [_asked(store.run(histories[_key(entry)][-1].run)) for entry in series]
+        parameters = [_requested(store.run(histories[_key(entry)][-1].run)) for entry in series]
         names = dict.fromkeys(name for values in parameters for name in values)
         differing = [
             name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
@@ -145,7 +145,7 @@ def series_apart(
     return differences
 
 
-def _asked(run: Run) -> dict[str, object]:
+def _requested(run: Run) -> dict[str, object]:
     """Return what a run was asked for, options and settings among it, and its layer."""
     recorded = run.parameters.get(ASKED, run.parameters)
     values: dict[str, object] = {}

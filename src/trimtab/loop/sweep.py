@@ -24,7 +24,7 @@ from trimtab.loop.probing.site_probe import directory_of, spec_of, writable_spac
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
-from trimtab.model.sweep import SWEEP, Level
+from trimtab.model.sweep import SWEEP, Level, SweepPoint
 from trimtab.record.comparability import ASKED
 from trimtab.report.text import levels_text
 from trimtab.site.sweep_file import Sweep, points_now, varied
@@ -37,25 +37,6 @@ MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed or never started says nothing about its point: it is measured again."""
 FAILURES_MAXIMUM: Final = 3
 """So many points in a row that fail are not the fault of a setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One point of one round.
-
-    Attributes
-    ----------
-    levels
-        Factor to level, as the sweep's file has them.
-    round
-        Counted from 0.
-    run
-        What was measured; ``None`` where nothing was yet.
-    """
-
-    levels: Mapping[str, Level]
-    round: int
-    run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +101,7 @@ def points_of(
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
     """Return how far a sweep has come, from what is kept; nothing without a store."""
     probes = check_levels(sweep, site, probe)
-    runs, left_out = ({}, 0) if store is None else _kept(sweep, site, probes, store)
+    runs, left_out = ({}, 0) if store is None else _measured(sweep, site, probes, store)
     points = tuple(
         SweepPoint(levels, number, runs.get((_key(levels), number)))
         for number in range(sweep.rounds)
@@ -203,7 +184,7 @@ class SweepWork:
         self, probes: Mapping[str, SiteProbe], now: Mapping[str, Level]
     ) -> Iterator[SweepPoint]:
         """Yield what can be measured now and is not yet, round by round."""
-        runs, _ = _kept(self.sweep, self.site, probes, self.store)
+        runs, _ = _measured(self.sweep, self.site, probes, self.store)
         for number in range(self.sweep.rounds):
             for levels in points_now(self.sweep.order(number), now, self.sweep.manual):
                 if (_key(levels), number) not in runs:
@@ -253,12 +234,12 @@ def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Ru
         "name": sweep.name,
         "levels": dict(point.levels),
         "round": point.round,
-        "asked": _asked(probe),
+        "asked": _requested_text(probe),
     }
     return replace(run, parameters={**run.parameters, ASKED: requested, SWEEP: place})
 
 
-def _kept(
+def _measured(
     sweep: Sweep, site: Site, probes: Mapping[str, SiteProbe], store: Store
 ) -> tuple[dict[tuple[str, int], Run], int]:
     """Return levels and round to the run that measured them, the newest where there are two.
@@ -272,14 +253,14 @@ def _kept(
         if run.status not in MEASURED or not isinstance(place, dict):
             continue
         key = _key(place.get("levels", {}))
-        if key in probes and place.get("asked") == _asked(probes[key]):
+        if key in probes and place.get("asked") == _requested_text(probes[key]):
             runs[key, place.get("round", 0)] = run
         else:
             left_out += 1
     return runs, left_out
 
 
-def _asked(probe: SiteProbe) -> str:
+def _requested_text(probe: SiteProbe) -> str:
     """Return what a probe is asked to do as a short text, equal exactly when that is.
 
     How long it may wait and when it is due is no part of it.

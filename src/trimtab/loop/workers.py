@@ -150,9 +150,9 @@ class _Crew:
         except RuntimeError as error:  # broken, or shut down: whoever waits is to know
             task.answer.set_exception(error)
         else:
-            future.add_done_callback(lambda done: self._told(task, done))
+            future.add_done_callback(lambda done: self._pass_on(task, done))
 
-    def _told(self, task: _Asked, done: Future[Any]) -> None:
+    def _pass_on(self, task: _Asked, done: Future[Any]) -> None:
         """Pass an answer on and give the worker its next question; called by the pool's thread."""
         with self._lock:
             self._idle += 1

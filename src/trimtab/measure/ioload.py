@@ -26,12 +26,11 @@ from trimtab.measure.measurement import (
     beginning,
     tail,
 )
-from trimtab.measure.options import further_options
-from trimtab.measure.phases import Ask, Phases, printed_version
+from trimtab.measure.phases import Ask, PhaseRequest, Phases, printed_version
 from trimtab.measure.plain import as_dict, as_list, as_number, as_whole
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message
-from trimtab.model.run import Access, LatencyHistogram, ProbeSpec, RawOutput, Sample, Timeline
+from trimtab.model.run import Access, LatencyHistogram, RawOutput, Sample, Timeline
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
@@ -49,50 +48,35 @@ def version(run: Ask, path: str) -> str | NotAvailable:
     return printed_version(run, (path, "--version"), r"\Aioload ([0-9]\S*)\s*\Z", name="ioload")
 
 
-def command(
-    spec: ProbeSpec,
-    access: Access,
-    *,
-    program: str,
-    directory: str,
-    size_bytes: int | None = None,
-) -> tuple[str, ...]:
+def command(phase: PhaseRequest) -> tuple[str, ...]:
     """Return the generator's command.
 
     It makes its own ``spec.tasks`` threads, or is one of as many ranks where ``spec.processes``.
-
-    Parameters
-    ----------
-    program
-        Path of ``trimtab-ioload``.
-    directory
-        Where the files are; their names start with `FILE_NAME`.
-    size_bytes
-        Upper limit of what is read of each task's file; by default the block size.
     """
+    spec, directory = phase.spec, phase.directory
     seconds = f"{spec.duration_s:g}"
-    argv = [program, "--dir", directory, "--name", FILE_NAME, f"--{access}"]
+    argv = [phase.program, "--dir", directory, "--name", FILE_NAME, f"--{phase.access}"]
     if spec.processes:
         # The same word for all ranks of this phase and for no other: they meet under it.
-        word = f"{directory.rstrip('/').rpartition('/')[2]}-{access}"
+        word = f"{directory.rstrip('/').rpartition('/')[2]}-{phase.access}"
         argv += ["--tasks", "1", "--run-id", re.sub(r"[^A-Za-z0-9-]", "", word)]
     else:
         # Inside a batch job the launcher's variables are set although nothing launched us.
         argv += ["--alone", "--tasks", str(spec.tasks)]
     argv += ["--transfer-size", str(spec.transfer_size_bytes)]
-    argv += ["--block-size", str(size_bytes or spec.block_size_bytes)]
+    argv += ["--block-size", str(phase.file_bytes)]
     argv += ["--deadline", seconds, "--minimum-duration", seconds, "--keep"]
     if not spec.file_per_process:
         argv.append("--shared-file")
-    if access == "write" and spec.flush:
+    if phase.access == "write" and spec.flush:
         argv.append("--fsync")
-    if access == "read" and spec.tasks > 1:
+    if phase.access == "read" and spec.tasks > 1:
         argv += ["--reorder", "1"]
     if spec.direct:
         argv.append("--direct")
-    if spec.target_pinning and access == "write":
+    if spec.target_pinning and phase.access == "write":
         argv.append("--overwrite")  # the files stand on their targets already
-    return (*argv, *further_options(spec.options, reserved=_RESERVED_OPTIONS))
+    return tuple(argv)
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
@@ -140,7 +124,13 @@ def _recognises(source: Source) -> bool:
 
 _BEGINNING: Final = re.compile(rb'^\{"ioload"', re.MULTILINE)
 PHASES: Final = Phases(
-    "builtin", ("trimtab-ioload",), ("local", "mpi", "slurm"), command, parse, version
+    "builtin",
+    ("trimtab-ioload",),
+    ("local", "mpi", "slurm"),
+    command,
+    parse,
+    version,
+    _RESERVED_OPTIONS,
 )
 FORMAT: Final = Format("builtin", _recognises, read, beginning=Mark((b'{"ioload"',), _BEGINNING))
 

@@ -7,34 +7,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimtab.errors import ToolError
+from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, tail
-from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RawOutput
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
+from trimtab.visible import visible
 
+_OPTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
 Ask = Callable[[tuple[str, ...]], RawOutput]
 """Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
 
 
-class Command(Protocol):
-    """Makes the arguments of one write or read phase."""
+@dataclass(frozen=True, slots=True)
+class PhaseRequest:
+    """One write or read of a probe, that a command is made for.
 
-    def __call__(
-        self,
-        spec: ProbeSpec,
-        access: Access,
-        *,
-        program: str,
-        directory: str,
-        size_bytes: int | None = None,
-    ) -> tuple[str, ...]:
-        """Return the command; see each benchmark's own."""
-        ...
+    Attributes
+    ----------
+    program
+        Path of the benchmark.
+    directory
+        Where the files are; their names start with the benchmark's ``FILE_NAME``.
+    size_bytes
+        For a read: what every task's file holds at least. By default, and for a write: the block
+        size.
+    """
+
+    spec: ProbeSpec
+    access: Access
+    program: str
+    directory: str
+    size_bytes: int | None = None
+
+    @property
+    def file_bytes(self) -> int:
+        """Return the size of each task's file."""
+        return self.size_bytes or self.spec.block_size_bytes
 
 
 class Parse(Protocol):
@@ -62,14 +74,69 @@ class Phases:
         ``slurm`` start a process for each, ``local`` one process that makes its own.
     version
         Returns the version of the program at a path, or why it cannot be used.
+    reserved_options
+        What the command says itself, and what would make it do something else than a probe: a
+        site file must not give them.
     """
 
     name: str
     programs: tuple[str, ...]
     launchers: tuple[str, ...]
-    command: Command
+    command: Callable[[PhaseRequest], tuple[str, ...]]
     parse: Parse
     version: Callable[[Ask, str], str | NotAvailable]
+    reserved_options: frozenset[str]
+
+    def arguments(self, phase: PhaseRequest) -> tuple[str, ...]:
+        """Return the command of one phase, with the further options of the site file.
+
+        Raises
+        ------
+        UsageError
+            The benchmark cannot do it, or an option is reserved or no option's name.
+        """
+        further = further_options(phase.spec.options, reserved=self.reserved_options)
+        return (*self.command(phase), *further)
+
+
+def further_options(options: Mapping[str, str], *, reserved: Set[str]) -> tuple[str, ...]:
+    """Return options as arguments: ``-z``, ``-B 1``, ``--name``, ``--name=value``.
+
+    Parameters
+    ----------
+    options
+        Name to value, with or without dashes; an empty value is an option that takes none.
+    reserved
+        Names that the probe says itself, or that would have it do something else.
+
+    Raises
+    ------
+    UsageError
+        A name that is no option's, or one of ``reserved``.
+
+    Examples
+    --------
+    >>> further_options({"z": "", "J": "4096", "posix.lustre.stripecount": "4"}, reserved=set())
+    ('-z', '-J', '4096', '--posix.lustre.stripecount=4')
+    """
+    argv: list[str] = []
+    for option, value in options.items():
+        name = option.lstrip("-")
+        if not _OPTION.fullmatch(name) or "\0" in value:
+            raise UsageError(
+                f"{visible(option[:80])!r} is not an option name", code="option-invalid"
+            )
+        if name in reserved:
+            raise UsageError(
+                f"option {name!r} is set by the probe",
+                code="option-reserved",
+                hint="use the probe's keys: transfer_size, tasks_per_node, direct ...",
+            )
+        if len(name) == 1:
+            argv += [f"-{name}"] if not value else [f"-{name}", value]
+        else:
+            argv.append(f"--{name}" if not value else f"--{name}={value}")
+    return tuple(argv)
 
 
 def printed_version(
@@ -89,15 +156,15 @@ def printed_version(
     try:
         output = ask(argv)
     except ToolError as error:
-        return NotAvailable(Message(error.code, error.message))
+        return not_available(error.code, error.message)
     text = output.stdout.decode("utf-8", "replace")
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         printed = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120) or "no output"
         problem = f"{argv[0]} does not identify itself as {name}: {printed}"
-        return NotAvailable(Message("tool-not-recognised", problem))
+        return not_available("tool-not-recognised", problem)
     version = match[1]
     if int(re.match(r"[0-9]{1,9}", version)[0]) < oldest:  # type: ignore[index]
         problem = f"{argv[0]} is {name} {version}; version {oldest}.0 or later is needed"
-        return NotAvailable(Message("tool-too-old", problem))
+        return not_available("tool-too-old", problem)
     return version

@@ -118,15 +118,15 @@ def pcie_bytes_per_s(
     """
     line = _LINE.get(generation)
     if line is None:
-        return NotAvailable(f"the rate of PCIe {generation} is not known here, only of 1 to 5")
+        return NotAvailable(f"unknown rate: PCIe {generation}; known are generations 1 to 5")
     if lanes not in (1, 2, 4, 8, 16):
-        return NotAvailable(f"a link of {lanes} lanes is none of PCIe")
+        return NotAvailable(f"PCIe has no link of {lanes} lanes: 1, 2, 4, 8 or 16")
     transfers_per_s, share = line
     rate = transfers_per_s * share / 8 * lanes
     if payload_bytes is None:
         return rate
     if not 128 <= payload_bytes <= 4096:
-        return NotAvailable(f"a payload of {payload_bytes} bytes is none of PCIe: 128 to 4096")
+        return NotAvailable(f"PCIe has no payload of {payload_bytes} bytes: 128 to 4096")
     return rate * payload_bytes / (payload_bytes + PACKET_BYTES)
 
 
@@ -153,9 +153,7 @@ def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | Not
     text = " ".join(model[:_NAME_MAXIMUM].upper().replace("_", " ").split())
     named, said_bytes = _identified(text)
     if named is None:
-        return NotAvailable(
-            f"no data sheet of {model[:_NAME_MAXIMUM]!r} is known here{_near(text)}"
-        )
+        return NotAvailable(f"no data sheet known for {model[:_NAME_MAXIMUM]!r}{_near(text)}")
     wanted = said_bytes if capacity_bytes is None else capacity_bytes
     sheets = [sheet for sheet in _sheets() if sheet.model == named]
     return _common(sheets) if wanted is None else _of_capacity(sheets, wanted)
@@ -201,7 +199,7 @@ def _near(text: str) -> str:
     near = sorted(
         {name for key_name, name in _names().items() if len(key) > 2 and key_name.startswith(key)}
     )
-    return f"; there is of {' and '.join(near)}" if near else ""
+    return f"; known: {' and '.join(near)}" if near else ""
 
 
 @cache
@@ -249,11 +247,11 @@ def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotA
     wanted = f"{wanted_bytes / 1e12:g} TB"
     for sheet in sheets:
         if not sheet.capacities_bytes:
-            note = f"the highest of the series: what {wanted} reach is not known here"
+            note = f"the highest of the series; the figures of {wanted} are unknown"
             return replace(sheet, note=f"{sheet.note}; {note}" if sheet.note else note)
     known = sorted(capacity_bytes for sheet in sheets for capacity_bytes in sheet.capacities_bytes)
-    listed = ", ".join(f"{one / 1e12:g}" for one in known)
-    return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}, but with {listed} TB")
+    listed = ", ".join(f"{capacity_bytes / 1e12:g}" for capacity_bytes in known)
+    return NotAvailable(f"no data sheet of {sheets[0].model} with {wanted}; known: {listed} TB")
 
 
 def _common(sheets: list[DataSheet]) -> DataSheet:
@@ -262,7 +260,7 @@ def _common(sheets: list[DataSheet]) -> DataSheet:
         if len(sheets) == 1 or not sheet.capacities_bytes:
             return sheet
     differing = [name for name in _FIGURES if len({getattr(sheet_, name) for sheet_ in sheets}) > 1]
-    note = "depends on the capacity, which was not said: " + ", ".join(differing)
+    note = "depends on the capacity, which is not given: " + ", ".join(differing)
     return replace(
         sheets[0],
         capacities_bytes=tuple(
@@ -278,6 +276,6 @@ def _lower(
     of_drive: float | None, figure: str, lanes: int, generation: int, payload_bytes: int | None
 ) -> float | NotAvailable:
     if of_drive is None:
-        return NotAvailable(f"no source says how fast the drive {figure}")
+        return NotAvailable(f"no source states how fast the drive {figure}")
     of_link = pcie_bytes_per_s(generation, lanes, payload_bytes=payload_bytes)
     return of_link if isinstance(of_link, NotAvailable) else min(of_drive, of_link)

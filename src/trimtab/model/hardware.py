@@ -124,20 +124,21 @@ def parse_figure(text: str, unit: str | None = None) -> Figure:
     25000000000.0
     """
     shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
-    found = _FIGURE.match(text) if len(text) <= _TEXT_MAX else None
-    if found is None or "," in text:
+    match = _FIGURE.match(text) if len(text) <= _TEXT_MAX else None
+    if match is None or "," in text:
         hint = "write no comma: 9600, 3.2" if "," in text else f"write {_NAMES[unit or 'B/s']}"
-        raise UsageError(f"{shown!r} is not a figure", hint=hint)
-    number, upper, around, of = found.groups()
+        raise UsageError(f"{shown!r} is not a figure", code="figure-malformed", hint=hint)
+    number, upper, around, of = match.groups()
     factor, base = parse_unit(of or "")
     if unit is not None and base != unit:
-        raise UsageError(f"{shown!r} is not {_NAMES[unit].partition(':')[0]}", hint=_NAMES[unit])
+        noun = _NAMES[unit].partition(":")[0]
+        raise UsageError(f"{shown!r} is not {noun}", code="unit-mismatch", hint=_NAMES[unit])
     step, filling = _steps(number)
     if around is not None:
         step = filling = 2 * Decimal(around)
     if upper is not None:
         if Decimal(upper) < Decimal(number):
-            raise UsageError(f"{shown!r} is a range that ends before it begins")
+            raise UsageError(f"{shown!r} ends before it begins", code="range-reversed")
         step, filling = (min(pair) for pair in zip((step, filling), _steps(upper), strict=True))
     return Figure(
         _times(number, factor),
@@ -164,11 +165,13 @@ def parse_parity(text: str) -> Parity:
     """
     if text.strip() == "none":
         return Parity(1, 0)
-    found = _PARITY.match(text)
-    if found is None or int(found.group(1)) == 0:
+    match = _PARITY.match(text)
+    if match is None or int(match.group(1)) == 0:
         hint = "write data + parity blocks: 8+2; 1+1 for mirrors, none for no parity"
-        raise UsageError(f"{text[:_TEXT_MAX]!r} is not a parity", hint=hint)
-    data, parity, spares = (int(part or 0) for part in found.groups())
+        raise UsageError(
+            f"{text[:_TEXT_MAX]!r} is not a parity", code="parity-malformed", hint=hint
+        )
+    data, parity, spares = (int(part or 0) for part in match.groups())
     return Parity(data, parity, spares)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from trimtab.config.kinds import SWITCH, TEXT
 from trimtab.config.schema import key
@@ -36,17 +36,7 @@ Level = Literal[
     "application",
 ]
 """A layer, or what the hardware promises beneath the measured ones."""
-LEVELS: Final[tuple[Level, ...]] = (
-    "data_sheet",
-    "drive",
-    "raid",
-    "ost",
-    "line_rate",
-    "network",
-    "client_network",
-    "client",
-    "application",
-)
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 LEVEL_NAMES: Final[Mapping[Level, str]] = {
     "data_sheet": "data sheet",
     "drive": "drive",
@@ -66,7 +56,7 @@ NOMINAL_LEVELS: Final = frozenset({"data_sheet", "line_rate", "client_network"})
 LADDER_METRICS: Final = ("write_bandwidth", "read_bandwidth", "write_iops", "read_iops")
 
 Unit = Literal["drives", "osts", "servers"]
-UNITS: Final[tuple[Unit, ...]] = ("drives", "osts", "servers")
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 
 
 class Basis(StrEnum):

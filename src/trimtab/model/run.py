@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 METRIC_UNITS: Final[dict[str, str]] = {
     "write_bandwidth": "B/s",
@@ -45,7 +45,7 @@ Access = Literal["write", "read"]
 
 Layer = Literal["drive", "raid", "ost", "network", "client", "application"]
 """Where in the stack a benchmark measures, from below: each can at most reach what carries it."""
-LAYERS: Final[tuple[Layer, ...]] = ("drive", "raid", "ost", "network", "client", "application")
+LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
 
 
 class RunStatus(StrEnum):

@@ -73,7 +73,9 @@ def _read_program(value: object) -> tuple[str, ...]:
     try:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise BadValue(f"{shown(value)} is not a command: {error}") from error
+        raise BadValue(
+            f"{shown(value)} is not a command: {error}", code="command-malformed"
+        ) from error
     return _no_empty(read_texts(words, "a command", _WORDS_HINT))
 
 
@@ -97,6 +99,7 @@ def _read_arguments(value: object) -> tuple[str, ...]:
         if not word.startswith("-"):
             raise BadValue(
                 f"{shown(word)} does not begin with a dash: ssh would take it for a host",
+                code="argument-malformed",
                 hint='write an option and its value as one word: "-oPort=2222"',
             )
     return words

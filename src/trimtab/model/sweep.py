@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.message import Message
+from trimtab.model.run import Run
 from trimtab.model.verdict import Interval
 
 SWEEP: Final = "sweep"
@@ -33,6 +34,25 @@ class MeasuredPoint:
     levels: Mapping[str, Level]
     values: Mapping[str, tuple[float | None, ...]]
     doubts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point of one round, and the run that measured it.
+
+    Attributes
+    ----------
+    levels
+        Factor to level, as the sweep's file has them.
+    round
+        Counted from 0.
+    run
+        What was measured; ``None`` where nothing was yet.
+    """
+
+    levels: Mapping[str, Level]
+    round: int
+    run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ def suspicions(
         "future": lambda: future_times(look, chosen),
         "renewed": lambda: renewed([*earlier, look], chosen),
     }
-    found = [one for kind in KINDS if kind in kinds for one in seen[kind]()]
-    return tuple(sorted(found, key=lambda one: (-one.files, one.uid, one.kind)))
+    signs = [sign for kind in KINDS if kind in kinds for sign in seen[kind]()]
+    return tuple(sorted(signs, key=lambda sign: (-sign.files, sign.uid, sign.kind)))
 
 
 def touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from trimtab.errors import RefusedError
+from trimtab.message import Message
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.visible import visible
 
@@ -23,7 +24,7 @@ missing."""
 _SHOWN = 5
 
 
-def path_troubles(policy: Policy, look: Look, *, now_s: int) -> Iterator[str]:
+def path_troubles(policy: Policy, look: Look, *, now_s: int) -> Iterator[Message]:
     """Yield why exempt paths in force keep less than they say.
 
     Parameters
@@ -50,11 +51,12 @@ def require_exempt_paths(policy: Policy, look: Look, *, now_s: int) -> None:
     RefusedError
         With each of them.
     """
-    found = list(path_troubles(policy, look, now_s=now_s))
-    if found:
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    troubles = list(path_troubles(policy, look, now_s=now_s))
+    if troubles:
+        more = f"; and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
         raise RefusedError(
-            f"{'; '.join(found[:_SHOWN])}{more}",
+            f"{'; '.join(troubles[:_SHOWN])}{more}",
+            code=troubles[0].code,
             hint="write the path as the scan has it, or take the exemption out",
         )
 
@@ -78,16 +80,20 @@ def look_beneath(root: str | os.PathLike[str]) -> Look:
     return look
 
 
-def _trouble(one: Exemption, path: bytes, look: Look) -> Iterator[str]:
+def _trouble(exemption: Exemption, path: bytes, look: Look) -> Iterator[Message]:
     parts = path.split(b"/") if path else []
     for count in range(1, len(parts) + 1):
         above = b"/".join(parts[:count])
         kind = look(above)
         if kind == "link":
             shown = visible(above.decode("utf-8", "surrogateescape"))
-            yield f"exempt {one.shown} leads through the link {shown}: it keeps nothing behind it"
+            yield Message(
+                "exempt-path-link",
+                f"exempt {exemption.shown} leads through the link {shown}: nothing is exempt",
+            )
         elif kind == "missing":
-            yield f"exempt {one.shown} is not there: it keeps nothing"
+            text = f"exempt {exemption.shown} does not exist: nothing is exempt"
+            yield Message("exempt-path-missing", text)
         else:
             continue
         return

@@ -126,30 +126,30 @@ def parse_policy(text: str, source: str, accounts: Accounts | None = None) -> Lo
     """
     name = visible(source)
     values = parse_toml(text, name)
-    said, found = SCHEMA.read(values)
-    if found:
-        raise config_error(found, name, key_lines(text))
-    entries = said.pop("exemptions", [])
-    policy: Policy = SCHEMA.build(said)
-    exemptions, found = _exemptions(entries, policy.root, accounts)
+    values_read, wrong = SCHEMA.read(values)
+    if wrong:
+        raise config_error(wrong, name, key_lines(text))
+    entries = values_read.pop("exemptions", [])
+    policy: Policy = SCHEMA.build(values_read)
+    exemptions, wrong = _exemptions(entries, policy.root, accounts)
     policy = replace(policy, exemptions=exemptions)
-    if found := [*problems(policy), *found]:
-        raise config_error(found, name, key_lines(text))
+    if wrong := [*problems(policy), *wrong]:
+        raise config_error(wrong, name, key_lines(text))
     return LoadedPolicy(policy, text, tuple(warnings(policy)))
 
 
 def _exemptions(
     entries: Items, root: str, accounts: Accounts | None
 ) -> tuple[tuple[Exemption, ...], list[Problem]]:
-    exemptions, found = [], []
-    for number, said in entries:
+    exemptions, wrong = [], []
+    for number, values in entries:
         try:
-            exemptions.append(_exemption(ExemptTable(**said), root, accounts))
+            exemptions.append(_exemption(ExemptTable(**values), root, accounts))
         except UsageError as error:
-            key = next((key for key in (*_KINDS, "path_hex") if key in said), "")
+            key = next((key for key in (*_KINDS, "path_hex") if key in values), "")
             location = ("exempt", number, key) if key else ("exempt", number)
-            found.append(problem_of(error, location))
-    return tuple(exemptions), found
+            wrong.append(problem_of(error, location))
+    return tuple(exemptions), wrong
 
 
 def _exemption(table: ExemptTable, root: str, accounts: Accounts | None) -> Exemption:

@@ -200,7 +200,7 @@ class _Gathered:
             self.users[uid] = (before[0] + files, before[1] + size)
 
     def day(self, day: date, *, dry: bool) -> Day:
-        usages = sorted(self.usages, key=lambda one: one.at)
+        usages = sorted(self.usages, key=lambda measured: measured.at)
         users = (UserDay(uid, files, size) for uid, (files, size) in self.users.items())
         horizons = {run.horizon for run in self.runs.values() if run.horizon is not None}
         return Day(
@@ -213,7 +213,7 @@ class _Gathered:
             horizons=tuple(sorted(horizons)),
             before=usages[0] if usages else None,
             after=usages[-1] if usages else None,
-            users=tuple(sorted(users, key=lambda one: (-one.bytes, one.uid))),
+            users=tuple(sorted(users, key=lambda user: (-user.bytes, user.uid))),
             runs=tuple(self.runs.values()),
         )
 

@@ -193,6 +193,7 @@ def rules_in_force(
     if index.ended_s > now_s + policy.guards.clock_difference_max_s:
         raise UsageError(
             f"the index ends at {moment(index.ended_s)}, which is after now, {moment(now_s)}",
+            code="clocks-disagree",
             hint="clocks disagree: set them right, and scan again",
         )
     counted: tuple[TimeName, ...] = tuple(
@@ -201,6 +202,7 @@ def rules_in_force(
     if not counted:
         raise RefusedError(
             f"only reads count for the age of a file, and {reads.reason}",
+            code="reads-only",
             hint='[age] counted = ["atime", "mtime", "ctime"]',
         )
     _require_columns(policy, index, counted, now_s)
@@ -212,10 +214,10 @@ def rules_in_force(
         as_of_s=as_of_s,
         old_enough_before_s=(as_of_s - minimum_age_s) // HOUR_S * HOUR_S,
         minimum_size_bytes=policy.minimum_size_bytes,
-        exempt_paths=tuple(sorted({one.value for one in in_force if isinstance(one.value, bytes)})),
-        exempt_users=_numbers(in_force, "user", (0,) if policy.keep_root_files else ()),
-        exempt_groups=_numbers(in_force, "group"),
-        exempt_projects=_numbers(in_force, "project"),
+        exempt_paths=tuple(sorted(policy.exempt_paths(now_s))),
+        exempt_users=tuple(sorted(policy.exempt_numbers("user", now_s))),
+        exempt_groups=tuple(sorted(policy.exempt_numbers("group", now_s))),
+        exempt_projects=tuple(sorted(policy.exempt_numbers("project", now_s))),
         linked=policy.linked_files == "delete",
         minimum_age_s=minimum_age_s,
         reads_count="atime" in counted,
@@ -243,6 +245,7 @@ def _require_root(policy: Policy, index: IndexFacts) -> None:
     if index.root != policy.root:
         raise UsageError(
             f"the index is of {visible(index.root)}, the policy of {visible(policy.root)}",
+            code="root-mismatch",
             hint="both have to name the root in the same way, links resolved",
         )
 
@@ -264,21 +267,11 @@ def _require_columns(
         if lack in index.lacking:
             raise UsageError(
                 f"the index does not tell the {lack.value} of files, and {why}",
+                code="column-lacking",
                 hint="trimtab purge scan --with project"
                 if lack is Lack.PROJECT
                 else "scan anew, or import from a source that has it",
             )
-
-
-def _numbers(
-    exemptions: tuple[Exemption, ...], kind: str, always: tuple[int, ...] = ()
-) -> tuple[int, ...]:
-    found = {
-        exemption.value
-        for exemption in exemptions
-        if exemption.kind == kind and isinstance(exemption.value, int)
-    }
-    return tuple(sorted({*found, *always}))
 
 
 def _words(

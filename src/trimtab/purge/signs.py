@@ -160,7 +160,7 @@ def unseen(
     for kind, needed in _NEEDED.items():
         of = lacking if kind == "renewed" else lacking[-1:]
         for lack in needed:
-            if any(lack in one for one in of):
+            if any(lack in lacks for lacks in of):
                 over[kind] = f"the {lack.value} of a file is not told"
     if not births or Lack.BIRTH in lacking[-1]:
         over["touched"] = "no birth times are known, and unpacking an archive looks the same"
@@ -172,20 +172,20 @@ def unseen(
     return over
 
 
-def statement(found: Suspicion) -> str:
+def statement(suspicion: Suspicion) -> str:
     """Return a question to the index that lists the files, for ``trimtab purge query``.
 
     The times are what they have in common; a file or two that was used in the same seconds may be
     among them.
     """
-    first_ns, last_ns = found.first_s * _NS_PER_S, (found.last_s + 1) * _NS_PER_S - 1
-    match found.kind:
+    first_ns, last_ns = suspicion.first_s * _NS_PER_S, (suspicion.last_s + 1) * _NS_PER_S - 1
+    match suspicion.kind:
         case "future":
-            when = f"last_use_s >= {found.first_s}"
+            when = f"last_use_s >= {suspicion.first_s}"
         case "read together":
             when = f"atime_ns BETWEEN {first_ns} AND {last_ns}"
         case "touched":
             when = f"ctime_ns BETWEEN {first_ns} AND {last_ns}"
         case "renewed":
             when = f"ctime_ns > mtime_ns AND ctime_ns BETWEEN {first_ns} AND {last_ns}"
-    return f"SELECT path FROM files WHERE uid = {found.uid} AND {when}"
+    return f"SELECT path FROM files WHERE uid = {suspicion.uid} AND {when}"

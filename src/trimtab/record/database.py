@@ -27,7 +27,7 @@ from trimtab.errors import UnreadableError, UsageError
 from trimtab.record import schema
 from trimtab.record.failures import BUSY_TIMEOUT_S, store_errors
 from trimtab.record.location import Answers, Location, refuse_shared_file_system
-from trimtab.record.raw import make_directories
+from trimtab.record.raw import make_directories, synchronise
 from trimtab.units import is_digits
 
 _PAGE_BYTES_MINIMUM = 512  # sqlite.org/fileformat2.html; ours are 4096
@@ -267,11 +267,11 @@ def _create_sqlite(path: Path) -> None:
                 _upgrade(connection)
         finally:
             engine.dispose()  # the last connection empties the log into the file
-        _synchronise(new)
+        synchronise(new)
         os.link(new, path)
     finally:
         _remove_with_companions(new)
-        _synchronise(path.parent)
+        synchronise(path.parent)
 
 
 def _migrate_sqlite(path: Path, location: Location) -> None:
@@ -298,24 +298,16 @@ def _copy_beside(path: Path, revision: str) -> None:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640))
         with closing(_connect(path)) as source, closing(_connect(part)) as target:
             source.backup(target)
-        _synchronise(part)
+        synchronise(part)
         part.rename(copy)
     finally:
         _remove_with_companions(part)
-        _synchronise(path.parent)
+        synchronise(path.parent)
 
 
 def _remove_with_companions(path: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _synchronise(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _upgrade(connection: Connection) -> None:

@@ -61,7 +61,7 @@ class RawDirectory:
             if not (_touched(file) and self._is_intact(sha256, len(content))):
                 _write(file, zlib.compress(content, 6))
             # Also for a file found here: its writer may not have come this far yet.
-            _synchronise_directory(file.parent)
+            synchronise(file.parent)
         except OSError as error:
             raise _cannot("write", file, error) from error
         return sha256
@@ -70,7 +70,7 @@ class RawDirectory:
         """Put contents, given by their sha256; all are on stable storage when this returns.
 
         Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
-        instead of minutes for an archive. (Before Linux 5.8 it does not tell of failed writes;
+        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes;
         what was imported can be imported again, and `Store.integrity` finds what is missing.)
 
         Raises
@@ -126,7 +126,7 @@ class RawDirectory:
             raise UnreadableError(
                 f"the raw output {file} is damaged: its content does not match its hash",
                 code="raw-output-damaged",
-                hint="restore it from a copy of the store; the samples taken from it still stand",
+                hint="restore it from a copy of the store; the samples taken from it are valid",
             )
         return content
 
@@ -181,7 +181,7 @@ def _make_directory(directory: Path) -> None:
         make_directories(directory.parent)
         _make_directory(directory)
         return
-    _synchronise_directory(directory.parent)
+    synchronise(directory.parent)
 
 
 def _touched(file: Path) -> bool:
@@ -198,7 +198,7 @@ def _touched(file: Path) -> bool:
 def _write(file: Path, data: bytes) -> None:
     part = _written(file, data)
     try:
-        _synchronise(part)
+        synchronise(part)
         part.rename(file)
     except BaseException:
         # The first error is the one to tell; that there may be nothing to remove is not.
@@ -221,8 +221,9 @@ def _written(file: Path, data: bytes) -> Path:
     return part
 
 
-def _synchronise(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
+def synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on stable storage."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -237,14 +238,6 @@ def _synchronise_file_system(directory: Path) -> None:
         if library.syncfs(descriptor) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)
-
-
-def _synchronise_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -62,13 +62,15 @@ def interval_text(rate: Estimate, unit: str) -> str:
     return f"{number if unit_of_low == high.split(' ')[1] else low} .. {high}"
 
 
-def efficiency_text(one: Efficiency, *, named: bool = True) -> str:
+def efficiency_text(efficiency: Efficiency, *, named: bool = True) -> str:
     """Return ``102.0 %* of drive``, with its signs, or why there is none."""
-    name = f" of {LEVEL_NAMES[one.of]}" if named else ""
-    if one.value is None:
+    name = f" of {LEVEL_NAMES[efficiency.of]}" if named else ""
+    if efficiency.value is None:
         return f"-{name}"
-    signs = (PARITY_SIGN if one.parity_counted else "") + (DOUBT_SIGN if one.doubts else "")
-    return f"{format_percent(one.value)}{signs}{name}"
+    signs = (PARITY_SIGN if efficiency.parity_counted else "") + (
+        DOUBT_SIGN if efficiency.doubts else ""
+    )
+    return f"{format_percent(efficiency.value)}{signs}{name}"
 
 
 def limit_text(limit: Limit) -> str:
@@ -109,22 +111,22 @@ def absent_text(absent: Absent) -> str:
 def explanations(ladder: Ladder) -> Iterator[str]:
     """Yield what the signs mean, each doubt, and what is to be known of single rungs."""
     steps = [step for track in ladder.tracks for step in track.steps]
-    found = [(step, one) for step in steps for one in step.beneath]
-    if any(one.parity_counted for _, one in found):
+    efficiencies = [(step, one) for step in steps for one in step.beneath]
+    if any(one.parity_counted for _, one in efficiencies):
         parity = ladder.hardware.parity
         factor = "" if parity is None else f"{parity.written_per_byte:g} "
         yield f"{PARITY_SIGN} parity counted ({parity}): a byte written is {factor}bytes to drives"
-    told: list[str] = []
-    for step, one in found:
+    lines: list[str] = []
+    for step, one in efficiencies:
         pair = f"{LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[one.of]}"
-        told += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in one.doubts]
-        told += [f"- {pair}: {one.reason}"] if one.value is None else []
+        lines += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in one.doubts]
+        lines += [f"- {pair}: {one.reason}"] if one.value is None else []
     for step in steps:
         name = LEVEL_NAMES[step.rung.layer]
         if step.shown_reason is not None:
-            told.append(f"({name}) as measured: {step.shown_reason}")
-        told += [f"{name}: {note}" for note in step.rung.notes]
-    yield from dict.fromkeys(told)
+            lines.append(f"({name}) as measured: {step.shown_reason}")
+        lines += [f"{name}: {note}" for note in step.rung.notes]
+    yield from dict.fromkeys(lines)
     bases = {step.rung.rate.basis for step in steps if step.rung.layer not in NOMINAL_LEVELS}
     if Basis.ROUNDING in bases:
         yield "intervals of printed figures are of their rounding; scatter is not printed"
@@ -132,36 +134,40 @@ def explanations(ladder: Ladder) -> Iterator[str]:
         yield "intervals of repetitions say nothing about other days"
 
 
-def printed_text(one: CheckedClaim) -> str:
+def printed_text(checked: CheckedClaim) -> str:
     """Return what was printed."""
-    return f"{'> ' if one.claim.at_least else ''}{one.claim.printed.text}"
+    return f"{'> ' if checked.claim.at_least else ''}{checked.claim.printed.text}"
 
 
-def claim_text(one: CheckedClaim) -> str:
+def claim_text(checked: CheckedClaim) -> str:
     """Return what a printed value is of, and what was taken for granted to come to it."""
-    return "; ".join(filter(None, (one.claim.what, one.claim.assumes)))
+    return "; ".join(filter(None, (checked.claim.what, checked.claim.assumes)))
 
 
-def computed_text(one: CheckedClaim) -> tuple[str, str]:
+def computed_text(checked: CheckedClaim) -> tuple[str, str]:
     """Return what the inputs give in the unit that was printed: value, and interval of rounding.
 
     The interval is the one that the match rests on.
     """
-    if one.value is None or one.low is None or one.high is None:
+    if checked.value is None or checked.low is None or checked.high is None:
         return "-", "-"
-    printed = one.claim.printed
+    printed = checked.claim.printed
     factor, unit, digits = _as_printed(printed)
-    bounds = (one.low, one.high)
-    if one.match is Match.GIVEN_IF_ROUNDED and one.loose_low is not None and one.loose_high:
-        bounds = (one.loose_low, one.loose_high)
-    value, low, high = (f"{x / factor:,.{digits}f}" for x in (one.value, *bounds))
+    bounds = (checked.low, checked.high)
+    if (
+        checked.match is Match.GIVEN_IF_ROUNDED
+        and checked.loose_low is not None
+        and checked.loose_high
+    ):
+        bounds = (checked.loose_low, checked.loose_high)
+    value, low, high = (f"{x / factor:,.{digits}f}" for x in (checked.value, *bounds))
     return f"{value} {unit}", f"{low} .. {high}" if low != high else low
 
 
 def _as_printed(printed: Figure) -> tuple[float, str, int]:
     """Return the factor and the unit of a printed text, and one digit more than it has."""
-    found = _PRINTED.match(printed.text or "")
-    if found is None:
+    match = _PRINTED.match(printed.text or "")
+    if match is None:
         return 1.0, printed.unit, 1
-    decimals, unit = found.groups()
+    decimals, unit = match.groups()
     return float(parse_unit(unit)[0]), unit, len(decimals or "") + 1

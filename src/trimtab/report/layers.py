@@ -170,7 +170,9 @@ def _group(
     usual = _usual(list(facts.values())) if len(devices) > 1 else ()
     unknown = {device.name: _unknown(device) for device in devices}
     nowhere = tuple(
-        name for name in unknown[devices[0].name] if all(name in own for own in unknown.values())
+        name
+        for name in unknown[devices[0].name]
+        if all(name in names for names in unknown.values())
     )
     cards = tuple(
         DeviceCard(
@@ -191,7 +193,7 @@ def _group(
 
 def _usual(facts: list[tuple[Fact, ...]]) -> tuple[Fact, ...]:
     """Return the facts of more than half of the devices, so that the odd one out stands out."""
-    counts = Counter(fact for own in facts for fact in own)
+    counts = Counter(fact for device_facts in facts for fact in device_facts)
     return tuple(fact for fact, count in counts.items() if 2 * count > len(facts))
 
 

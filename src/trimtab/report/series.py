@@ -147,10 +147,10 @@ def tail_of(histograms: Sequence[LatencyHistogram], points_max: int = 300) -> Ta
     marks = tuple(
         (name, latencies[index], slower[index]) for name, index in _mark_indices(upto, total)
     )
-    kept = _thinned(latencies, points_max, keep={latency for _, latency, _ in marks})
+    chosen = _thinned(latencies, points_max, keep={latency for _, latency, _ in marks})
     return Tail(
-        tuple(latencies[index] for index in kept),
-        tuple(slower[index] for index in kept),
+        tuple(latencies[index] for index in chosen),
+        tuple(slower[index] for index in chosen),
         marks,
         total,
     )

@@ -29,7 +29,9 @@ def check_report_path(path: Path, *, deadline_s: float = bounded.DEADLINE_S) -> 
         if state.kind != "file":
             kind = "a directory" if state.kind == "directory" else "not a regular file"
             raise UsageError(
-                f"{visible(os.fspath(path))} is {kind}", hint="give a file name that ends in .html"
+                f"{visible(os.fspath(path))} is {kind}",
+                code="not-a-file",
+                hint="give a file name that ends in .html",
             )
     elif state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
         raise bounded.error_of(state.failure, state.path)
@@ -43,10 +45,18 @@ def _check_directory(directory: str, deadline_s: float) -> None:
     if state.kind == "directory":
         return
     if state.kind is not None:
-        raise UsageError(f"{visible(directory)} is not a directory", hint="name another place")
+        raise UsageError(
+            f"{visible(directory)} is not a directory",
+            code="not-a-directory",
+            hint="give another path",
+        )
     if state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
         raise bounded.error_of(state.failure, directory)
-    raise UsageError(f"the directory {visible(directory)} does not exist", hint="create it")
+    raise UsageError(
+        f"the directory {visible(directory)} does not exist",
+        code="directory-missing",
+        hint="create it",
+    )
 
 
 def write_report(path: Path, html: str) -> None:
@@ -76,7 +86,8 @@ def write_report(path: Path, html: str) -> None:
         raise UnreadableError(
             f"the report could not be written to {visible(os.fspath(path))}: "
             f"{error.strerror or error}",
-            hint="give another place with --report FILE",
+            code="report-not-written",
+            hint="give another file with --report FILE",
         ) from error
 
 

@@ -29,10 +29,10 @@ from trimtab.twin.instruments.layout import layout_of
 from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.probes import (
     Place,
-    ior_asked,
+    ior_command,
     ior_result,
     ior_run,
-    survey_asked,
+    survey_command,
     survey_run,
 )
 from trimtab.twin.instruments.snapshots import DRIVER
@@ -107,31 +107,22 @@ class SiteWriter:
         write_s: float,
         read_s: float,
         space: Space | None = None,
-        nodes: Sequence[str] | None = None,
     ) -> None:
         """Keep a run of IOR that took so long for its phases; infinite: it hung."""
         local = at.astimezone(ZoneInfo(self.scenario.timezone))
-        ior_command = ior_asked(probe, self.place.path)
         result = ior_result(
-            ior_command,
+            ior_command(probe, self.place.path),
             local,
             write_s=write_s,
             read_s=read_s,
             timeout_s=probe.timeout_s,
             space=space,
         )
-        self.ior_run(at, probe, result, nodes=nodes)
+        self.ior_run(at, probe, result)
 
-    def ior_run(
-        self,
-        at: datetime,
-        probe: ProbeLoad,
-        result: IorResult | Failure,
-        *,
-        nodes: Sequence[str] | None = None,
-    ) -> None:
+    def ior_run(self, at: datetime, probe: ProbeLoad, result: IorResult | Failure) -> None:
         """Keep a run of IOR, or what is left of one."""
-        self._run(ior_run(self.place, probe, at, result, nodes=nodes))
+        self._run(ior_run(self.place, probe, at, result))
 
     def survey(
         self, at: datetime, probe: ProbeLoad, rates_bytes_per_s: Mapping[str, np.ndarray]
@@ -147,7 +138,7 @@ class SiteWriter:
         layout = layout_of(self.scenario, count)
         osses = layout.osses
         servers = [osses[number] for number in layout.home.tolist()]
-        survey = survey_asked(self.place, self.spec, servers)
+        survey = survey_command(self.place, self.spec, servers)
         self._run(survey_run(self.place, probe, at, survey, rates_bytes_per_s))
 
     def snapshot(self, state: TargetState) -> None:

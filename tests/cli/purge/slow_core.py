@@ -107,8 +107,8 @@ class NamespaceScan:
         schema = {"parent": pl.Binary, "name": pl.Binary, "id": pl.Binary}
         frame = pl.DataFrame(rows, schema_overrides=schema) if rows else None
         shards = write_index_shards([] if frame is None else [frame], self.index)
-        self.seen.shards = tuple(one.name for one in shards)
-        self.seen.rows = tuple(one.rows for one in shards)
+        self.seen.shards = tuple(shard.name for shard in shards)
+        self.seen.rows = tuple(shard.rows for shard in shards)
         self.seen.entries, self.seen.ended_ns = len(rows), time.time_ns()
 
     def stop(self) -> None:

@@ -145,7 +145,7 @@ def test_each_way_to_keep_files_alive_is_seen_and_nothing_else(seen):
         ("renewed", RENEWED): FILES,
         ("future", FUTURE): 1,
     }
-    assert all(one["may_be"] and one["words"] for one in signs.values())
+    assert all(sign["may_be"] and sign["words"] for sign in signs.values())
     assert signs["future", FUTURE]["last"].startswith("2040-01-01")
 
 

@@ -135,7 +135,7 @@ def test_a_log_gets_a_line_at_once_and_then_now_and_then(capsys, monkeypatch):
             show(f"at {now[0]:.0f}", 0.5)
         import_progress(show)
     assert capsys.readouterr().err == "[ 50%] at 0\n[ 50%] at 10\n"
-    monkeypatch.setattr(purge_progress, "wants_json", lambda: True)
+    monkeypatch.setattr(purge_progress.progress, "wants_json", lambda: True)
     with meter() as show:
         show("nothing", None)
     assert capsys.readouterr().err == ""

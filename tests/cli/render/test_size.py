@@ -8,7 +8,7 @@ from tests.support.command import trimtab
 from trimtab.cli.size import print_sizing, shown
 from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
-from trimtab.whatif.sizing.figure import Figure
+from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.request import SizingRequest
 from trimtab.whatif.sizing.sizing import Sizing, size
 

@@ -10,21 +10,19 @@ import pytest
 from tests.drivers.hosts import host
 from tests.support import loopback
 from tests.support.codes import raises
-from tests.support.narrow import instance, present
+from tests.support.narrow import present
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.allocator import (
     Ext4,
     counting,
-    read_free_extents,
     read_free_space,
     read_statistics,
 )
 from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.local.mballoc import AllocatorStatistics, FreeExtents
+from trimtab.drivers.local.mballoc import AllocatorStatistics
 from trimtab.errors import ToolError
 from trimtab.launch.bounded import Space
-from trimtab.launch.process import execute
 from trimtab.model.telemetry import NotAvailable
 
 NVME = Ext4("nvme0n1p2")
@@ -211,19 +209,3 @@ def test_useless_loops_are_counted_while_it_counts(tmp_path: Path) -> None:
         assert fragmented > 0.9
         setting = Path(f"/sys/fs/ext4/{scratch.device.name}/mb_stats")
         assert setting.read_text().strip() == "0"
-
-
-@pytest.mark.system
-@loopback.needs_loop_devices("ext4")
-def test_e2freefrag_counts_the_holes_when_asked(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path) as scratch:
-        loopback.fragment_ext4(scratch.mount_point)
-        extents = instance(FreeExtents, read_free_extents(execute, str(scratch.device.path)))
-        assert extents.largest_bytes <= 64 * 1024
-        assert extents.mean_bytes is not None
-        assert 56 * 1024 < extents.mean_bytes <= 64 * 1024
-
-
-@pytest.mark.system
-def test_e2freefrag_of_nothing_says_why() -> None:
-    assert isinstance(read_free_extents(execute, "/dev/no-such-device"), NotAvailable)

@@ -9,6 +9,7 @@ import pytest
 from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback
 from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.describe import describe
@@ -184,10 +185,10 @@ def test_a_device_that_is_made_of_itself_ends(name: str, path: str, devices: lis
         ("/home", "network", "nfs4 from nas:/export/home"),
         ("/merged", "opaque", "an overlay: what is written goes to /upper/dir"),
         ("/sshfs", "network", "fuse.sshfs from user@host:/"),
-        ("/s3", "opaque", "fuse.s3fs: a user's process"),
-        ("/tmp", "memory", "tmpfs lives in memory"),
+        ("/s3", "opaque", "fuse.s3fs: a user process"),
+        ("/tmp", "memory", "tmpfs is held in memory"),
         ("/tank", "opaque", "zfs keeps its drives to itself"),
-        ("/btrfs", "opaque", "no block device is seen beneath /btrfs"),
+        ("/btrfs", "opaque", "no block device is visible under /btrfs"),
         ("/gpfs", "network", "gpfs from gpfs0"),
     ],
 )
@@ -327,8 +328,7 @@ def test_a_real_loop_device(rotational: int, direct_io: bool, tmp_path: Path) ->
         assert loop.backing_file == str(scratch.device.backing_file)
         assert loop.size_bytes == 512 * loopback.MIB
         assert found.is_flash is (rotational == 0)
-        assert found.fs_uuid is not None
-        assert len(found.fs_uuid) == 36
+        assert len(present(found.fs_uuid)) == 36
         direct = Path(f"/sys/block/{loop.name}/loop/dio").read_text().strip() == "1"
         assert loop.direct_to_backing is direct
         # The device beneath is the one that the backing file's own stat names.

@@ -15,9 +15,7 @@ from tests.support.narrow import instance
 from trimtab.drivers.local.mballoc import (
     AllocatorStatistics,
     CriterionStatistics,
-    FreeExtents,
     FreeSpaceSummary,
-    parse_e2freefrag,
     parse_mb_alloc_stats,
     parse_mb_stats,
     parse_structs_summary,
@@ -82,7 +80,7 @@ def test_a_cut_file_gives_no_number(kernel: str) -> None:
 @given(st.text(max_size=300))
 @example("name ²")  # a digit to str.isdigit, and none to int
 def test_rubbish_gives_a_reason(text: str) -> None:
-    for parse in (parse_mb_stats, parse_mb_alloc_stats, parse_structs_summary, parse_e2freefrag):
+    for parse in (parse_mb_stats, parse_mb_alloc_stats, parse_structs_summary):
         answer = instance(NotAvailable, parse(text))
         assert answer.reason
 
@@ -161,31 +159,6 @@ def test_a_list_with_a_gap_is_not_believed() -> None:
     assert isinstance(parse_structs_summary(text + "\tlist_order_2_groups: 1\n"), NotAvailable)
 
 
-E2FREEFRAG = """Device: /dev/vdf
-Blocksize: 4096 bytes
-Total blocks: 1048576
-Free blocks: 568891 (54.3%)
-
-Min. free extent: 4 KB\x20
-Max. free extent: 651264 KB
-Avg. free extent: 1936 KB
-Num. free extent: 1173
-
-HISTOGRAM OF FREE EXTENT SIZES:
-"""
-
-
-def test_e2freefrag() -> None:
-    extents = parse_e2freefrag(E2FREEFRAG)
-    assert extents == FreeExtents(4096, 568891, 1173, 4096, 651264 * 1024)
-    assert isinstance(extents, FreeExtents)
-    assert extents.mean_bytes == pytest.approx(1936 * 1024, rel=0.03)
-
-
-def test_a_full_file_system_has_no_mean_extent() -> None:
-    assert FreeExtents(4096, 0, 0, 0, 0).mean_bytes is None
-
-
 def test_recorded_ldiskfs_counters() -> None:
     text = real_data("lustre-2.17/mballoc/11_after_fill.out").read_text()
     statistics = instance(AllocatorStatistics, parse_mb_stats(text))
@@ -206,12 +179,6 @@ def test_every_recorded_counter_file_is_read() -> None:
                 assert isinstance(statistics, AllocatorStatistics), path
                 read += 1
     assert read >= 5
-
-
-def test_recorded_e2freefrag() -> None:
-    extents = parse_e2freefrag(real_data("lustre-2.17/mballoc/24_e2freefrag.out").read_text())
-    assert isinstance(extents, FreeExtents)
-    assert extents.extents == 1173
 
 
 @pytest.mark.system

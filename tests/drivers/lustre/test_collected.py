@@ -285,7 +285,6 @@ def _command(argv: str, stdout: str = "", **values: Any) -> CommandAnswer:
         "timed_out": False,
         "truncated": False,
         "elapsed_s": 0.1,
-        "counts": {},
         "first_line": None,
         "error": None,
     }

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.docs.test_lustre_docs import PAGE, coded, rows, section
 from tests.drivers.hosts import real_data
-from tests.fake_lustre.state import FakeLustre, Fault
+from tests.fake_lustre.state import FakeLustre, Fault, FaultKind
+from tests.support.each import for_each
 
 from trimtab.drivers.lustre import reads
 from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
@@ -29,7 +30,7 @@ def view(text: str, name: str = "mds1", **others: object) -> ServerView:
     answered = {
         "key": "parameters", "argv": ("lctl", "get_param"), "stdout": text, "stderr": "",
         "exit_code": 0, "signal": None, "timed_out": False, "truncated": False, "elapsed_s": 0.1,
-        "counts": {}, "first_line": None, "error": None, **others,
+        "first_line": None, "error": None, **others,
     }  # fmt: skip
     answer = Answer(name, commands=(CommandAnswer(**answered),), whole=True)  # type: ignore[arg-type]
     return ServerView(name, "scratch", answer, REQUEST)
@@ -135,37 +136,39 @@ def test_another_file_system_on_the_same_server_and_its_clients_do_not_count() -
 # What is not known -------------------------------------------------------------------------------
 
 
-def test_an_mdt_that_nobody_serves_is_not_known() -> None:
-    found = told(printed("MDT0000", {"OST0000": 0}, also=other_mdt("MDT0001", "MDT0000")))
-    assert found.objects is None
-    assert found.problems == ("no MDS that answered serves MDT0001",)
+UNTOLD = "MDT0000 does not report"
 
 
-def test_an_mdt_that_two_serve_is_not_known() -> None:
-    found = told(printed("MDT0000", {"OST0000": 0}), printed("MDT0000", {"OST0000": 4}))
-    assert found.objects is None
-    assert found.problems == ("mds1 and mds2 both serve MDT0000",)
-
-
-def test_an_ost_that_one_mdt_does_not_tell_of_is_not_known() -> None:
-    found = told(
-        printed("MDT0000", {f"OST000{n}": 0 for n in range(6)}), printed("MDT0001", {"OST0003": 0})
-    )
-    assert found.objects is None
-    assert found.problems == ("MDT0001 does not tell of OST0000, OST0001, OST0002 and 2 more",)
-
-
-@pytest.mark.parametrize("value", ["", "x", "-1", "1.5", "4294967295", "12 34", "\x00"])
-def test_a_count_that_is_none_is_not_known(value: str) -> None:
-    # The kernel prints a sum of signed numbers without a sign.
-    found = told(printed("MDT0000", {"OST0000": 0, "OST0001": value}))
-    assert found.objects is None
-    assert found.problems == ("MDT0000 does not tell of OST0001",)
-
-
-def test_servers_without_an_mdt_tell_nothing() -> None:
-    assert told(LAST_LINE, LAST_LINE).problems == ("no MDS told of scratch",)
-    assert told().objects is None
+@for_each(
+    "texts, problem",
+    [
+        (
+            [printed("MDT0000", {"OST0000": 0}, also=other_mdt("MDT0001", "MDT0000"))],
+            "no MDS that answered serves MDT0001",
+        ),
+        (
+            [printed("MDT0000", {"OST0000": 0}), printed("MDT0000", {"OST0000": 4})],
+            "mds1 and mds2 both serve MDT0000",
+        ),
+        (
+            [
+                printed("MDT0000", {f"OST000{n}": 0 for n in range(6)}),
+                printed("MDT0001", {"OST0003": 0}),
+            ],
+            "MDT0001 does not report OST0000, OST0001, OST0002 and 2 more",
+        ),
+        # The kernel prints a sum of signed numbers without a sign.
+        *(
+            ([printed("MDT0000", {"OST0000": 0, "OST0001": value})], f"{UNTOLD} OST0001")
+            for value in ("", "x", "-1", "1.5", "4294967295", "12 34", "\x00")
+        ),
+        ([LAST_LINE, LAST_LINE], "no MDS reports scratch"),
+        ([], "no MDS reports scratch"),
+    ],
+)
+def test_what_is_not_known_has_its_reason(texts: list[str], problem: str) -> None:
+    found = told(*texts)
+    assert (found.objects, found.problems) == (None, (problem,))
 
 
 def test_a_site_without_an_mds_asks_nobody() -> None:
@@ -245,22 +248,20 @@ def test_the_real_collector_over_a_real_process_says_the_same(tmp_path: Path) ->
     assert total(found) == 11
 
 
-@pytest.mark.parametrize("kind", ["hang", "half", "garbage", "empty", "die"])
-def test_a_faulty_server_is_a_reason_and_no_count(kind) -> None:
-    fake = FakeLustre.pair()
-    fake.faults = [Fault(kind, command="ssh", host="mds2")]
-    found = ask(fake, "mds1", "mds2")
-    assert found.objects is None
-    assert found.problems
+FAULTS: tuple[FaultKind, ...] = ("hang", "half", "garbage", "empty", "die")
 
 
-@pytest.mark.parametrize("lines", range(0, 60, 7))
-def test_an_answer_of_lctl_that_was_cut_is_no_count(lines: int) -> None:
-    fake = FakeLustre.pair()
-    fake.faults = [Fault("half", command="lctl", host="mds1", lines=lines)]
-    found = ask(fake, "mds1", "mds2")
-    whole = lines >= 8 * 3 + 2 + 1
-    assert (found.objects is not None) == whole
+@for_each(
+    "fault, known",
+    [
+        *((Fault(kind, "ssh", "mds2"), False) for kind in FAULTS),
+        *((Fault("half", "lctl", "mds1", lines=n), n >= 8 * 3 + 2 + 1) for n in range(0, 60, 7)),
+    ],
+)
+def test_a_faulty_server_is_a_reason_and_no_count(fault: Fault, known: bool) -> None:
+    found = ask(FakeLustre.pair(faults=[fault]), "mds1", "mds2")
+    assert (found.objects is not None) == known
+    assert known or found.problems
 
 
 @pytest.mark.calibration

@@ -53,31 +53,19 @@ def test_a_connection_of_2_17() -> None:
         target="fs-OST0001_UUID",
         state="DISCONN",
         failover_nids=("10.0.0.11@o2ib1", "10.0.0.12@o2ib1"),
-        current_connection="10.0.0.12@o2ib1",
-        connection_attempts=27,
-        import_flags=("IMPF_INVALID", "IMPF_DEACTIVE"),
-        target_version="2.17.57.0",
-        mdt_index=0,
-        target_index=1,
     )
 
 
 def test_a_connection_of_an_old_version_has_no_quotes() -> None:
     found = present(parse_import(OLD))
     assert found.failover_nids == ("10.0.0.11@o2ib", "10.0.0.12@o2ib")
-    assert (found.current_connection, found.state) == ("10.0.0.11@o2ib", "FULL")
-    assert found.import_flags == ("replayable", "pingable", "connect_tried")
-    assert (found.target_version, found.mdt_index) == (None, None)
+    assert found.state == "FULL"
 
 
 def test_some_lines_are_enough() -> None:
     kept = ("name", "target", "state", "failover_nids", "current_connection", "connection_attempts")
     text = "\n".join(line for line in NEW.split("\n") if line.strip().startswith(kept))
-    found, whole = parse_import(text), parse_import(NEW)
-    assert found is not None
-    assert whole is not None
-    assert found.failover_nids == whole.failover_nids
-    assert (found.name, found.state, found.mdt_index) == (whole.name, "DISCONN", None)
+    assert parse_import(text) == parse_import(NEW)
 
 
 @pytest.mark.parametrize("text", [NEW, OLD])
@@ -94,12 +82,8 @@ def test_a_cut_text_has_no_other_value(text: str) -> None:
     [
         ("state: NO; rm -rf", "state"),
         ("state: full", "state"),
-        ('current_connection: "nonsense"', "current_connection"),
-        ("connection_attempts: 1e9", "connection_attempts"),
-        ("connection_attempts: " + "9" * 5000, "connection_attempts"),
         ("failover_nids: [ 10.0.0.1@tcp, 10.0", "failover_nids"),
         ("failover_nids: [ 10.0.0.1@tcp, rubbish ]", "failover_nids"),
-        ("mdt_index: \u0661", "mdt_index"),
     ],
 )
 def test_an_odd_value_is_no_value(line: str, field: str) -> None:

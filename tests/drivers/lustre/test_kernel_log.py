@@ -54,12 +54,8 @@ def _stamped(stamp: str) -> str:
 def test_every_way_of_writing_times(stamp: str) -> None:
     found = parse_kernel_log(_stamped(stamp))
     assert found.bad_checksums == 2 + 4
-    assert len(found.bad_checksum_lines) == 2
-    assert "BAD READ CHECKSUM" in found.bad_checksum_lines[1]
     assert found.read_only_remounts == ("vdd",)
     assert found.journals_aborted == ("vdd", "dm-3")
-    assert found.file_system_errors == {"vdd": 2, "dm-3": 1}
-    assert found.evictions == 3 + 2
     assert not found.begins_at_boot
 
 
@@ -67,7 +63,6 @@ def test_a_target_that_was_mounted_again_is_well_again() -> None:
     found = parse_kernel_log(MESSAGES + "LDISKFS-fs (vdd): mounted filesystem a424c041 r/w\n")
     assert found.read_only_remounts == ()
     assert found.journals_aborted == ("dm-3",)
-    assert found.file_system_errors["vdd"] == 2
 
 
 @pytest.mark.parametrize(
@@ -93,30 +88,18 @@ def test_a_first_line_that_is_given_twice_counts_once() -> None:
     assert parse_kernel_log(2 * line.split("] ")[1]).bad_checksums == 2
 
 
-def test_only_the_last_lines_are_kept_and_none_of_them_acts() -> None:
-    text = "".join(f"{number} BAD WRITE CHECKSUM \x1b[2J\n" for number in range(100))
-    found = parse_kernel_log(text)
-    assert found.bad_checksums == 100
-    assert len(found.bad_checksum_lines) == 20
-    assert found.bad_checksum_lines[-1] == "99 BAD WRITE CHECKSUM \\x1b[2J"
-
-
 def test_a_cut_log_tells_no_more_than_the_whole() -> None:
     text = _stamped("[   {second}.751121] ")
     whole = parse_kernel_log(text)
     for cut in cuts(text):
         found = parse_kernel_log(cut)
         assert found.bad_checksums <= whole.bad_checksums
-        assert found.evictions <= whole.evictions
         assert set(found.read_only_remounts) <= set(whole.read_only_remounts)
-        for device, errors in found.file_system_errors.items():
-            assert errors <= whole.file_system_errors[device]
 
 
 @given(st.lists(st.sampled_from([*MESSAGES.splitlines(), "\x00", "[", "\udcff\u2028"])))
 def test_any_text_is_read(lines: list[str]) -> None:
-    found = parse_kernel_log("\n".join(lines))
-    assert found.bad_checksums >= len(found.bad_checksum_lines)
+    parse_kernel_log("\n".join(lines))
 
 
 @for_each("text", ADVERSARIES)

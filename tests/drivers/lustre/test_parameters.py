@@ -7,14 +7,12 @@ import fnmatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.drivers.lustre.cuts import ADVERSARIES, cuts
+from tests.drivers.lustre.cuts import ADVERSARIES
 from tests.support.each import for_each
 from tests.support.narrow import present
 
 from trimtab.drivers.lustre.parameters import (
-    ParameterError,
     Parameters,
-    parse_errors,
     parse_parameters,
 )
 
@@ -73,21 +71,12 @@ def test_a_line_of_a_value_may_have_an_equals_sign(parameters: Parameters) -> No
 def test_numbers_are_numbers_only(parameters: Parameters) -> None:
     assert parameters.number("osp.fs-OST0001-osc-MDT0000.active") == 0
     assert parameters.number("lod.fs-MDT0000-mdtlov.qos_prio_free") is None
-    assert parameters.percent("lod.fs-MDT0000-mdtlov.qos_prio_free") == 0.9
-    assert parameters.percent("version") is None
     assert parameters.number("version") is None
     assert parameters.number("daemon_file") is None
     assert parameters.number("nosuch") is None
     assert parse_parameters("timeout=" + "9" * 10_000 + "\n").number("timeout") is None
     assert parse_parameters("timeout=\u0661\n").number("timeout") is None
     assert parse_parameters("osp.a.prealloc_status=-108\n").number("osp.a.prealloc_status") == -108
-
-
-def test_lines_are_told(parameters: Parameters) -> None:
-    assert parameters.line("version") == 1
-    assert parameters.line("nis") == 4
-    assert parameters.line("stats") == 6
-    assert parameters.line("nosuch") is None
 
 
 def test_a_pattern_stays_within_one_part(parameters: Parameters) -> None:
@@ -158,7 +147,6 @@ def test_any_text_gives_values_that_stand_in_it(text: str) -> None:
         assert name in text
         value = present(found.get(name))
         assert value in text
-        assert (found.line(name) or 0) <= text.count("\n") + 1
         assert found.matching(name.replace("*", "?")) or "[" in name
 
 
@@ -184,45 +172,9 @@ def test_a_megabyte_of_malice_is_read_in_one_pass(text: str) -> None:
         found = parse_parameters(one)
         found.matching("osc.*.active")
         found.matching("*.*.*")
-        parse_errors(one)
 
 
 def test_a_pattern_of_malice_is_not_tried_for_ever() -> None:
     found = parse_parameters(f"osc.{'a' * 399}.b=1\nosc.{'1.' * 150}x=1\n")
     assert found.matching("osc.*a*a*a*a*.c") == {}
     assert found.matching("osc.*.*.*.*.x") == {}
-
-
-def test_errors() -> None:
-    stderr = (
-        "error: get_param: param_path 'osp/*/nosuch': No such file or directory\n"
-        "error: read_param: '/sys/fs/lustre/osp/fs-MDT0000-osp-MDT0001/prealloc_status':"
-        " Invalid argument\n"
-        "error: set_param: opening '/sys/fs/lustre/osd-ldiskfs/a/kbytesfree': Permission denied\n"
-        "error: set_param: setting /sys/fs/lustre/osp/b/max_create_count=abc: Invalid argument\n"
-        "error: set_param: setting 'osp/b/max_create_count'='abc': Invalid argument\n"
-        "get_param: invalid option -- 'j'\n"
-        "error: get_param: param_path 'x': Something new\n"
-        "error: get_param: read('/proc/fs/lustre/osp/a/b') failed: Permission denied\n"
-        "error: get_param: osp/*/old: Found no match\n"
-    )
-    found = parse_errors(stderr)
-    assert [(one.parameter, one.errno_name) for one in found] == [
-        ("osp.*.nosuch", "ENOENT"),
-        ("osp.fs-MDT0000-osp-MDT0001.prealloc_status", "EINVAL"),
-        ("osd-ldiskfs.a.kbytesfree", "EACCES"),
-        ("osp.b.max_create_count", "EINVAL"),
-        ("osp.b.max_create_count", "EINVAL"),
-        ("x", None),
-        ("osp.a.b", "EACCES"),
-        ("osp.*.old", None),
-    ]
-    assert found[0] == ParameterError(
-        "osp/*/nosuch", "No such file or directory", "ENOENT", "get_param"
-    )
-
-
-@given(st.text(alphabet=st.sampled_from("error: get_param'/=\n")))
-def test_any_text_of_errors(text: str) -> None:
-    for cut in cuts(text):
-        parse_errors(cut)

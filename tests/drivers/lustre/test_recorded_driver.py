@@ -109,7 +109,6 @@ def _command(key: str, stdout: str, *, first_line: str | None = None) -> Command
         timed_out=False,
         truncated=False,
         elapsed_s=0.1,
-        counts={},
         first_line=first_line,
         error=None,
     )

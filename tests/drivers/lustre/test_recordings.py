@@ -16,14 +16,12 @@ from trimtab.drivers.lustre.imports import Import, parse_import
 from trimtab.drivers.lustre.kernel_log import parse_kernel_log
 from trimtab.drivers.lustre.lfs_df import LfsDf, parse_lfs_df
 from trimtab.drivers.lustre.names import parse_name
-from trimtab.drivers.lustre.parameters import Parameters, parse_errors, parse_parameters
+from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.statistics import (
     Bucket,
     parse_brw_stats,
-    parse_job_stats_count,
     parse_lnet_stats,
     parse_nis,
-    parse_recovery_status,
     parse_stats,
 )
 
@@ -102,7 +100,6 @@ def test_values_of_the_dump(everything: Parameters) -> None:
     assert everything.get("version") == "2.17.57"
     assert everything.get("health_check") == "healthy"
     assert everything.get("jobid_name") == "%e.%u"
-    assert everything.percent("lod.scratch-MDT0001-mdtlov.qos_threshold_rr") == 0.17
     assert everything.number("osd-ldiskfs.scratch-OST0003.kbytesfree") == 3831588
     active = everything.matching("osp.*.active")
     assert len(active) == 10
@@ -114,7 +111,7 @@ def test_values_of_the_dump(everything: Parameters) -> None:
     nids = parse_nis(everything.get("nis") or "")
     assert [(one.nid, one.status) for one in nids] == [("0@lo", "up"), ("10.0.2.15@tcp", "up")]
     lnet = present(parse_lnet_stats(everything.get("stats") or ""))
-    assert (lnet.send_bytes, lnet.receives, lnet.drops) == (1201368, 1268, 0)
+    assert lnet.send_bytes == 1201368
 
 
 @pytest.mark.parametrize(
@@ -149,21 +146,8 @@ def test_a_read_only_target_says_that_all_is_well() -> None:
     log = parse_kernel_log(_recorded("readonly_target/dmesg"))
     assert log.read_only_remounts == ("vdb", "vdd")
     assert log.journals_aborted == ("vdb", "vdd")
-    assert log.file_system_errors == {"vdb": 1, "vdd": 1}
     assert not log.begins_at_boot
-
-
-def test_errors_that_do_not_show_in_the_exit_status() -> None:
-    text = _text(real_data("lustre-2.17/params/osp_create.err"))
-    assert [(one.parameter, one.errno_name) for one in parse_errors(text)] == [
-        ("osp.scratch-MDT0000-osp-MDT0001.prealloc_status", "EINVAL"),
-        ("osp.scratch-MDT0001-osp-MDT0000.prealloc_status", "EINVAL"),
-    ]
-    text = _text(real_data("lustre-2.17/params/get_missing.err"))
-    assert [(one.parameter, one.errno_name) for one in parse_errors(text)] == [
-        ("nosuch.param", "ENOENT"),
-        ("osp.*.nosuch", "ENOENT"),
-    ]
+    assert parse_kernel_log(_recorded("setup/dmesg")).read_only_remounts == ()
 
 
 def test_parameters_of_other_versions() -> None:
@@ -267,8 +251,7 @@ def test_three_file_systems_of_edison_and_one_of_cori() -> None:
     ]
     line = found[3].lines[-1]
     assert (line.target, line.index, line.used) == ("OST0017", 23, 66254194572 * KIB)
-    assert found[2].summary is not None
-    assert found[2].summary.used == 13195383146952 * KIB
+    assert present(found[2].summary).used == 13195383146952 * KIB
     lines = text.split("\n")
     # Any one line less in any file system, and the sums tell.
     for number, line in enumerate(lines):
@@ -284,36 +267,25 @@ def test_three_file_systems_of_edison_and_one_of_cori() -> None:
     "name", ["versions/lctl_dl", "versions/lctl_dl_t", "readonly_target/lctl_dl"]
 )
 def test_devices(name: str) -> None:
-    found = parse_device_list(_recorded(name))
-    assert found.problems == ()
-    assert [device.index for device in found.devices] == list(range(49))
-    assert {device.status for device in found.devices} == {"UP"}
-    served = {device.name for device in found.devices if device.type in {"obdfilter", "mdt"}}
-    assert served == {f"scratch-{one}" for one in ("MDT0000", "MDT0001")} | {
+    devices = parse_device_list(_recorded(name))
+    assert len(devices) == 49
+    served = {device.name for device in devices if device.type in {"obdfilter", "mdt"}}
+    assert served == {f"scratch-{mdt}" for mdt in ("MDT0000", "MDT0001")} | {
         f"scratch-OST000{index}" for index in range(4)
     }
-    nids = {device.type for device in found.devices if device.nid is not None}
-    assert nids == ({"mdc", "osc", "mgc"} & nids if name.endswith("_t") else set())
 
 
 def test_devices_with_an_ost_down() -> None:
     first = _recorded("ost_down/04_lctl_dl").split("  0 UP ")[1]
-    found = parse_device_list("  0 UP " + first).devices
-    assert {device.name for device in found if device.status == "IN"} == {
-        "scratch-OST0001-osc-MDT0000",
-        "scratch-OST0001-osc-MDT0001",
-        "scratch-OST0001-osc-ffff888121acb000",
-    }
+    found = parse_device_list("  0 UP " + first)
     assert "scratch-OST0001" not in {device.name for device in found}
 
 
 def test_devices_of_edison() -> None:
-    found = parse_device_list(_text(real_data("lfs-df/edison-lctl-dl-t.txt.gz")))
-    assert (len(found.devices), found.problems) == (352, ())
-    device = found.devices[4]
-    name = present(parse_name(device.name))
+    devices = parse_device_list(_text(real_data("lfs-df/edison-lctl-dl-t.txt.gz")))
+    assert len(devices) == 352
+    name = present(parse_name(devices[4].name))
     assert (name.file_system, name.target, name.by) == ("snx11035", "OST0014", "ffff885f81a64000")
-    assert device.nid == "10.100.101.25@o2ib2"
 
 
 def test_connections() -> None:
@@ -323,8 +295,6 @@ def test_connections() -> None:
     for one in found:
         assert one is not None
         assert one.failover_nids == ("0@lo",)
-        assert one.current_connection == "0@lo"
-        assert one.target_version == "2.17.57.0"
     states = {one.state for one in found if one is not None}
     assert states <= {"FULL", "IDLE"}
 
@@ -337,18 +307,6 @@ def test_connections_to_a_lost_ost() -> None:
         target="scratch-OST0001_UUID",
         state="DISCONN",
         failover_nids=("0@lo",),
-        current_connection="0@lo",
-        connection_attempts=27,
-        import_flags=(
-            "IMPF_INVALID",
-            "IMPF_DEACTIVE",
-            "IMPF_REPLAYABLE",
-            "IMPF_PINGABLE",
-            "IMPF_CONNECT_TRIED",
-        ),
-        target_version="2.17.57.0",
-        mdt_index=0,
-        target_index=1,
     )
 
 
@@ -400,32 +358,9 @@ def test_every_histogram_of_every_version_is_read(recordings: dict[str, str]) ->
     assert found["disk I/Os in flight"].writes == 115274 + 700
 
 
-def test_network_recovery_and_jobs() -> None:
+def test_network() -> None:
     lnet = present(parse_lnet_stats(_recorded("versions/lnetctl_stats")))
-    assert (lnet.send_bytes, lnet.sends, lnet.drops) == (1133592, 986, 0)
-    for name, expected in (("15z_recovering", "RECOVERING"), ("16_recovery", "COMPLETE")):
-        parameters = parse_parameters(_recorded(f"ost_down/{name}"))
-        status = parse_recovery_status(
-            parameters.get("obdfilter.scratch-OST0001.recovery_status") or ""
-        )
-        assert status is not None
-        assert status.status == expected
-    parameters = parse_parameters(_recorded("stats_after_io/recovery"))
-    statuses = {
-        parse_recovery_status(value)
-        for value in parameters.matching("*.*.recovery_status").values()
-    }
-    assert {one.status for one in statuses if one is not None} == {"INACTIVE"}
-    jobs = parse_parameters(_recorded("jobstats/mdt")).matching("mdt.*.job_stats")
-    assert [parse_job_stats_count(text) for text in jobs.values()] == [3, 7]
-    jobs = parse_parameters(_recorded("jobstats/before")).matching("*.*.job_stats")
-    assert [parse_job_stats_count(text) for text in jobs.values()] == [0] * 6
-
-
-def test_evictions_in_the_log() -> None:
-    assert parse_kernel_log(_recorded("ost_down/18_dmesg")).evictions == 5
-    assert parse_kernel_log(_recorded("readonly_target/dmesg_full")).evictions == 2
-    assert parse_kernel_log(_recorded("setup/dmesg")).read_only_remounts == ()
+    assert lnet.send_bytes == 1133592
 
 
 # Cuts ---------------------------------------------------------------------------------------------
@@ -446,7 +381,7 @@ def _lines_of(stdout: str, *, inodes: bool) -> dict[tuple[int, object], object]:
 
 
 def _devices_of(text: str) -> dict[object, object]:
-    return dict(enumerate(parse_device_list(text).devices))
+    return dict(enumerate(parse_device_list(text)))
 
 
 READERS: dict[str, Callable[[str, bool], dict]] = {
@@ -520,11 +455,8 @@ def test_every_recording_is_read_by_every_parser(recordings: dict[str, str]) -> 
         parse_lfs_df(text, text)
         parse_device_list(text)
         parse_kernel_log(text)
-        parse_errors(text)
         parse_import(text)
         parse_stats(text)
         parse_brw_stats(text)
         parse_nis(text)
         parse_lnet_stats(text)
-        parse_recovery_status(text)
-        parse_job_stats_count(text)

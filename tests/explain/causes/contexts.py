@@ -15,7 +15,16 @@ from typing import Any, Final, cast
 
 import polars as pl
 
-from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
+from trimtab.explain.context import (
+    READINGS,
+    SETTINGS,
+    Context,
+    CpuProfile,
+    RunFact,
+    Telemetry,
+    Window,
+)
+from trimtab.explain.context import SURVEYS as SURVEY_COLUMNS
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
 from trimtab.model.incident import Incident, IncidentState, Shape
@@ -49,32 +58,7 @@ Value = float | int | bool | str | None
 By = Value | Callable[[str, datetime], Value]
 """A value, or a function of target and time."""
 
-READINGS: Final = {
-    "at": pl.Datetime("us", "UTC"),
-    "target": pl.String,
-    "kind": pl.String,
-    "server": pl.String,
-    "name": pl.String,
-    "label": pl.String,
-    "number": pl.Float64,
-    "text": pl.String,
-    "reason": pl.String,
-}
-SETTINGS: Final = {
-    "at": pl.Datetime("us", "UTC"),
-    "target": pl.String,
-    "kind": pl.String,
-    "name": pl.String,
-    "value": pl.String,
-}
-SURVEYS: Final = {
-    "at": pl.Datetime("us", "UTC"),
-    "run": pl.String,
-    "target": pl.String,
-    "server": pl.String,
-    "metric": pl.String,
-    "value": pl.Float64,
-}
+SURVEYS: Final = {**SURVEY_COLUMNS, "server": pl.String}
 _SAME: Final[Any] = object()
 
 

@@ -20,15 +20,7 @@ from tests.explain.causes.contexts import (
     space,
     survey,
 )
-from tests.explain.causes.storage import (
-    FAST,
-    NIGHTLY,
-    OST_WRITE,
-    SLOW,
-    allocator,
-    sound,
-    trim,
-)
+from tests.explain.causes.storage import FAST, NIGHTLY, OST_WRITE, SLOW, allocator, sound, trim
 
 from trimtab.explain.causes import garbage_collection
 from trimtab.explain.causes.allocator_loops import CAUSE
@@ -51,7 +43,8 @@ def _found_by_nersc(**more: Any) -> Context:
     )  # fmt: skip
 
 
-def test_as_it_was_found() -> None:
+def test_loops_in_good_hours() -> None:
+    # As it was found.
     of = _found_by_nersc()
     assert weight_of(CAUSE, of) > 5
     assert weight_of(garbage_collection.CAUSE, of) < 0
@@ -62,9 +55,7 @@ def test_as_it_was_found() -> None:
     shows(CAUSE, of, "server-cpu", Found.FOR)
     shows(CAUSE, of, "cpu-of-slow-targets", Found.FOR)
     shows(CAUSE, of, "thresholds", Found.FOR)
-
-
-def test_no_loops_no_cause() -> None:
+    # No loops no cause.
     assert shows(CAUSE, sound(), "loops-over-limit", value=0.0).weight < -0.7
     assert shows(CAUSE, sound(), "loops-in-time", value=0.0).weight < 0
 
@@ -76,27 +67,22 @@ def test_the_limit_is_one_in_a_hundred(rate: float, outcome: Found) -> None:
     shows(CAUSE, sound(allocator(rate)), "loops-over-limit", outcome, value=rate)
 
 
-def test_loops_in_all_hours_are_a_standing_condition() -> None:
+def test_loops_in_time() -> None:
+    # Loops in all hours are a standing condition.
     of = sound(allocator(0.05), space(0.8), settings=DEFAULTS)
     shows(CAUSE, of, "loops-in-time", value=0.05, reference=0.05, throughout=True, weight=0)
     assert shows(CAUSE, of, "loops-over-limit").weight >= 0.3
-
-
-def test_loops_of_all_criteria_count_whatever_their_names() -> None:
+    # Loops of all criteria count whatever their names.
     rows = [*allocator(0.0), *counter("allocator_useless_loops_total", 0.0, 300.0, label="cr2"),
             *counter("allocator_useless_loops_total", 0.0, 200.0, label="cr3")]  # fmt: skip
     rows = [row for row in rows if row["label"] != "cr1"]
     shows(CAUSE, sound(rows), "loops-over-limit", value=0.05)
-
-
-def test_a_counter_that_was_set_back_is_not_negative() -> None:
+    # A counter that was set back is not negative.
     rows = [
         {**row, "number": 5.0} if row["at"] == START + 9 * HOUR else row for row in allocator(0.02)
     ]
     shows(CAUSE, sound(rows), "loops-over-limit", value=0.02)
-
-
-def test_an_idle_target_has_no_rate() -> None:
+    # An idle target has no rate.
     shows(CAUSE, sound(allocator(0.05, per_s=1e-4)), "loops-in-time", Found.NOT_AVAILABLE)
 
 
@@ -127,14 +113,13 @@ def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
     shows(CAUSE, sound(profiles=[other]), "allocator-cpu-share", Found.NOT_AVAILABLE)
 
 
-def test_thresholds_that_skip_the_loop() -> None:
+def test_thresholds() -> None:
+    # Thresholds that skip the loop.
     shows(CAUSE, sound(), "thresholds", Found.AGAINST)
     shows(CAUSE, sound(settings=DEFAULTS), "thresholds", Found.FOR)
     lower = [*setting("mb_c1_threshold", "10"), *setting("mb_c2_threshold", "5")]
     shows(CAUSE, sound(settings=lower), "thresholds", Found.NEUTRAL)
-
-
-def test_newer_kernels_have_no_thresholds() -> None:
+    # Newer kernels have no thresholds.
     new = gauge("allocator_family", "criteria-by-name")
     shows(CAUSE, sound(new, settings=[]), "allocator-family", weight=-0.3)
     shows(CAUSE, sound(settings=[]), "allocator-family", weight=0)

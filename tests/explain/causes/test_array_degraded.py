@@ -18,7 +18,8 @@ REBUILD = event(
 )  # fmt: skip
 
 
-def test_an_array_that_lost_a_drive() -> None:
+def test_degraded_in_time() -> None:
+    # An array that lost a drive.
     of = sound(
         DEGRADED, surveys=survey(OST_WRITE, 6e9, slow_targets=[ONE]), events=(*NIGHTLY, REBUILD)
     )
@@ -26,19 +27,13 @@ def test_an_array_that_lost_a_drive() -> None:
     shows(CAUSE, of, "degraded-in-time", Found.FOR, value=1.0, targets=("OST0005",))
     shows(CAUSE, of, "degraded-between-targets", Found.FOR)
     assert "nvme7n1 was replaced" in shows(CAUSE, of, "event-logged").what
-
-
-def test_whole_arrays_are_against() -> None:
+    # Whole arrays are against.
     assert shows(CAUSE, sound(), "degraded-in-time", value=0.0).weight <= -1
-
-
-def test_degraded_in_all_hours_is_a_standing_condition() -> None:
+    # Degraded in all hours is a standing condition.
     of = sound(gauge("degraded", True, targets=[ONE]))
     shows(CAUSE, of, "degraded-in-time", value=1.0, targets=("OST0005",), throughout=True, weight=0)
     assert shows(CAUSE, of, "degraded-expected").weight >= 0.3
-
-
-def test_slow_targets_with_whole_arrays_are_not_its_doing() -> None:
+    # Slow targets with whole arrays are not its doing.
     of = sound(DEGRADED, surveys=survey(OST_WRITE, 6e9, slow_targets=OSTS[:3]))
     shows(CAUSE, of, "degraded-between-targets", Found.AGAINST)
     shows(CAUSE, of, "slow-targets-whole", Found.AGAINST, value=3.0)

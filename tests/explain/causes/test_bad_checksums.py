@@ -45,13 +45,12 @@ def test_none_where_all_are_counted_clears() -> None:
     shows(CAUSE, quiet(), "checksums-none", value=0.0, weight=-2.0)
 
 
-def test_old_ones_are_no_news() -> None:
+def test_checksums_counted_earlier() -> None:
+    # Old ones are no news.
     scene = counted(5.0, 5.0)
     shows(CAUSE, scene, "checksums-counted-earlier", weight=0)
     shows(CAUSE, scene, "checksums-in-time", value=0, reference=0, weight=0)
-
-
-def test_in_good_hours_as_well() -> None:
+    # In good hours as well.
     readings = quiet_readings(but=[NAME])
     readings += [reading(at, "oss2", NAME, float(n)) for n, at in enumerate(HOURS)]
     shows(
@@ -63,10 +62,8 @@ def test_in_good_hours_as_well() -> None:
         reference=47.0,
         throughout=True,
     )
-
-
-def test_a_log_that_began_anew() -> None:
-    """A count that went down tells of no transfer: a boot, or messages that fell out of the log."""
+    # A log that began anew.
+    # A count that went down tells of no transfer: a boot, or messages that fell out of the log.
     readings = quiet_readings(but=[NAME])
     readings += [reading(at, "oss2", NAME, 9.0 if at < BAD_FROM else 2.0) for at in HOURS]
     shows(CAUSE, quiet(readings=readings), "checksums-counted-earlier", value=0.0, weight=0.0)

@@ -10,7 +10,7 @@ from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run, runs
 
 from trimtab.explain.causes import cached_read, client_node, launch_failure, workload_mismatch
-from trimtab.explain.causes.broken import has_figure, runs_of_probe
+from trimtab.explain.causes.runs import has_figure, runs_of_probe
 from trimtab.explain.context import Context, RunFact
 from trimtab.model.incident import Found, Shape
 from trimtab.model.run import RunStatus

@@ -30,26 +30,21 @@ def reads(
     return quiet(runs=facts, of=of, hardware=hardware or Hardware())
 
 
-def test_bad_hours_that_were_read_from_memory() -> None:
+def test_reads_from_memory() -> None:
+    # Bad hours that were read from memory.
     scene = reads(bad=True, good=False)
     assert shows(CAUSE, scene, "reads-from-memory", value=1.0, reference=0.0).weight > 1.5
     assert shows(CAUSE, scene, "reads-believed", value=1.0).weight > 1
     assert weight_of(CAUSE, scene) > 2
-
-
-def test_good_hours_that_were_memorys() -> None:
-    """What looks like a loss is the truth."""
+    # Good hours that were memorys.
+    # What looks like a loss is the truth.
     piece = shows(
         CAUSE, reads(bad=False, good=True), "reads-from-memory", Found.FOR, value=0.0, reference=1.0
     )
     assert piece.at == HOURS[0]
-
-
-def test_always_from_memory_is_no_news() -> None:
+    # Always from memory is no news.
     shows(CAUSE, reads(bad=True, good=True), "reads-from-memory", Found.NEUTRAL, throughout=True)
-
-
-def test_never_from_memory_is_against() -> None:
+    # Never from memory is against.
     shows(CAUSE, reads(bad=False, good=False), "reads-from-memory", Found.AGAINST)
 
 
@@ -63,26 +58,17 @@ def test_an_incident_of_writes() -> None:
     (90e9, Found.AGAINST),
 ])  # fmt: skip
 def test_reads_against_what_carries_them(value: float, outcome: Found) -> None:
-    piece = shows(
-        CAUSE,
-        reads(bad=False, good=False, value=value, hardware=BUILT_OF),
-        "read-rate-possible",
-        outcome,
-    )
+    scene = reads(bad=False, good=False, value=value, hardware=BUILT_OF)
+    piece = shows(CAUSE, scene, "read-rate-possible", outcome)
     assert "4 clients" in piece.what
 
 
-def test_drives_may_be_the_narrowest() -> None:
+def test_read_rate_possible() -> None:
+    # Drives may be the narrowest.
     built = Hardware(drive_read=Figure(3.5e9, "B/s", 1e8), drives=10)
-    piece = shows(
-        CAUSE,
-        reads(bad=False, good=False, value=50e9, hardware=built),
-        "read-rate-possible",
-        Found.FOR,
-    )
+    scene = reads(bad=False, good=False, value=50e9, hardware=built)
+    piece = shows(CAUSE, scene, "read-rate-possible", Found.FOR)
     assert "the drives together" in piece.what
-
-
-def test_what_is_not_known_of_the_hardware() -> None:
+    # What is not known of the hardware.
     shows(CAUSE, reads(bad=False, good=False), "read-rate-possible", Found.NOT_AVAILABLE)
     shows(CAUSE, quiet(runs=()), "reads-from-memory", Found.NOT_AVAILABLE)

@@ -37,19 +37,13 @@ def of(facts: list[RunFact]) -> Context:
     return quiet(runs=facts, of=incident(Shape.UNSTEADY))
 
 
-def test_the_node_is_found() -> None:
-    piece = shows(
-        CAUSE,
-        of(spread(lambda fact, _: "nid0007" in fact.hosts, seed=3)),
-        "slow-with-node",
-        value=1.0,
-        reference=0.0,
-    )
+def test_slow_with_node() -> None:
+    # The node is found.
+    scene = of(spread(lambda fact, _: "nid0007" in fact.hosts, seed=3))
+    piece = shows(CAUSE, scene, "slow-with-node", value=1.0, reference=0.0)
     assert piece.weight > 1.0
     assert "nid0007" in piece.what
-
-
-def test_a_node_that_does_not_let_runs_end() -> None:
+    # A node that does not let runs end.
     facts = spread(lambda fact, _: False, seed=3)
     facts = [
         replace(fact, status=RunStatus.UNFINISHED, values={})
@@ -59,9 +53,7 @@ def test_a_node_that_does_not_let_runs_end() -> None:
     piece = shows(CAUSE, of(facts), "slow-with-node", value=1.0)
     assert piece.weight > 1.0
     assert "nid0007" in piece.what
-
-
-def test_runs_that_are_all_slow_clear_every_node() -> None:
+    # Runs that are all slow clear every node.
     scene = of(spread(lambda *_: True))
     shows(CAUSE, scene, "slow-with-node", weight=-2.0)
     assert weight_of(CAUSE, scene) < -1

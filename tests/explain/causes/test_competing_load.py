@@ -30,30 +30,25 @@ def loaded(per_target: float, **other: object) -> Context:
     return quiet(**({"readings": readings, "of": incident(Shape.DIP)} | other))
 
 
-def test_much_more_than_usual_and_enough_to_matter() -> None:
+def test_load_of_reach() -> None:
+    # Much more than usual and enough to matter.
     of = loaded(20e9)
     assert shows(CAUSE, of, "load-in-time").weight > 0.9
     shows(CAUSE, of, "load-of-reach", Found.FOR, value=pytest.approx(12 * 19e9 / WELL, rel=0.05))
     assert weight_of(CAUSE, of) > 1.4
-
-
-def test_more_than_usual_but_little_beside_the_probe() -> None:
-    """Three times nearly nothing takes nothing from a probe of 600 GB/s."""
+    # More than usual but little beside the probe.
+    # Three times nearly nothing takes nothing from a probe of 600 GB/s.
     readings = quiet_readings(but=BYTES)
     readings += counter(BYTES[0], 1e7, 3e7) + counter(BYTES[1], 1e7)
     of = quiet(readings=readings)
     shows(CAUSE, of, "load-of-reach", weight=-1.5)
     assert weight_of(CAUSE, of) < 0
-
-
-def test_as_usual_is_against() -> None:
+    # As usual is against.
     of = quiet()
     assert shows(CAUSE, of, "load-in-time").weight < -1
     shows(CAUSE, of, "load-of-reach", Found.AGAINST)
-
-
-def test_the_probes_own_bytes_are_no_load_of_others() -> None:
-    """A probe that moved more itself is not its own competitor."""
+    # The probes own bytes are no load of others.
+    # A probe that moved more itself is not its own competitor.
     own_rate, hour_s, idle = 300e9, 3600.0, 1e9 * len(OSTS)
     facts = []
     for at in HOURS:
@@ -62,24 +57,15 @@ def test_the_probes_own_bytes_are_no_load_of_others() -> None:
         facts.append(run(at - HOUR, {"write_bandwidth": value}, minutes=60, bytes_written=moved))
     readings = quiet_readings(but=BYTES) + counter(BYTES[1], 1e6)
     readings += counter(BYTES[0], idle / len(OSTS), (idle + own_rate) / len(OSTS))
-    shows(
-        CAUSE,
-        quiet(readings=readings, runs=facts),
-        "load-in-time",
-        Found.AGAINST,
-        value=pytest.approx(idle, rel=0.05),
-    )
-
-
-def test_devices_stand_in_where_clients_are_not_counted() -> None:
+    scene = quiet(readings=readings, runs=facts)
+    shows(CAUSE, scene, "load-in-time", Found.AGAINST, value=pytest.approx(idle, rel=0.05))
+    # Devices stand in where clients are not counted.
     readings = quiet_readings(but=BYTES)
     readings += missing(BYTES[0], "lctl may not be run") + counter("bytes_written_total", 1e9, 2e10)
     piece = shows(CAUSE, quiet(readings=readings), "load-in-time", Found.FOR)
     assert piece.source is not None
     assert "bytes_written_total" in piece.source
-
-
-def test_no_counters_say_why() -> None:
+    # No counters say why.
     readings = quiet_readings(but=BYTES) + missing(BYTES[0], "lctl may not be run")
     piece = shows(CAUSE, quiet(readings=readings), "load-in-time", Found.NOT_AVAILABLE)
     assert piece.reason is not None

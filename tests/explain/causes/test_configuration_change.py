@@ -45,20 +45,17 @@ def test_the_nearer_an_entry_the_more_it_weighs(hours: float, least: float, most
     assert piece.at == BAD_FROM - hours * HOUR
 
 
-def test_one_of_many_changes_weighs_less_than_the_only_one() -> None:
+def test_change_logged() -> None:
+    # One of many changes weighs less than the only one.
     daily = [event(CHANGE, START - n * 8 * HOUR, "tuned") for n in range(20)]
     many = shows(CAUSE, changed(1.0, "tuned", *daily), "change-logged")
     piece = shows(CAUSE, changed(1.0, "tuned"), "change-logged")
     assert 0 <= many.weight < piece.weight - 0.4
-
-
-def test_a_change_after_it_had_begun_is_against() -> None:
+    # A change after it had begun is against.
     piece = shows(CAUSE, changed(-5.0), "change-logged", Found.AGAINST)
     assert piece.weight < 0
-
-
-def test_a_change_soon_after_the_told_beginning_may_be_it() -> None:
-    """The beginning of a small step is known to some hours only: the runs before it count."""
+    # A change soon after the told beginning may be it.
+    # The beginning of a small step is known to some hours only: the runs before it count.
     late = BAD_FROM + 4 * HOUR
     still_well = [
         run if not BAD_FROM <= run.at < late else
@@ -68,19 +65,16 @@ def test_a_change_soon_after_the_told_beginning_may_be_it() -> None:
     of = quiet(runs=still_well, events=with_log(event(CHANGE, late, "kernel")),
                of=incident(effect=0.85))  # fmt: skip
     assert shows(CAUSE, of, "change-logged").weight >= 0
-
-
-def test_capacity_that_was_added_is_a_change() -> None:
+    # Capacity that was added is a change.
     log = with_log(event(EventKind.CAPACITY_ADDED, BAD_FROM - HOUR, "24 OSTs", targets=[]))
     shows(CAUSE, quiet(events=log), "change-logged", Found.FOR)
-
-
-def test_no_entry_is_against_and_an_empty_book_says_nothing() -> None:
+    # No entry is against and an empty book says nothing.
     shows(CAUSE, quiet(), "change-not-logged", Found.AGAINST)
     shows(CAUSE, quiet(events=[]), "change-logged", reason="log-empty")
 
 
-def test_a_setting_that_nobody_wrote_down() -> None:
+def test_setting_changed() -> None:
+    # A setting that nobody wrote down.
     of = quiet(settings=setting("kernel_release", "5.14.0-162", "5.14.0-284", targets=SERVERS))
     piece = shows(CAUSE, of, "setting-changed", targets=tuple(sorted(SERVERS)))
     assert (piece.reference, piece.value) == ("5.14.0-162", "5.14.0-284")
@@ -88,9 +82,7 @@ def test_a_setting_that_nobody_wrote_down() -> None:
     assert piece.weight > 1.2
     assert piece.at == BAD_FROM
     assert weight_of(CAUSE, of) > 1.5
-
-
-def test_a_setting_beside_the_entry_counts_little_more() -> None:
+    # A setting beside the entry counts little more.
     settings = setting("checksums", "0", "1", targets=["nid1"])
     both = quiet(settings=settings, events=with_log(event(CHANGE, BAD_FROM - HOUR / 2, "on")))
     piece = shows(CAUSE, both, "setting-changed")
@@ -226,13 +218,9 @@ def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
 def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> None:
     size = gauge("capacity_bytes", 133e12)
     added = gauge("capacity_bytes", None, 133e12, targets=("OST0020", "OST0021"))
+    scene = context(readings=[*size, *added])
     piece = shows(
-        CAUSE,
-        context(readings=[*size, *added]),
-        "targets-added",
-        value=2.0,
-        targets=("OST0020", "OST0021"),
-        weight=1.5,
+        CAUSE, scene, "targets-added", value=2.0, targets=("OST0020", "OST0021"), weight=1.5
     )
     assert piece.at == BAD_FROM
     shows(CAUSE, context(readings=size), "targets-unchanged")

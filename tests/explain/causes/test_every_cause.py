@@ -208,8 +208,7 @@ WORDS = st.sampled_from([
     "\x00\U0001f4a3 %s",
 ])  # fmt: skip
 NUMBERS = st.one_of(
-    st.floats(allow_nan=True, allow_infinity=True),
-    st.sampled_from([0.0, 1.0, -1.0, 1e300, 5e-324]),
+    st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1.0, -1.0, 1e300, 5e-324])
 )
 TIMES = st.one_of(st.integers(-200, 900), st.integers(-2000, 4000)).map(
     lambda n: START + n * HOUR / 10
@@ -361,12 +360,8 @@ def test_reads_that_fell_more_weigh_more_against() -> None:
 
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
-    piece = shows(
-        targets_over_limit.CAUSE,
-        sound(runs=runs(600e9, 400e9)),
-        "writes-and-reads",
-        Found.NOT_AVAILABLE,
-    )
+    scene = sound(runs=runs(600e9, 400e9))
+    piece = shows(targets_over_limit.CAUSE, scene, "writes-and-reads", Found.NOT_AVAILABLE)
     assert "reads" in (piece.reason or "")
 
 
@@ -383,9 +378,6 @@ def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
 
 
 def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
-    rows = [
-        reading(START, OSTS[0], "degraded", -1.0),
-        reading(BAD_FROM, OSTS[0], "degraded", 7.0),
-    ]
+    rows = [reading(START, OSTS[0], "degraded", -1.0), reading(BAD_FROM, OSTS[0], "degraded", 7.0)]
     piece = next(piece for piece in array_degraded.CAUSE.assess(context(rows)))
     assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)

@@ -22,7 +22,8 @@ def _served(name: str, away: Any = "oss1") -> list[dict[str, Any]]:
     return gauge("server", "oss0" if name == "bad" else away, away, targets=AWAY)
 
 
-def test_targets_that_moved_to_another_server() -> None:
+def test_away_from_home() -> None:
+    # Targets that moved to another server.
     of = sound(
         _served("bad"), surveys=survey(OST_WRITE, 7e9, slow_targets=CROWDED),
         events=(*NIGHTLY, EVENT),
@@ -33,25 +34,17 @@ def test_targets_that_moved_to_another_server() -> None:
     shows(CAUSE, of, "server-doubled", value=2.0)
     shows(CAUSE, of, "slow-on-doubled", Found.FOR, targets=CROWDED)
     shows(CAUSE, of, "event-logged", Found.FOR)
-
-
-def test_all_at_home_is_against() -> None:
+    # All at home is against.
     assert shows(CAUSE, sound(), "away-from-home", value=0.0).weight <= -1
-
-
-def test_the_flag_alone_does() -> None:
+    # The flag alone does.
     flag = gauge("failover_active", False, True, targets=AWAY)
     of = sound(flag, but=["server"])
     shows(CAUSE, of, "away-from-home", Found.FOR, value=1.0, targets=("OST0000", "OST0001"))
     shows(CAUSE, of, "server-doubled", Found.NOT_AVAILABLE)
-
-
-def test_without_a_named_home_the_usual_server_is_it() -> None:
+    # Without a named home the usual server is it.
     of = sound(_served("bad"), but=["failover_active"], home={})
     shows(CAUSE, of, "away-from-home", Found.FOR, value=1.0, targets=("OST0000", "OST0001"))
-
-
-def test_away_in_all_hours_is_a_standing_condition() -> None:
+    # Away in all hours is a standing condition.
     for of in (
         sound(_served("all")),
         sound(_served("all"), gauge("failover_active", True, targets=AWAY), home={}),

@@ -6,16 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.explain.causes.around import shows, weight_of
-from tests.explain.causes.contexts import (
-    BAD_FROM,
-    HOUR,
-    MDTS,
-    OSTS,
-    event,
-    gauge,
-    missing,
-    space,
-)
+from tests.explain.causes.contexts import BAD_FROM, HOUR, MDTS, OSTS, event, gauge, missing, space
 from tests.explain.causes.storage import NIGHTLY, both, sound
 
 from trimtab.explain.causes.few_targets_open import CAUSE
@@ -33,14 +24,13 @@ def _closed(*targets: str) -> list[dict[str, object]]:
     return gauge("create_enabled", True, False, targets=targets)
 
 
-def test_most_targets_closed_with_the_incident() -> None:
+def test_closed_now() -> None:
+    # Most targets closed with the incident.
     of = sound(_closed(*CLOSED))
     assert weight_of(CAUSE, of) > 2
     shows(CAUSE, of, "closed-now", Found.FOR, value=0.833333)
     shows(CAUSE, of, "closed-in-time", Found.FOR)
-
-
-def test_all_open_is_against() -> None:
+    # All open is against.
     shows(CAUSE, sound(), "closed-now", value=0.0, weight=-1.5)
 
 

@@ -16,26 +16,21 @@ FULL = space(0.8, 0.82)
 BUSY = gauge("drive_write_amplification", 1.5, 3.2, label="nvme0n1")
 
 
-def test_drives_that_collect_while_they_are_written() -> None:
+def test_amplification_in_time() -> None:
+    # Drives that collect while they are written.
     of = sound(FULL, BUSY, tail=9.0)
     assert weight_of(CAUSE, of) > 2
     shows(CAUSE, of, "amplification-in-time", Found.FOR, value=3.2, reference=1.5)
     assert shows(CAUSE, of, "amplification-over-limit", value=3.2).weight >= 0.3
     assert weight_of(allocator_loops.CAUSE, of) < 0
-
-
-def test_drives_that_write_what_they_are_given_are_against() -> None:
+    # Drives that write what they are given are against.
     shows(CAUSE, sound(), "amplification-in-time", Found.AGAINST, value=1.5)
-
-
-def test_a_tenth_more_is_the_least_that_matters() -> None:
+    # A tenth more is the least that matters.
     little = gauge("drive_write_amplification", hourly(1.5), hourly(1.6), label="nvme0n1")
     shows(CAUSE, sound(little), "amplification-in-time", Found.AGAINST, value=1.6)
     enough = gauge("drive_write_amplification", 1.5, 1.7, label="nvme0n1")
     shows(CAUSE, sound(enough), "amplification-in-time", Found.FOR, value=1.7)
-
-
-def test_a_figure_of_the_drives_whole_life_clears_nothing() -> None:
+    # A figure of the drives whole life clears nothing.
     lifelong = gauge("drive_write_amplification", 1.5, label="nvme0n1")
     shows(CAUSE, sound(lifelong), "amplification-in-time", Found.NEUTRAL, value=1.5)
 
@@ -81,13 +76,12 @@ def test_a_trim_cures_it_and_not_the_allocator() -> None:
     shows(allocator_loops.CAUSE, of, "trim-recovery", Found.FOR)
 
 
-def test_amplified_in_all_hours_is_left_to_expectation() -> None:
+def test_amplification_over_limit() -> None:
+    # Amplified in all hours is left to expectation.
     of = sound(gauge("drive_write_amplification", 4.0, label="nvme0n1"))
     assert shows(CAUSE, of, "amplification-in-time", value=4.0).weight <= 0
     assert shows(CAUSE, of, "amplification-over-limit", value=4.0).weight >= 0.3
-
-
-def test_drives_of_one_target_are_put_together() -> None:
+    # Drives of one target are put together.
     rows = [
         *gauge("drive_write_amplification", 1.0, label="nvme0n1"),
         *gauge("drive_write_amplification", 2.0, label="nvme1n1"),

@@ -71,18 +71,15 @@ def test_other_words_are_neither(problem: str) -> None:
     assert not LAUNCHER.search(problem)
 
 
-def test_runs_that_were_started_and_hung_are_the_file_systems() -> None:
+def test_runs_measured() -> None:
+    # Runs that were started and hung are the file systems.
     scene = quiet(runs=runs(WELL, None), of=incident(effect=0.0))
     assert shows(CAUSE, scene, "runs-measured").weight < -1
     assert weight_of(CAUSE, scene) < -2
-
-
-def test_runs_that_measured_and_were_slow_clear() -> None:
+    # Runs that measured and were slow clear.
     assert shows(CAUSE, quiet(), "runs-measured", value=1.0, reference=0.0).weight < -1
     assert weight_of(CAUSE, quiet()) < -2
-
-
-def test_some_runs_not_launched_the_others_as_fast_as_ever() -> None:
+    # Some runs not launched the others as fast as ever.
     scene = silent(RESOLVE, every=2)
     shows(CAUSE, scene, "runs-measured", Found.FOR, value=0.0)
     assert weight_of(CAUSE, scene) > 1

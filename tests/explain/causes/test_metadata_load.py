@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
-from tests.explain.causes.contexts import (
-    MDTS,
-    SERVERS,
-    counter,
-    gauge,
-    incident,
-    missing,
-    runs,
-)
+from tests.explain.causes.contexts import MDTS, SERVERS, counter, gauge, incident, missing, runs
 
 from trimtab.explain.causes.metadata_load import CAUSE
 from trimtab.explain.context import Context, RunFact
@@ -34,41 +26,32 @@ def loaded() -> Context:
     return quiet(readings=readings, runs=(*runs(WELL, 0.9 * WELL), *creations(1e5, 2e4)))
 
 
-def test_more_operations_busy_servers_and_slow_creation() -> None:
+def test_metadata_operations() -> None:
+    # More operations busy servers and slow creation.
     of = loaded()
     shows(CAUSE, of, "metadata-operations", Found.FOR)
     shows(CAUSE, of, "mds-cpu", Found.FOR)
     shows(CAUSE, of, "metadata-rates", Found.FOR, value=0.201)
     assert weight_of(CAUSE, of) > 2
-
-
-def test_one_mdt_that_is_loaded_alone() -> None:
-    """Users' directories are spread over MDTs by name: the sum may hide one."""
+    # One mdt that is loaded alone.
+    # Users' directories are spread over MDTs by name: the sum may hide one.
     rows = counter(OPERATIONS, 1e5, targets=["MDT0001"])
     rows += counter(OPERATIONS, 1e3, 1.4e5, targets=["MDT0000"])
     of = quiet(readings=quiet_readings(but=[OPERATIONS]) + rows)
     shows(CAUSE, of, "metadata-operations", Found.FOR)
-
-
-def test_quiet_servers_are_against() -> None:
+    # Quiet servers are against.
     of = quiet(runs=(*runs(WELL, LOST), *creations(1e5, 1e5)))
     shows(CAUSE, of, "metadata-operations", Found.AGAINST)
     shows(CAUSE, of, "mds-cpu", Found.AGAINST)
     shows(CAUSE, of, "metadata-rates", Found.AGAINST, value=1.005)
-
-
-def test_busy_object_servers_are_no_metadata_load() -> None:
+    # Busy object servers are no metadata load.
     readings = quiet_readings(but=[CPU])
     readings += gauge(CPU, 0.3, 0.9, targets=OSS) + gauge(CPU, 0.3, targets=MDS)
     shows(CAUSE, quiet(readings=readings), "mds-cpu", Found.AGAINST)
-
-
-def test_cpu_that_is_told_with_the_mdt() -> None:
+    # Cpu that is told with the mdt.
     readings = quiet_readings(but=[CPU]) + gauge(CPU, 0.2, 0.9, targets=MDTS)
     shows(CAUSE, quiet(readings=readings), "mds-cpu", Found.FOR)
-
-
-def test_bandwidth_that_fell_as_much() -> None:
+    # Bandwidth that fell as much.
     of = quiet(runs=(*runs(WELL, 0.5 * WELL), *creations(1e5, 5e4)))
     shows(CAUSE, of, "metadata-rates", Found.AGAINST, value=0.5025)
 

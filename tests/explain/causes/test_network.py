@@ -55,7 +55,8 @@ def test_a_selftest_that_is_slow_convicts(kind: str) -> None:
     assert weight_of(CAUSE, of) > 1.4
 
 
-def test_one_direction_alone_is_enough() -> None:
+def test_selftest_in_time() -> None:
+    # One direction alone is enough.
     tests = [
         run(START + n * 6 * HOUR,
             {"read_bandwidth": 48e9, "write_bandwidth": 42e9 if n < 8 else 20e9},
@@ -64,15 +65,11 @@ def test_one_direction_alone_is_enough() -> None:
     ]  # fmt: skip
     of = quiet(runs=(*runs(WELL, LOST), *tests))
     shows(CAUSE, of, "selftest-in-time", Found.FOR)
-
-
-def test_a_selftest_as_ever_clears() -> None:
+    # A selftest as ever clears.
     of = quiet(runs=(*runs(WELL, LOST), *selftests(48e9, 47.5e9)))
     assert shows(CAUSE, of, "selftest-in-time").weight < -1
     assert weight_of(CAUSE, of) < 0
-
-
-def test_without_a_selftest() -> None:
+    # Without a selftest.
     shows(CAUSE, quiet(), "selftest-in-time", Found.NOT_AVAILABLE)
 
 
@@ -83,53 +80,41 @@ def test_a_selftest_against_the_line_rate(reached: float, outcome: Found) -> Non
     shows(CAUSE, of, "selftest-of-line-rate", outcome)
 
 
-def test_clients_are_slow_and_servers_are_not() -> None:
+def test_clients_against_servers() -> None:
+    # Clients are slow and servers are not.
     piece = shows(CAUSE, quiet(), "clients-against-servers")
     assert 0 < piece.weight < 0.5
-
-
-def test_servers_that_are_slow_as_well_clear() -> None:
+    # Servers that are slow as well clear.
     slow = quiet(surveys=survey(15e9, 4e9, slow_targets=OSTS[:2]))
     shows(CAUSE, slow, "servers-slow-too", Found.AGAINST)
     alike = quiet(surveys=survey(15e9, 9e9, slow_targets=OSTS))
     shows(CAUSE, alike, "clients-against-servers", Found.AGAINST)
-
-
-def test_a_survey_through_the_network_does_not_tell() -> None:
+    # A survey through the network does not tell.
     surveyed = [run(BAD_FROM + 4 * HOUR, {}, kind="ior", probe="survey")]
     rows = survey(15e9)
     for row in rows:
         if row["at"] >= BAD_FROM:
             row["run"] = surveyed[0].id
-    shows(
-        CAUSE,
-        quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed)),
-        "clients-against-servers",
-        reason="survey-through-network",
-    )
+    scene = quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed))
+    shows(CAUSE, scene, "clients-against-servers", reason="survey-through-network")
 
 
-def test_connections_of_several_servers_that_break() -> None:
+def test_connections_broken() -> None:
+    # Connections of several servers that break.
     of_two = [ost for ost in OSTS if HOME[ost] in ("oss0", "oss1")]
     rows = [*gauge("import_state", "FULL", targets=[o for o in OSTS if o not in of_two]),
             *gauge("import_state", "FULL", "DISCONN", targets=of_two)]  # fmt: skip
     piece = shows(CAUSE, quiet(readings=rows), "connections-broken")
     assert piece.weight > 0.9
-
-
-def test_one_servers_connections_are_that_servers_matter() -> None:
+    # One servers connections are that servers matter.
     of_one = [ost for ost in OSTS if HOME[ost] == "oss0"]
     rows = [*gauge("import_state", "FULL", targets=[o for o in OSTS if o not in of_one]),
             *gauge("import_state", "FULL", "DISCONN", targets=of_one)]  # fmt: skip
     shows(CAUSE, quiet(readings=rows), "connections-broken", Found.AGAINST)
-
-
-def test_idle_connections_are_well() -> None:
+    # Idle connections are well.
     rows = gauge("import_state", "FULL", "IDLE")
     shows(CAUSE, quiet(readings=rows), "connections-broken", Found.AGAINST)
-
-
-def test_connections_that_nobody_could_see() -> None:
+    # Connections that nobody could see.
     readings = quiet_readings(but=["import_state"])
     readings += missing("import_state", "lctl may not be run")
     piece = shows(CAUSE, quiet(readings=readings), "connections-broken", Found.NOT_AVAILABLE)

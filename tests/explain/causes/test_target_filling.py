@@ -25,16 +25,13 @@ def test_it_says_more_than_that_a_target_is_over_its_limit() -> None:
     assert weight_of(CAUSE, of) > weight_of(targets_over_limit.CAUSE, of)
 
 
-def test_all_growing_alike_is_against() -> None:
+def test_filled_alone() -> None:
+    # All growing alike is against.
     shows(CAUSE, sound(space(0.6, 0.7)), "filled-alone", Found.AGAINST)
-
-
-def test_half_of_all_growing_is_not_one_that_fills() -> None:
+    # Half of all growing is not one that fills.
     of = sound(space(0.6, 0.8, targets=OSTS[:5]))
     shows(CAUSE, of, "filled-alone", Found.AGAINST)
-
-
-def test_two_points_more_than_the_others_are_nothing() -> None:
+    # Two points more than the others are nothing.
     for grown, outcome in ((0.019, Found.AGAINST), (0.03, Found.NEUTRAL), (0.06, Found.FOR)):
         of = sound(space(0.6, 0.6 + grown, targets=[ONE]))
         shows(CAUSE, of, "filled-alone", outcome)

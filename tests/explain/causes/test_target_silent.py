@@ -51,7 +51,8 @@ def test_half_speed_is_slow_and_not_silent(rate: float, outcome: Found) -> None:
     shows(CAUSE, of, "survey-silent", outcome)
 
 
-def test_a_survey_that_did_not_come_back_from_a_target() -> None:
+def test_survey_missing() -> None:
+    # A survey that did not come back from a target.
     rows = survey(OST_WRITE)
     hung = [row for row in rows if row["at"] < BAD_FROM or row["target"] != ONE]
     shows(CAUSE, sound(surveys=hung), "survey-missing", targets=("OST0007",), weight=0.8)
@@ -62,9 +63,7 @@ def test_a_survey_that_did_not_come_back_from_a_target() -> None:
     shows(
         CAUSE, sound(surveys=nothing), "survey-silent", Found.FOR, value=0.0, targets=("OST0007",)
     )
-
-
-def test_silent_in_all_surveys_is_older_than_the_incident() -> None:
+    # Silent in all surveys is older than the incident.
     rows = [{**row, "value": 1e6} if row["target"] == ONE else row for row in survey(OST_WRITE)]
     shows(
         CAUSE,
@@ -77,13 +76,12 @@ def test_silent_in_all_surveys_is_older_than_the_incident() -> None:
     )
 
 
-def test_a_target_that_takes_no_new_files_is_not_silent() -> None:
+def test_idle_while_busy() -> None:
+    # A target that takes no new files is not silent.
     closed = gauge("create_enabled", True, False, targets=[ONE])
     of = sound(SILENT, closed)
     assert "OST0007" not in shows(CAUSE, of, "idle-while-busy", value=0.0).what
-
-
-def test_a_target_that_never_had_traffic_is_not_missed() -> None:
+    # A target that never had traffic is not missed.
     unused = counter("client_bytes_written_total", 0.0, targets=[ONE])
     assert shows(CAUSE, sound(unused), "idle-while-busy", value=0.0).found is not Found.FOR
 
@@ -136,13 +134,12 @@ def test_errors_are_told_by_a_failure_that_is_not_silent() -> None:
     shows(CAUSE, sound(), "errors-reported", weight=0)
 
 
-def test_runs_that_lost_little_did_not_wait_for_a_silent_target() -> None:
+def test_runs_unfinished() -> None:
+    # Runs that lost little did not wait for a silent target.
     assert shows(CAUSE, sound(of=incident(effect=0.85)), "runs-unfinished").weight < 0
     crawled = sound(of=incident(effect=0.1))
     shows(CAUSE, crawled, "runs-crawled", Found.FOR)
-
-
-def test_runs_that_often_do_not_end_tell_nothing_new() -> None:
+    # Runs that often do not end tell nothing new.
     never = {run.id: run for run in runs(None, None)}
     half = [never[run.id] if n % 2 else run for n, run in enumerate(runs(WELL, WELL))]
     of = sound(runs=half, of=incident(effect=0.5))
@@ -157,12 +154,11 @@ def test_the_log_book_tells_of_it() -> None:
     assert 0 < shows(CAUSE, sound(events=[noticed]), "event-logged-late").weight < 0.5
 
 
-def test_surveys_outside_of_the_hours_in_question_do_not_count() -> None:
+def test_survey_silent() -> None:
+    # Surveys outside of the hours in question do not count.
     early = survey(OST_WRITE, at=[START - 40 * HOUR])
     shows(CAUSE, sound(surveys=early), "survey-silent", Found.NOT_AVAILABLE)
-
-
-def test_a_site_without_surveys() -> None:
+    # A site without surveys.
     of = sound(surveys=[], but=["client_bytes_written_total", "bytes_written_total"])
     shows(CAUSE, of, "survey-silent", Found.NOT_AVAILABLE)
     shows(CAUSE, of, "idle-while-busy", Found.NOT_AVAILABLE)
@@ -189,9 +185,5 @@ def test_errors_and_flags_that_nobody_read_say_why_with_the_reason_that_is_known
     shows(CAUSE, of, "errors-reported", reason="name-not-available")
     shows(CAUSE, sound(but=["errors_total", "read_only"]), "errors-reported", reason="name-missing")
     devices = missing("bytes_written_total", "lctl may not be run")
-    shows(
-        CAUSE,
-        sound(devices, but=["client_bytes_written_total"]),
-        "idle-while-busy",
-        reason="name-not-available",
-    )
+    scene = sound(devices, but=["client_bytes_written_total"])
+    shows(CAUSE, scene, "idle-while-busy", reason="name-not-available")

@@ -11,15 +11,14 @@ from trimtab.model.incident import Found, Route
 from trimtab.model.site import SiteLimits
 
 
-def test_targets_that_went_over_the_limit_with_the_incident() -> None:
+def test_over_limit_share() -> None:
+    # Targets that went over the limit with the incident.
     of = sound(space(0.7, 0.8, targets=OSTS[:6]))
     assert weight_of(CAUSE, of) > 1.5
     shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
     time = shows(CAUSE, of, "over-limit-share", Found.FOR, targets=OSTS[:6])
     assert (time.value, time.reference) == (0.5, 0.0)
-
-
-def test_over_the_limit_in_all_hours_is_a_standing_condition() -> None:
+    # Over the limit in all hours is a standing condition.
     of = sound(space(0.8, targets=OSTS[:6]))
     shows(CAUSE, of, "over-limit-share", throughout=True, weight=0)
     shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.8)
@@ -30,16 +29,13 @@ def test_targets_over_the_limit_that_got_fuller_still() -> None:
     shows(CAUSE, of, "fullest-in-time", Found.FOR, value=0.95)
 
 
-def test_none_over_the_limit_is_against() -> None:
+def test_over_limit_now() -> None:
+    # None over the limit is against.
     assert shows(CAUSE, sound(), "over-limit-now", value=0.6).weight < -1
-
-
-def test_just_under_the_limit_tells_little() -> None:
+    # Just under the limit tells little.
     shows(CAUSE, sound(space(0.7499)), "over-limit-now", Found.NEUTRAL, value=0.7499)
     shows(CAUSE, sound(space(0.75)), "over-limit-now", Found.NEUTRAL, value=0.75)
-
-
-def test_the_limit_is_the_sites_own() -> None:
+    # The limit is the sites own.
     of = sound(space(0.7), limits=SiteLimits(fullness=0.6))
     shows(CAUSE, of, "over-limit-now", Found.FOR, value=0.7)
 

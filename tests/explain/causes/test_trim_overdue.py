@@ -80,13 +80,12 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
     shows(CAUSE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
-def test_a_dose_that_was_as_large_before_is_a_standing_condition() -> None:
+def test_trim_dose_in_time() -> None:
+    # A dose that was as large before is a standing condition.
     piece = _dose(sound(events=_trimmed(70)))
     assert piece.throughout
     shows(CAUSE, sound(events=_trimmed(70)), "trim-dose-in-time", throughout=True)
-
-
-def test_a_dose_that_grew_with_the_incident() -> None:
+    # A dose that grew with the incident.
     heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
     of = sound(heavy, events=_trimmed(2.0), of=DRIFT)
     shows(CAUSE, of, "trim-dose-in-time", Found.FOR)
@@ -146,9 +145,9 @@ def test_what_clients_wrote_does_where_the_devices_do_not_count() -> None:
 
 
 def test_no_counters_no_dose() -> None:
-    rows = missing("bytes_written_total", "no block device is seen beneath")
+    rows = missing("bytes_written_total", "no underlying block device is visible")
     of = sound(rows, but=["client_bytes_written_total"])
-    assert "no block device" in dose_reason(of)
+    assert "no underlying block device" in dose_reason(of)
 
 
 def test_slow_targets_that_were_left_out_of_the_trims() -> None:
@@ -188,11 +187,10 @@ def test_erased_blocks_run_out_by_degrees() -> None:
 # What trims did
 
 
-def test_a_trim_that_did_not_help() -> None:
+def test_trim_recovery() -> None:
+    # A trim that did not help.
     shows(CAUSE, sound(events=[*NIGHTLY, trim(4)]), "trim-recovery", Found.AGAINST)
-
-
-def test_many_trims_that_did_not_help_weigh_more_than_one() -> None:
+    # Many trims that did not help weigh more than one.
     single = shows(CAUSE, sound(events=[trim(4)]), "trim-recovery").weight
     many = shows(
         CAUSE, sound(events=[trim(3), trim(5), trim(7)]), "trim-recovery", value=0.0

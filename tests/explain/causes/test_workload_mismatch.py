@@ -25,39 +25,32 @@ def both(good: dict[str, Any], bad: dict[str, Any]) -> Context:
     return quiet(runs=facts, of=incident(effect=0.01, metric="read_bandwidth"))
 
 
-def test_edisons_probe() -> None:
-    """0.02 GiB in place of 1,536."""
+def test_bytes_moved() -> None:
+    # Edisons probe.
+    # 0.02 GiB in place of 1,536.
     scene = both({"bytes_read": 1536 * GIB}, {"bytes_read": 0.02 * GIB})
     shows(CAUSE, scene, "bytes-moved", weight=1.5)
     assert shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0).weight > 1.5
     assert weight_of(CAUSE, scene) > 2.5
-
-
-def test_runs_that_were_found_to_do_something_else() -> None:
+    # Runs that were found to do something else.
     problem = "another workload than asked: 512 tasks instead of 1024"
     scene = both({}, {"status": RunStatus.INVALID_WORKLOAD, "problem": problem, "values": {}})
     piece = shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0)
     assert problem in piece.what
     assert shows(CAUSE, scene, "runs-not-judged").weight > 1
     assert weight_of(CAUSE, scene) > 2.5
-
-
-def test_figures_that_are_not_believed() -> None:
+    # Figures that are not believed.
     reason = "it moved 3.0 GiB; 1.5 TiB were asked for"
     scene = both({}, {"values": {}, "disbelieved": (reason,)})
     assert reason in shows(CAUSE, scene, "workload-invalid", value=1.0, reference=0.0).what
     cached = both({}, {"values": {}, "disbelieved": ("cached: read from memory",)})
     shows(CAUSE, cached, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
-
-
-def test_as_many_bytes_as_ever() -> None:
+    # As many bytes as ever.
     scene = both({"bytes_read": 1536 * GIB}, {"bytes_read": 1536 * GIB})
     shows(CAUSE, scene, "bytes-moved", Found.AGAINST)
     assert weight_of(CAUSE, scene) < -1
-
-
-def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
-    """Half the speed is half the bytes then, and no other workload."""
+    # A probe of fixed time moves what it can.
+    # Half the speed is half the bytes then, and no other workload.
     facts = [
         run(at, {"write_bandwidth": rate}, bytes_written=rate * 60)
         for n, at in enumerate(HOURS)
@@ -66,28 +59,20 @@ def test_a_probe_of_fixed_time_moves_what_it_can() -> None:
     scene = quiet(runs=facts)
     shows(CAUSE, scene, "bytes-moved", Found.NEUTRAL)
     shows(CAUSE, scene, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
-
-
-def test_a_mismatch_in_good_hours_as_well_is_no_news() -> None:
+    # A mismatch in good hours as well is no news.
     facts = [run(at, {}, status=RunStatus.INVALID_WORKLOAD) for at in HOURS]
+    scene = quiet(runs=facts)
     shows(
-        CAUSE,
-        quiet(runs=facts),
-        "workload-invalid",
-        Found.NEUTRAL,
-        value=1.0,
-        reference=1.0,
-        throughout=True,
+        CAUSE, scene, "workload-invalid", Found.NEUTRAL, value=1.0, reference=1.0, throughout=True
     )
 
 
-def test_other_numbers_of_nodes_and_tasks() -> None:
+def test_nodes_of_run() -> None:
+    # Other numbers of nodes and tasks.
     scene = both({"nodes": 32, "tasks": 2048}, {"nodes": 16, "tasks": 2048})
     shows(CAUSE, scene, "nodes-of-run", Found.FOR, value=1.0)
     shows(CAUSE, scene, "tasks-of-run", Found.AGAINST, value=0.0)
-
-
-def test_runs_that_tell_nothing() -> None:
+    # Runs that tell nothing.
     scene = quiet(runs=runs(WELL, None))
     shows(CAUSE, scene, "workload-invalid", Found.NOT_AVAILABLE)
     shows(CAUSE, scene, "bytes-moved", Found.NOT_AVAILABLE)

@@ -13,24 +13,19 @@ from trimtab.model.incident import Found
 TURNED_ON = gauge("wbt_latency_s", 0.0, 0.002, label="md0")
 
 
-def test_throttling_that_was_turned_on() -> None:
+def test_throttled_in_time() -> None:
+    # Throttling that was turned on.
     of = sound(TURNED_ON, writes=0.9, tail=4.0, of=incident(effect=0.9))
     assert weight_of(CAUSE, of) > 2
     shows(CAUSE, of, "throttled-in-time", Found.FOR, value=1.0, reference=0.0)
     shows(CAUSE, of, "throttled-flash", value=0.002)
-
-
-def test_off_in_all_hours_clears_it() -> None:
+    # Off in all hours clears it.
     shows(CAUSE, sound(), "throttled-in-time", value=0.0, weight=-1.2)
-
-
-def test_on_in_all_hours_is_a_standing_condition() -> None:
+    # On in all hours is a standing condition.
     of = sound(gauge("wbt_latency_s", 0.002, label="md0"))
     shows(CAUSE, of, "throttled-in-time", value=1.0, reference=1.0, throughout=True, weight=0)
     assert shows(CAUSE, of, "throttled-flash").weight >= 0.3
-
-
-def test_one_device_of_many_is_enough() -> None:
+    # One device of many is enough.
     rows = [*gauge("wbt_latency_s", 0.0, label="md0"),
             *gauge("wbt_latency_s", 0.0, 0.002, label="nvme3n1")]  # fmt: skip
     shows(CAUSE, sound(rows), "throttled-in-time", Found.FOR, value=1.0)
@@ -67,8 +62,8 @@ def test_not_known_how_much_was_lost() -> None:
 
 
 def test_devices_without_throttling() -> None:
-    of = sound(missing("wbt_latency_s", "no device beneath has writeback throttling"))
-    assert "no device beneath" in (CAUSE.assess(of)[0].reason or "")
+    of = sound(missing("wbt_latency_s", "no underlying device has writeback throttling"))
+    assert "no underlying device" in (CAUSE.assess(of)[0].reason or "")
 
 
 def test_turned_on_later_did_not_begin_it() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.changes.made import LEVEL, START, ar1, noisy, times, walked
+from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.changes import (
@@ -42,11 +43,8 @@ def test_a_lasting_step_is_suspected_then_confirmed_with_its_size() -> None:
     assert point.status is ChangeStatus.CONFIRMED
     assert abs(point.at - times(1100)[800]) <= timedelta(hours=12)
     assert point.effect == pytest.approx(0.92, abs=0.02)
-    assert point.effect_interval is not None
-    assert point.effect_interval.low < 0.92 < point.effect_interval.high
-    assert point.suspected_at is not None
-    assert point.confirmed_at is not None
-    assert point.at <= point.suspected_at == point.detected_at < point.confirmed_at
+    assert known(point.effect_interval).low < 0.92 < known(point.effect_interval).high
+    assert point.at <= known(point.suspected_at) == point.detected_at < known(point.confirmed_at)
     assert point.before == pytest.approx(LEVEL, rel=0.02)
     assert point.after == pytest.approx(0.92 * LEVEL, rel=0.02)
     assert point.dismissed_at is None
@@ -73,8 +71,7 @@ def test_a_stretch_in_which_nothing_finishes_is_a_change_without_a_ratio() -> No
     down, up = among(values).points
     assert down.at == times(800)[500]
     assert up.at == times(800)[560]
-    assert down.suspected_at is not None
-    assert down.suspected_at - down.at <= timedelta(hours=6)
+    assert known(down.suspected_at) - down.at <= timedelta(hours=6)
     assert (down.effect, down.after, down.n_after) == (None, None, 0)
     assert numbers(down.reason)[-2:] == [60, 60]  # unfinished runs of those after
     assert (up.effect, up.before) == (None, None)
@@ -222,15 +219,12 @@ def test_one_alert_an_epoch(seed: int) -> None:
     alerts = [one for one in walk.detections if one.suspected is not None]
     assert alerts
     for one, following in pairwise(alerts):
-        ended = one.confirmed if one.dismissed is None else one.dismissed
-        assert ended is not None
-        assert following.suspected is not None
-        assert one.suspected is not None
-        assert one.suspected < ended <= following.suspected
+        ended = known(one.confirmed if one.dismissed is None else one.dismissed)
+        assert known(one.suspected) < ended <= known(following.suspected)
         # What is confirmed may turn out to have begun before an earlier suspect was given up.
         if one.confirmed is None and following.confirmed is None:
             assert following.place >= ended
-        waited_h = ended - one.suspected
+        waited_h = ended - known(one.suspected)
         assert waited_h <= CONFIRM_S / 3600
 
 
@@ -239,9 +233,8 @@ def test_a_short_dip_is_suspected_and_given_up() -> None:
     values[600:612] *= 0.85
     (point,) = among(values.tolist(), dismissed=True).points
     assert point.status is ChangeStatus.SUSPECT
-    assert point.dismissed_at is not None
     assert point.suspected_at is not None
-    assert timedelta(0) < point.dismissed_at - point.suspected_at <= timedelta(hours=96)
+    assert timedelta(0) < known(point.dismissed_at) - point.suspected_at <= timedelta(hours=96)
     assert point.reason.code == "change-dismissed"
     assert among(values.tolist()).points == ()
 
@@ -252,8 +245,7 @@ def open_at(point: ChangePoint | None) -> tuple[object, object] | None:
 
 def test_the_open_suspect_is_told_at_once() -> None:
     values = stepped(3, -0.12, at=700, n=720)
-    point = suspect_among(times(720), values.tolist())
-    assert point is not None
+    point = known(suspect_among(times(720), values.tolist()))
     assert point.status is ChangeStatus.SUSPECT
     assert point.confirmed_at is None
     assert suspect_among(times(690), values[:690].tolist()) is None
@@ -266,8 +258,7 @@ def test_the_open_suspect_is_told_at_once() -> None:
 def test_the_open_suspect_of_daily_runs_is_told_too() -> None:
     values = stepped(3, -0.12, at=200, n=203, phi=0.0).tolist()
     days = times(203, 86400.0)
-    point = suspect_among(days, values)
-    assert point is not None
+    point = known(suspect_among(days, values))
     assert abs(point.at - days[200]) <= timedelta(days=2)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
+from tests.support.known import known
 
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.message import code_of
@@ -146,8 +147,7 @@ def test_what_lies_beside_the_way_down_is_no_bottleneck() -> None:
         rung("client", "15.0 GB/s"),
     )
     assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
-    assert found.loss.efficiency is not None
-    assert found.loss.efficiency.of == "line_rate"
+    assert known(found.loss.efficiency).of == "line_rate"
     assert found.loss.layer == "network"
 
 
@@ -286,8 +286,7 @@ def test_each_scale(scale, expected: float) -> None:
     given = LadderInput("x", hardware, (rung("ost", "84.0 GB/s", coverage=Coverage(osts=4)),))
     (found,) = build_ladder(given, scale=scale).tracks
     (step,) = (one for one in found.steps if one.rung.layer == "ost")
-    assert step.shown is not None
-    assert step.shown.value == pytest.approx(expected * 1e9)
+    assert known(step.shown).value == pytest.approx(expected * 1e9)
 
 
 def test_drives_follow_from_drives_per_ost() -> None:

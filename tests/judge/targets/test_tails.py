@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.judge.targets.fields import field, frame
+from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.targets import target_tails
@@ -16,8 +17,7 @@ def test_months_are_the_sites_own():
     assert [month.surveys for month in found.by_month] == [31, 30, 9]
     west = target_tails(frame(values), "write_bandwidth", timezone="America/New_York")
     assert [month.surveys for month in west.by_month] == [1, 31, 30, 8]
-    assert found.overall is not None
-    assert found.overall.surveys == 70
+    assert known(found.overall).surveys == 70
     assert (found.surveys, found.targets, found.unit) == (70, 20, "B/s")
     assert (found.reason.code, numbers(found.reason)) == ("no-straggler", [70, 20])
 
@@ -28,8 +28,7 @@ def test_a_straggler_is_named_with_its_server():
     found = target_tails(frame(values), "write_bandwidth", stripe_count=8)
     assert [(one.target, one.server) for one in found.stragglers] == [("OST0007", "oss3")]
     assert (found.reason.code, numbers(found.reason)) == ("stragglers", [1, 30, 40])
-    assert found.overall is not None
-    assert found.overall.of_targets == 8
+    assert known(found.overall).of_targets == 8
 
 
 def test_why_nothing_can_be_said():

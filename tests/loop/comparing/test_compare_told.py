@@ -44,13 +44,15 @@ def test_runs_that_are_kept_and_not_believed_are_not_called_missing(tmp_path):
     with pytest.raises(UsageError) as caught:
         compared(path, "tiny", "alpha")
     assert caught.value.message == (
-        "5 runs are kept for tiny, and none holds a figure that is believed: "
+        "5 runs stored for tiny, none with a credible figure: "
         "served from the page cache (3 runs), failed (1 run), too short (1 run)"
     )
-    with pytest.raises(UsageError, match="1 run is kept for tiny, and none"):
+    with pytest.raises(UsageError, match=r"^1 run stored for tiny,") as caught:
         compared(path, "tiny", "alpha", probe="other")
-    with pytest.raises(UsageError, match="no run is kept for tiny@2030-01-01"):
+    assert caught.value.code == "no-credible-figure"
+    with pytest.raises(UsageError, match="tiny@2030-01-01") as caught:
         compared(path, "tiny@2030-01-01..", "alpha")
+    assert caught.value.code == "no-run"
 
 
 @pytest.mark.parametrize(

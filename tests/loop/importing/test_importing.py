@@ -63,8 +63,7 @@ def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
     assert (one.kind, one.status, one.named) == ("builtin", FileStatus.OK, False)
     (result,) = one.results
     assert result.new
-    assert result.run is not None
-    run = store.run(result.run, outputs=True)
+    run = store.run(present(result.run), outputs=True)
     assert (run.site, run.probe, run.kind, run.status) == (
         "s",
         "imported",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.measure.recorded import FIXTURES
+from tests.support.narrow import present
 
 from trimtab.loop.importing.importer import import_files
 from trimtab.loop.importing.storing import Terms
@@ -99,8 +100,7 @@ def test_an_event_stands_once_with_its_stretch(store: Store) -> None:
     imported(store, TABLE)
     (event,) = store.events(site="sample-scratch1")
     assert event.kind is EventKind.FAILOVER
-    assert event.until is not None
-    assert event.until > event.at
+    assert present(event.until) > event.at
     assert event.source == "tokio-abc: fshealth_ost_overloaded_ost_count"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from trimtab.launch.allocation import HostAllocation
 from trimtab.launch.launchers import Local, OpenMpi, find_open_mpi
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.judging import metrics_of, verdicts
+from trimtab.loop.probing.command import Command, CommandSpec
 from trimtab.loop.probing.command_output import FILES_MAXIMUM
 from trimtab.loop.probing.missing import as_asked, likeness_of
 from trimtab.loop.probing.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
@@ -34,7 +36,7 @@ from trimtab.loop.probing.validate import validate
 from trimtab.message import code_of
 from trimtab.model.check import HistoryPoint
 from trimtab.model.identifier import new_identifier
-from trimtab.model.run import RunStatus, Sample
+from trimtab.model.run import RawOutput, RunStatus, Sample
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
 from trimtab.record.comparability import comparability_key
 from trimtab.record.store import Store
@@ -451,6 +453,28 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
     # What calls itself mdtest and says another number of tasks is no mdtest with MPI.
     outcome = run(probe, tmp_path)
     assert outcome.run.status is not RunStatus.OK
+
+
+def test_another_workload_than_requested_is_an_invalid_run(tmp_path: Path) -> None:
+    output = FIXTURES / "mdtest" / "4.0.0" / "files.out"
+    spec = CommandSpec("names", "mdtest", ("cat", str(output)))
+    for expected, status in (({}, RunStatus.OK), ({"tasks": 999}, RunStatus.INVALID_WORKLOAD)):
+        command = Command(replace(spec, expected=expected), Local())
+        read = SimpleNamespace(
+            outputs=[RawOutput("command", spec.command, output.read_bytes())],
+            around=SimpleNamespace(directories=None),
+            directory=str(tmp_path),
+            unfinished=False,
+            problems=[],
+            progress=lambda *_: None,
+        )
+        command.read(read)  # type: ignore[arg-type]
+        (measurement,) = read.measurements
+        assert measurement.status is status
+        assert {code_of(sample.reason) for sample in measurement.samples if sample.reason} == (
+            {"workload-differs"} if expected else set()
+        )
+        assert measurement.problem is None or code_of(measurement.problem) == "workload-differs"
 
 
 # --- the command line --------------------------------------------------------

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import Interrupted, NoAnswer
 from trimtab.loop.purging import importing, scanning
 from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.importing import Said, import_index
+from trimtab.loop.purging.importing import ListDescription, import_index
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 
 pytestmark = pytest.mark.system
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.system
 @pytest.mark.parametrize("mute", [False, True])
 def test_a_root_that_hangs_is_told_within_the_deadline(tmp_path, mute):
     with silent_mount(tmp_path, mute=mute):
-        with pytest.raises(NoAnswer, match="the scan was not begun") as caught:
+        with raises(NoAnswer, "no-answer") as caught:
             require_answer(str(tmp_path), "the scan", deadline_s=0.5)
         assert "dmesg" in (caught.value.hint or "")
 
@@ -63,11 +64,11 @@ def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monke
 
 
 def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):
-    with pytest.raises(NoAnswer, match="the scan was not begun"):
+    with raises(NoAnswer, "no-answer"):
         scan_index(str(hanging), tmp_path / "index", ScanOptions(), version="0")
     assert not (tmp_path / "index").exists()
     (tmp_path / "list").write_bytes(b"")
-    said = Said(str(hanging), "gnu-find", mounted=True)
-    with pytest.raises(NoAnswer, match="the import was not begun"):
+    said = ListDescription(str(hanging), "gnu-find", mounted=True)
+    with raises(NoAnswer, "no-answer"):
         import_index(tmp_path / "list", tmp_path / "index", said)
     assert not (tmp_path / "index").exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,13 +20,16 @@ from trimtab.errors import RefusedError, ToolError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
+    NotedRemover,
+    Notes,
     Ran,
     RunOptions,
     error_of,
     remover_of,
     run_plan,
 )
-from trimtab.purge.plan import LoadedPlan, PlannedFileSystem, PlannedPolicy
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.model import PlannedFileSystem, PlannedPolicy
 from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
@@ -194,3 +198,20 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
         assert isinstance(error, ToolError)
     else:
         assert error is None
+
+
+def test_errors_are_counted_by_what_the_system_said():
+    notes = Notes()
+    assert notes.sentences() == ()
+    errors = [[(1, errno.EACCES), (2, errno.EACCES)], [(9, errno.EIO)], []]
+
+    def ask(_first, _count):
+        return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
+
+    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask), notes)  # type: ignore[arg-type]
+    for call in (remover.check, remover.delete, remover.recover):
+        call(0, 5)
+    assert notes.sentences() == (
+        "2 rows could not be dealt with: Permission denied",
+        "1 row could not be dealt with: Input/output error",
+    )

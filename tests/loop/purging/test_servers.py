@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, situation
+from tests.support.codes import raises
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.loop.purging.servers import AskedServers, servers_of
 from trimtab.model.site import Servers, Ssh
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.plan import PlannedFileSystem
+from trimtab.purge.plan.model import PlannedFileSystem
 from trimtab.purge.run.guards import objections
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import RunResult, run
@@ -220,7 +221,7 @@ def test_a_server_that_does_not_tell_its_time_is_told_and_the_others_count():
     fake = FakeLustre.pair()
     fake.faults = [Fault("garbage", command="ssh", host="oss2")]
     servers = asked(fake)
-    assert [one.name for one in servers.clocks()] == ["mds1", "mds2", "oss1", "oss3"]
+    assert [clock.name for clock in servers.clocks()] == ["mds1", "mds2", "oss1", "oss3"]
     (text,) = servers.sentences()
     assert text.startswith("the time on oss2 was not known: ")
 
@@ -311,9 +312,9 @@ def test_a_site_that_is_named_has_to_be_the_right_one(sites):
     write(sites, "home", "/home", "home")
     write(sites, "other", file_system="other")
     assert reached(where="one")
-    with pytest.raises(UsageError, match="is of /home, and /scratch is not beneath it"):
+    with raises(UsageError, "site-elsewhere"):
         servers_of(PLANNED, "home")
-    with pytest.raises(UsageError, match="is of the Lustre other, the plan of scratch"):
+    with raises(UsageError, "site-elsewhere"):
         servers_of(PLANNED, "other")
     with pytest.raises(UsageError):
         servers_of(PLANNED, "nowhere")

@@ -12,6 +12,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, Place, make, silent
 from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.cli.survey import print_plan, print_survey
 from trimtab.errors import Interrupted, RefusedError
@@ -126,8 +127,7 @@ def test_what_is_kept(small: Place) -> None:
     labels = [output.label for output in found.run.outputs]
     assert labels == ["OST0002 write 0", "OST0002 read 0", "OST0001 write 0", "OST0001 read 0"]
     for sample in kept.samples:
-        assert sample.output is not None
-        assert labels[sample.output].startswith(sample.target or "?")
+        assert labels[present(sample.output)].startswith(sample.target or "?")
     assert kept.believed("write_bandwidth") == []  # none is of the whole
 
 

@@ -36,6 +36,8 @@ from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot
 from trimtab.record.kept import KeptIncident
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.calibration  # weeks of a watch, or of a world, are simulated
+
 DAYS_BEFORE = 12
 HOUR = timedelta(hours=1)
 

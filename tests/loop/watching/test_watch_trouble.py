@@ -35,6 +35,8 @@ from trimtab.model.site import Site, SiteProbe, SiteStore
 from trimtab.record.slots import Slot, SlotState
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.calibration  # weeks of a watch, or of a world, are simulated
+
 HOUR = timedelta(hours=1)
 
 

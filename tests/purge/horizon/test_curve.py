@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, files, freed_by
+from tests.support.codes import raises
 
 from trimtab.errors import DataError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
@@ -129,7 +130,7 @@ def test_owners_without_days_are_owners() -> None:
     empty, good = packed([], [], []), packed([5, 6], [1, 1], [1, 1])
     for each in ([], [(1, empty)], [(1, empty), (2, good), (3, empty), (4, good), (5, empty)]):
         days = OwnerDays.from_buffers(each)
-        assert [one.files for one in days.totals] == [len(one[0]) // 8 for _, one in each]
+        assert [total.files for total in days.totals] == [len(one[0]) // 8 for _, one in each]
 
 
 def integers(*values: int) -> np.ndarray:
@@ -155,5 +156,5 @@ def test_what_is_no_curve_is_refused(hours, counts, sizes, why: str) -> None:
 def test_numbers_beyond_int64_are_refused_and_never_wrap() -> None:
     hours = integers(1).tobytes()
     one, large = np.array([1], np.uint64).tobytes(), np.array([2**63], np.uint64).tobytes()
-    with pytest.raises(DataError, match="63 bits"):
+    with raises(DataError, "curve-malformed"):
         AgeCurve.from_buffers(hours, one, large)

@@ -99,22 +99,22 @@ def build(root: bytes, files: list[Made], now_s: int) -> None:
     os.symlink(b"f", os.path.join(root, b"link"))  # noqa: PTH118, PTH211 (bytes)
     os.mkfifo(os.path.join(root, b"pipe"))  # noqa: PTH118 (bytes)
     paths: list[bytes] = []
-    for one in files:
-        path = os.path.join(root, one.directory, one.name)  # noqa: PTH118 (bytes)
+    for file in files:
+        path = os.path.join(root, file.directory, file.name)  # noqa: PTH118 (bytes)
         if os.path.lexists(path):
             continue  # a/b is a directory already
-        if one.link_to is not None and one.link_to < len(paths):
-            os.link(paths[one.link_to], path)
+        if file.link_to is not None and file.link_to < len(paths):
+            os.link(paths[file.link_to], path)
             continue
         with open(path, "wb") as out:  # noqa: PTH123 (bytes)
-            out.write(b"x" * (4096 * one.blocks))
-            out.truncate(4096 * one.blocks + one.hole_bytes)
+            out.write(b"x" * (4096 * file.blocks))
+            out.truncate(4096 * file.blocks + file.hole_bytes)
             os.fsync(out.fileno())  # blocks are counted when they are written
         if ROOT_CAN_CHOWN:
-            os.chown(path, one.uid, one.uid)
-        times = (now_s - one.read_days * DAY_S, now_s - one.written_days * DAY_S)
+            os.chown(path, file.uid, file.uid)
+        times = (now_s - file.read_days * DAY_S, now_s - file.written_days * DAY_S)
         os.utime(path, times)
-        if one.named_outside:
+        if file.named_outside:
             os.link(path, root + b".outside.%d" % len(paths))
         paths.append(path)
 

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.replay import Afterwards, Replay, Share, replay
@@ -108,9 +109,9 @@ def test_every_file_is_what_a_loop_says(then: list[Row], later: list[Row], known
         if outcome in (Afterwards.WRITTEN, Afterwards.READ):
             missed[row.uid] = missed.get(row.uid, Share()) + share
     assert got.outcomes == expected
-    assert {one.uid: one.missed for one in got.users} == missed
-    assert sum((one.deleted for one in got.ages), Share()) == got.deleted
-    assert sum((one.missed for one in got.ages), Share()) == got.missed
+    assert {user.uid: user.missed for user in got.users} == missed
+    assert sum((age.deleted for age in got.ages), Share()) == got.deleted
+    assert sum((age.missed for age in got.ages), Share()) == got.missed
     assert all(word.isprintable() for word in got.words)
 
 
@@ -151,7 +152,7 @@ def test_ages_are_of_then() -> None:
     then = [Row(1, last_use_s=young), Row(2, last_use_s=old), Row(3, last_use_s=old)]
     later = [replace(then[0], mtime_ns=200), then[1], replace(then[2], atime_ns=200)]
     got = replayed(then, later)
-    assert [(one.from_days, one.deleted.files, one.missed.files) for one in got.ages] == [
+    assert [(age.from_days, age.deleted.files, age.missed.files) for age in got.ages] == [
         (28, 1, 1), (196, 2, 1),
     ]  # fmt: skip
 
@@ -166,5 +167,5 @@ def test_the_words() -> None:
 
 
 def test_time_runs_forward() -> None:
-    with pytest.raises(UsageError, match="not later"):
+    with raises(UsageError, "index-not-later"):
         replay(frame([]), frame([]), then_s=LATER_S, later_s=THEN_S, reads_known=True)

@@ -15,6 +15,7 @@ from tests.purge.horizon.slow import (
     files,
     freed_by,
 )
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
@@ -44,8 +45,8 @@ def usages_of(found: list[File], rest: list[tuple[int, int]]) -> dict[int, Usage
 def sum_of(usages: dict[int, Usage]) -> Usage:
     """Return the use of all of them together."""
     return Usage(
-        sum(one.used_bytes for one in usages.values()),
-        sum(one.available_bytes for one in usages.values()),
+        sum(usage.used_bytes for usage in usages.values()),
+        sum(usage.available_bytes for usage in usages.values()),
     )
 
 
@@ -64,7 +65,7 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
     for ost in OSTS:
         excess = usages[ost].excess_bytes(limit)
         hour = earliest_cut_off(parts[ost], excess, youngest_hour)
-        (one,) = (one for one in got.groups if one.index == ost)
+        (one,) = (group for group in got.groups if group.index == ost)
         if not excess:
             assert one.status is HorizonStatus.MET_ALREADY
         elif hour is None:
@@ -161,7 +162,7 @@ def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
         curves, usages, pool_groups(limits.items(), POOLS, usages),
         whole=curve_of(found), usage=sum_of(usages), youngest_hour=youngest_hour,
     )  # fmt: skip
-    assert [one.name for one in got.groups] == list(limits)
+    assert [group.name for group in got.groups] == list(limits)
     # Before hour -4 there is nothing.
     fixing = {
         name: [
@@ -171,17 +172,17 @@ def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
         ]
         for name, limit in limits.items()
     }
-    for one in got.groups:
-        hours = fixing[one.name]
+    for group in got.groups:
+        hours = fixing[group.name]
         if not hours:
-            assert one.status is HorizonStatus.OUT_OF_REACH
-            assert one in got.unfixable
+            assert group.status is HorizonStatus.OUT_OF_REACH
+            assert group in got.unfixable
         elif hours[0] == -4:
-            assert one.status is HorizonStatus.MET_ALREADY
+            assert group.status is HorizonStatus.MET_ALREADY
         else:
-            assert one.status is HorizonStatus.REACHED
-            assert one.cut_off_hour == hours[0]
-    fixed = {one.name for one in got.groups if one.status is HorizonStatus.REACHED}
+            assert group.status is HorizonStatus.REACHED
+            assert group.cut_off_hour == hours[0]
+    fixed = {group.name for group in got.groups if group.status is HorizonStatus.REACHED}
     if not fixed:
         assert got.cut_off_hour is None
         return
@@ -192,10 +193,10 @@ def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
     assert not all(is_under(name, limits[name], cut_off - 1, found, rest) for name in fixed)
     # What goes is what is old wherever it lies, and not only there.
     assert got.freed.allocated_bytes == freed_by(found, cut_off * HOUR_S)[1]
-    for one in got.groups:
-        here = [file for file in found if file.ost in POOLS[one.name]]
+    for group in got.groups:
+        here = [file for file in found if file.ost in POOLS[group.name]]
         freed = freed_by(here, cut_off * HOUR_S)
-        assert (one.freed.files, one.freed.allocated_bytes) == freed
+        assert (group.freed.files, group.freed.allocated_bytes) == freed
     assert all(word.isprintable() for word in got.words(100 * HOUR_S))
 
 
@@ -217,8 +218,8 @@ def test_a_pool_of_one_ost_each_needs_what_the_osts_need(
     assert (ours.cut_off_hour, ours.target, ours.freed) == (
         theirs.cut_off_hour, theirs.target, theirs.freed,
     )  # fmt: skip
-    for one, other in zip(ours.groups, theirs.groups, strict=True):
-        assert (one.status, one.excess_bytes, one.cut_off_hour, one.after, one.best) == (
+    for group, other in zip(ours.groups, theirs.groups, strict=True):
+        assert (group.status, group.excess_bytes, group.cut_off_hour, group.after, group.best) == (
             other.status, other.excess_bytes, other.cut_off_hour, other.after, other.best,
         )  # fmt: skip
 
@@ -256,10 +257,10 @@ def test_pools_under_their_limits_need_nothing() -> None:
 def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:
     usages = {0: Usage(1, 1), 1: Usage(1, 1)}
     pools = {"flash": (0, 1), "disk": (1, 2), "empty": ()}
-    with pytest.raises(UsageError, match="no pool flahs") as caught:
+    with raises(UsageError, "pool-unknown") as caught:
         pool_groups([("flahs", 0.75)], pools, usages)
     assert caught.value.hint == "its pools are disk, empty, flash"
-    with pytest.raises(UsageError, match="no pool x") as caught:
+    with raises(UsageError, "pool-unknown") as caught:
         pool_groups([("x\x1b", 0.75)], {}, usages)
     assert "\x1b" not in caught.value.message
     assert "no pools at all" in (caught.value.hint or "")
@@ -267,7 +268,7 @@ def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError) as caught:
         pool_groups([("x", 0.75)], many, usages)
     assert "p11 and 18 more" in (caught.value.hint or "")
-    with pytest.raises(UsageError, match="OST0002 of the pool disk is is not known"):
+    with raises(UsageError, "ost-usage-unknown"):
         pool_groups([("disk", 0.75)], pools, usages)
-    with pytest.raises(UsageError, match="empty has no OST"):
+    with raises(UsageError, "pool-empty"):
         pool_groups([("empty", 0.75)], pools, usages)

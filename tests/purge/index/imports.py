@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from trimtab.purge.index.importing import How, Told, import_list
+from trimtab.purge.index.importing import Claims, Form, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import scanned
@@ -24,7 +24,7 @@ def imported(
     source: Source,
     *,
     root: bytes = b"/scratch",
-    told: Told | None = None,
+    told: Claims | None = None,
     now: datetime = LATER,
     **how: Any,
 ) -> tuple[Manifest, list[dict[str, Any]]]:
@@ -32,7 +32,7 @@ def imported(
     file, index = tmp_path / "list", tmp_path / "index"
     file.write_bytes(content)
     manifest = import_list(
-        file, index, source=source, root=root, now=now, told=told, how=How(**how)
+        file, index, source=source, root=root, now=now, claims=told, form=Form(**how)
     )
     assert load_manifest(index, verify=True) == manifest
     rows = scanned(index, manifest).collect()
@@ -54,4 +54,4 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
 
 def reasons(manifest: Manifest) -> list[str]:
     """Return why records were refused."""
-    return [one.reason for one in manifest.refused_examples]
+    return [example.reason for example in manifest.refused_examples]

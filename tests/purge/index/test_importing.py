@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from tests.purge.index.imports import LATER, SYSTEM, imported, only
+from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.index.importing import Told, import_list
+from trimtab.purge.index.importing import Claims, import_list
 from trimtab.purge.index.manifest import Source, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest
 
@@ -95,7 +96,7 @@ def test_two_imports_do_not_write_the_same_index(tmp_path: Path) -> None:
 
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        with pytest.raises(RefusedError, match="another import"):
+        with raises(RefusedError, "import-running"):
             imported(tmp_path, _list(1), Source.GNU_FIND)
         assert work.exists()
     finally:
@@ -107,7 +108,7 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
     (index / "precious").write_text("x")
-    with pytest.raises(RefusedError, match="already"):
+    with raises(RefusedError, "index-present"):
         imported(tmp_path, _list(1), Source.GNU_FIND)
     (index / "precious").unlink()
     imported(tmp_path, _list(1), Source.GNU_FIND)  # an empty directory may be taken
@@ -137,25 +138,25 @@ def test_a_compressed_list_that_was_cut_off_is_incomplete(tmp_path: Path, part: 
 
 
 def test_zstd_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="zstd"):
+    with raises(UsageError, "compression-unknown"):
         imported(tmp_path, b"\x28\xb5\x2f\xfd....", Source.GNU_FIND)
 
 
 def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="No such file"):
+    with raises(UnreadableError, "unreadable-file"):
         import_list(tmp_path / "none", tmp_path / "index", source=Source.MFU, root=b"/", now=LATER)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("root", [b"", b"scratch", b"/scratch/../etc", b"/a\0b", b".."])
 def test_a_root_is_absolute(tmp_path: Path, root: bytes) -> None:
-    with pytest.raises(UsageError, match="absolute"):
+    with raises(UsageError, "path-relative"):
         imported(tmp_path, _list(1), Source.GNU_FIND, root=root)
 
 
 def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
     content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
-    told = Told(
+    told = Claims(
         filesystem=SYSTEM, started_ns=3, ended_ns=9, complete=True, times=TimeTrust.MDS_ONLY,
         tool="find 4.9",
     )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.errors import DataError, UnreadableError
@@ -71,18 +72,18 @@ def _changed(**values: object) -> str:
 @for_each(
     "text, said",
     [
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ("[]", "not an object"),
-        ('{"schema_version": NaN}', "no JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"schema_version": NaN}', "not JSON"),
         ('{"schema_version": 1, "schema_version": 1}', "twice"),
-        ("{}", "schema_version is missing"),
+        ("{}", "atime_settings is missing"),
         (_changed(schema_version=2), "version 2"),
-        (_changed(surprise=1), "surprise is not known"),
+        (_changed(surprise=1), "surprise is unknown"),
         (_changed(root="scratch"), "absolute"),
-        (_changed(root="/a b"), "percent-encoded"),
-        (_changed(root="/%zz"), "percent-encoded"),
-        (_changed(root=5), "root is not text"),
+        (_changed(root="/a b"), "root is not as"),
+        (_changed(root="/%zz"), "root is not as"),
+        (_changed(root=5), "root: "),
         (_changed(source="guess"), "source"),
         (_changed(times="exact"), "times"),
         (_changed(lacking=["soul"]), "lacking"),
@@ -93,15 +94,15 @@ def _changed(**values: object) -> str:
         (_changed(ended_ns=-1), "ended_ns"),
         (_changed(started_ns=3 * 10**18), "later"),
         (_changed(time_resolution_ns=0), "time_resolution_ns"),
-        (_changed(rows=4), "rows does not fit"),
-        (_changed(size_bytes=4), "size_bytes does not fit"),
+        (_changed(rows=4), "rows is not as"),
+        (_changed(size_bytes=4), "size_bytes is not as"),
         (_changed(can_delete="yes"), "can_delete"),
         (_changed(refused=1, can_delete=False), "complete is true"),
         (_changed(unread=[{"path": "", "reason": "x"}], can_delete=False), "complete is true"),
-        (_changed(unread=[{"path": ""}]), r"unread[0].reason"),
-        (_changed(unread=[{"path": "", "reason": "x", "more": 1}]), r"unread[0].more"),
-        (_changed(filesystem={"kind": "ext4"}), "filesystem.name"),
-        (_changed(shards=None), "shards is not a list"),
+        (_changed(unread=[{"path": ""}]), "unread.0.reason: "),
+        (_changed(unread=[{"path": "", "reason": "x", "more": 1}]), "unread is not as"),
+        (_changed(filesystem={"kind": "ext4"}), "filesystem is not as"),
+        (_changed(shards=None), "shards: "),
     ],
 )
 def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
@@ -113,13 +114,13 @@ def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "/etc/passwd", "a\0b"])
 def test_a_shard_lies_in_the_index(name: str) -> None:
     shard = {"name": name, "rows": 3, "size_bytes": 5, "sha256": None}
-    with pytest.raises(DataError, match="no name of a file"):
+    with raises(DataError, "manifest-contradictory"):
         from_json(_changed(shards=[shard]))
 
 
 def test_rows_do_not_count_twice() -> None:
     shard = {"name": "a", "rows": 3, "size_bytes": 5, "sha256": None}
-    with pytest.raises(DataError, match="twice"):
+    with raises(DataError, "manifest-contradictory"):
         from_json(_changed(shards=[shard, shard], rows=6, size_bytes=10))
 
 
@@ -144,7 +145,7 @@ def test_a_shard_may_not_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"12345")
     (tmp_path / "a.parquet").symlink_to("elsewhere")
     save_manifest(WHOLE, tmp_path)
-    with pytest.raises(DataError, match=r"a\.parquet"):
+    with raises(DataError, "shard-unreadable"):
         load_manifest(tmp_path)
 
 
@@ -153,12 +154,12 @@ def test_a_damaged_shard_is_found_when_it_is_looked_at(tmp_path: Path) -> None:
     manifest = replace(WHOLE, shards=(Shard("a.parquet", 3, 5, "0" * 64),))
     save_manifest(manifest, tmp_path)
     assert load_manifest(tmp_path) == manifest
-    with pytest.raises(DataError, match="not what was written"):
+    with raises(DataError, "shard-changed"):
         load_manifest(tmp_path, verify=True)
 
 
 def test_a_directory_without_manifest_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is no index"):
+    with raises(UnreadableError, "index-missing"):
         load_manifest(tmp_path)
 
 

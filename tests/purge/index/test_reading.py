@@ -54,7 +54,7 @@ def test_what_is_too_long_is_passed_over(texts: list[bytes], chunk: int) -> None
         found, reading = _read(content, chunk)
     assert found == [one for one in _slow(content) if len(one[2]) <= 6]
     assert reading.reasons == {"it has no end": 2}
-    assert [one.record for one in reading.examples] == [len(texts) + 1, 2 * len(texts) + 2]
+    assert [example.record for example in reading.examples] == [len(texts) + 1, 2 * len(texts) + 2]
 
 
 @given(lists, st.data())

@@ -1,9 +1,9 @@
 import pytest
 from tests.purge.notice.making import Book
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError
-from trimtab.purge.notice import Account, SystemAccounts
-from trimtab.purge.notice.accounts import file_names, find_accounts
+from trimtab.purge.notice.accounts import Account, SystemAccounts, file_names, find_accounts
 
 
 def test_this_host_knows_root_and_not_everybody() -> None:
@@ -33,7 +33,7 @@ def test_two_users_never_share_a_file() -> None:
 def test_a_directory_service_that_is_down_is_noticed() -> None:
     book = Book(ada=1, bob=2, eve=3)
     assert find_accounts([1, 2, 3, 77, 78, 79], book)[77] is None
-    with pytest.raises(RefusedError, match="4 of 7 users have no account"):
+    with raises(RefusedError, "accounts-unknown"):
         find_accounts([1, 2, 3, 77, 78, 79, 80], book)
     assert find_accounts([77, 78, 79, 80, 81], book, accept_unknown=True)[77] is None
     assert find_accounts([77, 78, 79], book) == {77: None, 78: None, 79: None}

@@ -13,19 +13,14 @@ from hypothesis import strategies as st
 from tests.purge.notice.mail_server import MailServer, mail_server
 from tests.purge.notice.making import Book, clock, open_directory
 from tests.purge.plan.making import KEY, Row, make
+from tests.support.codes import raises
 
 from trimtab.errors import DataError, RefusedError, UsageError
-from trimtab.purge.notice import (
-    Account,
-    MailResult,
-    SmtpPostman,
-    Undelivered,
-    mail,
-    publish,
-)
-from trimtab.purge.notice.mail import ADDRESS, address_of, parse_mail_map
-from trimtab.purge.notice.mailing import MAILS_FILE
-from trimtab.purge.plan import LoadedPlan
+from trimtab.purge.notice.accounts import Account
+from trimtab.purge.notice.mail import ADDRESS, SmtpPostman, Undelivered, address_of, parse_mail_map
+from trimtab.purge.notice.mailing import MAILS_FILE, MailResult
+from trimtab.purge.notice.notify import mail, publish
+from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.policy import Notices
 
 pytestmark = pytest.mark.system
@@ -203,8 +198,8 @@ def test_users_without_account_or_address_are_told_of(
     loaded = publish(loaded, KEY, notices(site), accounts=accounts, clock=clock()).loaded
     found = send(loaded, site, server)
     assert [one.recipient for one in server.taken] == ["ada@example.org"]
-    assert [one.uid for one in found.failures] == [1002, 1003]
-    assert all("not a mail address" in one.reason for one in found.failures)
+    assert [failure.uid for failure in found.failures] == [1002, 1003]
+    assert all("not a mail address" in failure.reason for failure in found.failures)
 
 
 def test_a_map_goes_before_the_pattern(
@@ -220,7 +215,7 @@ def test_a_map_goes_before_the_pattern(
         "ada.l@elsewhere.example",
         "bob@elsewhere.example",
     ]
-    assert [one.reason for one in found.failures] == ["no address is known"] * 2
+    assert [failure.reason for failure in found.failures] == ["no address is known"] * 2
 
 
 @pytest.mark.parametrize(
@@ -254,13 +249,13 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 
 def test_what_is_missing_is_said(plan: LoadedPlan, site: Path, server: MailServer) -> None:
-    with pytest.raises(UsageError, match="sender"):
+    with raises(UsageError, "sender-missing"):
         send(plan, site, server, notices=notices(site, mail_from=None))
-    with pytest.raises(UsageError, match="no addresses"):
+    with raises(UsageError, "addresses-missing"):
         send(plan, site, server, notices=notices(site, mail_to=None))
-    with pytest.raises(RefusedError, match="not published"):
+    with raises(RefusedError, "plan-unpublished"):
         send(replace(plan, publication=None), site, server)
-    with pytest.raises(UsageError, match="not a mail address"):
+    with raises(UsageError, "address-invalid"):
         send(plan, site, server, notices=notices(site, mail_from="evil\n@example.org"))
 
 
@@ -269,7 +264,7 @@ def test_nothing_is_announced_that_does_not_happen_any_more(
 ) -> None:
     with (
         SmtpPostman("127.0.0.1", server.port, SENDER) as postman,
-        pytest.raises(RefusedError, match="expired"),
+        raises(RefusedError, "plan-expired"),
     ):
         mail(plan, notices(site), postman, clock=clock(plan.plan.expires_at))
     assert server.connections == 0

@@ -11,7 +11,8 @@ from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, frame_of, mak
 from trimtab.purge.notice.lists import lines_of
 from trimtab.purge.notice.mailing import State
 from trimtab.purge.notice.words import Facts, list_header, mail_subject, mail_text
-from trimtab.purge.plan import Change, PlanDraft
+from trimtab.purge.plan.changes import Change
+from trimtab.purge.plan.model import PlanDraft
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
 

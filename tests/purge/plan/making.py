@@ -11,18 +11,16 @@ from pathlib import Path
 import polars as pl
 
 from trimtab.model.identifier import identifier_of
-from trimtab.purge.plan import (
-    LoadedPlan,
+from trimtab.purge.plan.freeze import freeze, staging
+from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.model import (
     PlanDraft,
     PlannedFileSystem,
     PlannedHorizon,
     PlannedIndex,
     PlannedPolicy,
     PlannedRules,
-    SigningKey,
-    freeze,
-    load_plan,
-    staging,
 )
 
 MADE_AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
@@ -38,14 +39,14 @@ def test_a_key_is_never_written_over(tmp_path: Path) -> None:
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     create_key(tmp_path / "key")
     (tmp_path / "key").chmod(0o640)
-    with pytest.raises(RefusedError, match="open to others"):
+    with raises(RefusedError, "file-untrusted"):
         read_key(tmp_path / "key")
 
 
 def test_a_key_of_somebody_else_is_refused(tmp_path: Path) -> None:
     create_key(tmp_path / "key")
     os.chown(tmp_path / "key", 12345, -1)
-    with pytest.raises(RefusedError, match="belongs to user 12345"):
+    with raises(RefusedError, "file-untrusted"):
         read_key(tmp_path / "key")
 
 
@@ -53,7 +54,7 @@ def test_a_key_below_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> 
     (tmp_path / "theirs" / "etc").mkdir(parents=True)
     create_key(tmp_path / "theirs" / "etc" / "key")
     os.chown(tmp_path / "theirs", 12345, -1)
-    with pytest.raises(RefusedError, match="could exchange"):
+    with raises(RefusedError, "directory-untrusted"):
         read_key(tmp_path / "theirs" / "etc" / "key")
 
 

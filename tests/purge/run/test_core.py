@@ -59,27 +59,29 @@ class CoreWorld(World):
         device = self.tree.stat().st_dev
 
         def column(name: str, of: str, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
-            return pl.Series(name, [getattr(one, of) for one in states], kind)
+            return pl.Series(name, [getattr(state, of) for state in states], kind)
 
         frame = pl.DataFrame(
             [
                 pl.Series("parent", [bytes(p.parent.relative_to(self.tree)) for p in self.paths]),
                 pl.Series("name", [os.fsencode(path.name) for path in self.paths]),
-                pl.Series("id", [one.st_ino.to_bytes(16, "big") for one in states]),
+                pl.Series("id", [state.st_ino.to_bytes(16, "big") for state in states]),
                 pl.Series("id_kind", ["inode"] * len(states)),
                 pl.Series("device", [device] * len(states), pl.UInt64),
                 column("uid", "st_uid", pl.UInt32),
                 column("gid", "st_gid", pl.UInt32),
                 pl.Series("project", [None] * len(states), pl.UInt32),
                 column("size_bytes", "st_size", pl.UInt64),
-                pl.Series("allocated_bytes", [one.st_blocks * 512 for one in states], pl.UInt64),
+                pl.Series(
+                    "allocated_bytes", [state.st_blocks * 512 for state in states], pl.UInt64
+                ),
                 column("nlink", "st_nlink", pl.UInt32),
                 column("atime_ns", "st_atime_ns", pl.Int64),
                 column("mtime_ns", "st_mtime_ns", pl.Int64),
                 column("ctime_ns", "st_ctime_ns", pl.Int64),
                 pl.Series("btime_ns", [None] * len(states), pl.Int64),
                 pl.Series("type", ["f"] * len(states)),
-                pl.Series("last_use_s", [one.st_mtime_ns // 10**9 for one in states], pl.Int64),
+                pl.Series("last_use_s", [state.st_mtime_ns // 10**9 for state in states], pl.Int64),
             ]
         )
         frame.write_parquet(self.candidates)

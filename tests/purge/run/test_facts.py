@@ -82,8 +82,8 @@ def test_who_holds_what_is_known_only_where_it_was_counted(loaded):
 
 def test_a_published_plan_may_be_carried_out_between_its_dates(loaded):
     assert objections(situation_of(loaded, 15)) == ()
-    assert [one.guard for one in objections(situation_of(loaded, 14))] == ["published"]
-    assert [one.guard for one in objections(situation_of(loaded, 40))] == ["valid"]
+    assert [objection.guard for objection in objections(situation_of(loaded, 14))] == ["published"]
+    assert [objection.guard for objection in objections(situation_of(loaded, 40))] == ["valid"]
 
 
 def test_the_index_must_have_been_young_when_the_plan_was_made(loaded):

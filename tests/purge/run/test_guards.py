@@ -149,7 +149,7 @@ def test_all_that_is_wrong_is_told_at_once():
         published_at_s=None,
         signature="bad",
     )
-    found = [one.guard for one in objections(now)]
+    found = [objection.guard for objection in objections(now)]
     assert found == ["kill-switch", "root-user", "signature", "published", "usage"]
 
 

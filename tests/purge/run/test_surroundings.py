@@ -69,7 +69,7 @@ class Host:
         self.at_s += seconds
 
     def guards(self, now: Situation) -> list[str]:
-        return [one.guard for one in objections(now)]
+        return [objection.guard for objection in objections(now)]
 
 
 @pytest.fixture

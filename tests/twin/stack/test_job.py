@@ -7,22 +7,21 @@ from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
 from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.job import IorJob, balance, ior_job, place, placed_job
+from trimtab.twin.stack.job import IorJob, placed_job
 
 NODE = NodeLimits(20e9, 25e9, 5e9)
 PROBE = IorJob(32, 64, 61e9)
 
 
-def probe(write, *, competing=None, is_open=None, job=PROBE, seed=1, **options):
+def probe(write, *, job=PROBE, **options):
+    """Return what a job whose files go around the OSTs gets."""
     write = np.asarray(write, dtype=float)
-    return ior_job(
+    return placed_job(
+        np.arange(job.tasks) % len(write),
         write,
         np.full(len(write), 40e9),
-        np.zeros(len(write)) if competing is None else np.asarray(competing, dtype=float),
-        np.ones(len(write), dtype=bool) if is_open is None else is_open,
         clients=NODE,
         job=job,
-        rng=np.random.default_rng(seed),
         **options,
     )
 
@@ -63,20 +62,6 @@ def test_a_job_ends_when_one_that_shares_anew_at_each_end_does(data: st.DataObje
     plain = [slow_sharing.Shared(2 * rate) for rate in rates]
     alone = [[slow_nodes[n // each], plain[o]] for n, o in enumerate(ost)]
     assert got.read_s == pytest.approx(max(slow_sharing.ends(alone, [6.0] * len(ost), 10.0)))
-
-
-def test_round_robin_leaves_no_ost_more_than_one_file_ahead() -> None:
-    is_open = np.ones(50, dtype=bool)
-    is_open[[3, 7]] = False
-    files = np.bincount(place(1000, is_open, np.random.default_rng(0)), minlength=50)
-    assert files[[3, 7]].tolist() == [0, 0]
-    assert set(files[is_open]) == {20, 21}
-
-
-def test_files_over_osts_balance_by_arithmetic() -> None:
-    assert balance(2048, 274) == pytest.approx(0.934, abs=5e-4)
-    assert balance(2048, 298) == pytest.approx(0.982, abs=5e-4)
-    assert balance(298, 298) == 1
 
 
 @pytest.mark.parametrize(("osts", "share"), [(274, 0.934), (298, 0.982)])
@@ -128,55 +113,6 @@ def test_a_silent_ost_never_lets_the_job_end() -> None:
     assert np.isfinite(result.read_s)
 
 
-def test_without_an_open_ost_nothing_is_written() -> None:
-    result = probe(np.full(8, 1e9), is_open=np.zeros(8, dtype=bool))
-    assert result.limit == "nothing open"
-    assert result.write_bytes_per_s == 0
-
-
-def test_few_open_osts_carry_it_all() -> None:
-    is_open = np.zeros(274, dtype=bool)
-    is_open[:50] = True
-    result = probe(np.full(274, 10e9), is_open=is_open)
-    assert result.per_ost_bytes[50:].sum() == 0
-    assert result.write_bytes_per_s == pytest.approx(2048 / 41 * 10e9, rel=1e-3)
-
-
-def test_bytes_are_all_written() -> None:
-    result = probe(np.full(97, 10e9))
-    assert result.per_ost_bytes.sum() == pytest.approx(2048 * 61e9)
-    assert result.write_s == pytest.approx(2048 * 61e9 / result.write_bytes_per_s)
-
-
-def test_columns_that_stand_for_several_osts_are_these_osts() -> None:
-    stands = np.array([3, 5, 2])
-    rates = np.array([1e9, 4e9, 2e9])
-    classes = probe(rates, columns=stands)
-    single = probe(np.repeat(rates, stands))
-    assert classes.write_bytes_per_s == single.write_bytes_per_s
-    assert classes.per_ost_bytes.sum() == pytest.approx(single.per_ost_bytes.sum())
-    assert classes.slowest_osts.tolist() == [0]
-
-
-def test_weighted_draws_follow_the_weights_and_balance_worse() -> None:
-    weights = np.where(np.arange(200) < 100, 3.0, 1.0)
-    files = np.bincount(
-        place(40_000, np.ones(200, dtype=bool), np.random.default_rng(2), weights), minlength=200
-    )
-    assert files[:100].sum() / files[100:].sum() == pytest.approx(3, rel=0.05)
-    job = IorJob(32, 64, 61e9, placement="weighted")
-    even = probe(np.full(274, 1e9)).write_bytes_per_s
-    drawn = probe(np.full(274, 1e9), job=job, placement_weights=np.ones(274)).write_bytes_per_s
-    assert drawn < 0.8 * even
-
-
-def test_the_same_draws_give_the_same_job() -> None:
-    rates = np.random.default_rng(3).uniform(1e9, 4e9, 274)
-    assert probe(rates, seed=4).write_bytes_per_s == probe(rates, seed=4).write_bytes_per_s
-    starts = {probe(rates, seed=seed).write_bytes_per_s for seed in range(5)}
-    assert len(starts) > 1
-
-
 def test_a_placed_job_takes_the_files_where_they_are() -> None:
     job = IorJob(2, 2, 1e9)
     result = placed_job(
@@ -184,7 +120,6 @@ def test_a_placed_job_takes_the_files_where_they_are() -> None:
     )
     assert result.write_s == pytest.approx(1.0)
     assert result.read_s == pytest.approx(0.75)
-    assert result.per_ost_bytes.tolist() == [3e9, 1e9]
 
 
 def test_a_job_of_no_bytes_has_no_bandwidth() -> None:

@@ -14,8 +14,8 @@ from tests.support.each import for_each
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Raid
-from trimtab.whatif.sizing import metadata, speed, trimming
 from trimtab.whatif.sizing.amplifying import Miniature
+from trimtab.whatif.sizing.figures import PERIODS, fullest, longest_useful, metadata_section
 from trimtab.whatif.sizing.peer import peer_of
 from trimtab.whatif.sizing.request import SizingRequest, check
 from trimtab.whatif.sizing.sizing import Sizing, size
@@ -156,7 +156,7 @@ def test_inodes_by_hand(perlmutter):
 
 
 def test_without_files_there_are_no_inodes_but_a_reason():
-    part, short = metadata.section(replace(PERLMUTTER, mean_file_bytes=None), 274, 135e12)
+    part, short = metadata_section(replace(PERLMUTTER, mean_file_bytes=None), 274, 135e12)
     assert part.figures[0].value is None
     assert part.figures[0].reason
     assert short == []
@@ -218,13 +218,13 @@ def test_fullest_against_a_walk_in_small_steps(falls, wanted):
         rate = max(0.001, rate - fall)
         rates.append(rate)
     curve = [(0.1 * (place + 1), one) for place, one in enumerate(rates)]
-    found = speed.fullest(curve, wanted)
+    limit = fullest(curve, wanted)
     steps = [0.1 + (curve[-1][0] - 0.1) * step / 5000 for step in range(5001)]
     enough = [one for one in steps if _at(curve, one) >= wanted]
-    if found is None:
+    if limit is None:
         assert not enough
     else:
-        assert found == pytest.approx(max(enough), abs=2 * (steps[1] - steps[0]))
+        assert limit == pytest.approx(max(enough), abs=2 * (steps[1] - steps[0]))
 
 
 def _at(curve: list[tuple[float, float]], fullness: float) -> float:
@@ -242,8 +242,8 @@ def test_the_longest_useful_period_keeps_half(never, losses):
     for loss in losses:
         values.append(value_)
         value_ = min(never, value_ + loss * (never - best))
-    points = list(zip(trimming.PERIODS, values, strict=True))
-    longest = trimming.longest_useful(never, points)
+    points = list(zip(PERIODS, values, strict=True))
+    longest = longest_useful(never, points)
     half = (never - best) / 2
     # Rounding decides at half itself: a period there is on neither side.
     keeping = [period for period, value in points if never - value >= half + 1e-9]

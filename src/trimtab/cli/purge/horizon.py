@@ -136,13 +136,13 @@ def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: in
     rows = [(step.cut_off_hour, step.age_s, step.freed, step.after, "") for step in steps]
     for horizon, noun in zip(cut_offs, ("enough now", "the lists"), strict=True):
         reached = horizon.status is HorizonStatus.REACHED
-        what = f"<- {noun if reached else 'all that may go'}"
+        pointer = f"<- {noun if reached else 'all that may go'}"
         hour, age_s = horizon.cut_off_hour, horizon.age_s(as_of_s)
         if hour is None or age_s is None:
             continue
         same = [row for row in rows if row[0] == hour]
         mark = same[0][4] if same else ""
-        mark = what if mark in ("", what) else f"{mark}, {what[3:]}"
+        mark = pointer if mark in ("", pointer) else f"{mark}, {pointer[3:]}"
         rows = [row for row in rows if row[0] != hour]
         rows.append((hour, age_s, horizon.freed, horizon.after, mark))
     for hour, age_s, freed, after, mark in sorted(rows, key=lambda row: row[0]):
@@ -193,11 +193,11 @@ def _print_groups(out: Console, title: str, group_horizons: GroupHorizons, top: 
     """Print what each OST or pool needs, the fullest first."""
     out.print(f"\n{title}", style="bold")
     noun = group_horizons.groups[0].group.noun
-    own = ("OSTs>", "limit>") if noun == "pool" else ()
-    made = table(noun, *own, "full>", "over by>", "frees>", "leaves>", "")
+    pool_heads = ("OSTs>", "limit>") if noun == "pool" else ()
+    made = table(noun, *pool_heads, "full>", "over by>", "frees>", "leaves>", "")
     fullest = sorted(group_horizons.groups, key=lambda row: -row.usage.fullness)
     for row in fullest[:top]:
-        of_pool = (str(len(row.group.osts)), format_percent(row.group.limit)) if own else ()
+        of_pool = (str(len(row.group.osts)), format_percent(row.group.limit)) if pool_heads else ()
         made.add_row(
             visible(row.name),
             *of_pool,

@@ -66,10 +66,10 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
     """
     from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import import_progress, meter
-    from trimtab.loop.purging.importing import Said, import_index
+    from trimtab.loop.purging.importing import ListDescription, import_index
     from trimtab.report import documents
 
-    given = Said(
+    description = ListDescription(
         root=root,
         source=source,
         printf=options_given["printf"],
@@ -84,7 +84,7 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
         groups=options_given["groups"],
     )
     with meter() as display:
-        manifest = import_index(file, directory, given, progress=import_progress(display))
+        manifest = import_index(file, directory, description, progress=import_progress(display))
     show(
         lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: print_index(manifest, directory),

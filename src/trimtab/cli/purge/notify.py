@@ -50,7 +50,7 @@ def command(
     from trimtab.report import documents
 
     with progress_bar() as progress:
-        told = notify(
+        notified = notify(
             plan,
             place=purge_place(place),
             with_mail=with_mail,
@@ -58,9 +58,9 @@ def command(
             accept_unknown=accept_unknown,
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
-    published = told.published
-    notes = (*published.notes, *(f"not looked at: {one}" for one in told.passed_over))
-    failed = 0 if told.mails is None else len(told.mails.failures)
+    published = notified.published
+    notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
+    failed = 0 if notified.mails is None else len(notified.mails.failures)
     error = ToolError(
         f"{failed} users were not told by mail",
         code="mail-failed",
@@ -76,9 +76,9 @@ def command(
             expires_at=published.loaded.plan.expires_at,
             previous_plan=published.publication.previous_plan_id,
             lists=published.publication.lists,
-            mails=told.mails,
+            mails=notified.mails,
             notes=notes,
         ),
-        lambda: print_notified(published, told.mails, notes),
+        lambda: print_notified(published, notified.mails, notes),
         error=error if failed else None,
     )

@@ -61,7 +61,7 @@ def command(
     )
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
-    notes = (*loaded.warnings, *made.found.notes)
+    notes = (*loaded.warnings, *made.horizon.notes)
     show(
         lambda: documents.purged.PurgePlanDocument(
             str(made.directory), made.plan, made.new_key, notes

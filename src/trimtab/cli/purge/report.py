@@ -53,11 +53,13 @@ def command(
     Dry runs are told apart from runs that deleted. How far each plan is comes last.
     """
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.reporting import report_purges
+    from trimtab.purge.report import report
+    from trimtab.purge.run.journal import journals, read
     from trimtab.report import documents
 
     where = purge_place(place)
-    deletions = report_purges(where, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    chronicles = [read(path) for path in journals(where.journals)]
+    deletions = report(chronicles, first=_day(since), last=_day(until), timezone=_zone(timezone))
     show(
         lambda: documents.purged.PurgeReportDocument(
             visible(str(where.directory)), deletions.days, deletions.plans

@@ -77,21 +77,21 @@ def command(
 
     began = utc_now()
     ends_at_s = None if within_s is None else time.time() + within_s
-    asked = RunOptions(
+    run_options = RunOptions(
         apply=apply, policy=policy, whole_plan=whole_plan, ends_at_s=ends_at_s, site=site
     )
     with meter() as plain, watched(plain) as display:
         ran = run_plan(
             plan,
-            asked,
+            run_options,
             place=purge_place(place),
             version=__version__,
             progress=run_progress(display),
         )
     loaded, result, notes = ran.loaded, ran.result, ran.notes
     if site is not None:
-        said = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
-        notes = notes if said is None else (*notes, said)
+        log_trouble = log_purge(site, store_url, loaded, result, began=began, ended=utc_now())
+        notes = notes if log_trouble is None else (*notes, log_trouble)
     error = error_of(result)
     show(
         lambda: documents.purged.PurgeRunDocument(
@@ -157,7 +157,7 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
         yield "freed", format_bytes(result.freed_bytes)
     kept = [
         f"{outcome.replace('_', ' ')} {count:,}"
-        for outcome, count in sorted(result.outcomes.items(), key=lambda one: (-one[1], one[0]))
+        for outcome, count in sorted(result.outcomes.items(), key=lambda item: (-item[1], item[0]))
         if outcome not in (DELETED, WOULD_DELETE)
     ]
     if kept:

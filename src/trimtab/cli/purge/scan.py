@@ -57,14 +57,14 @@ def command(
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.report import documents
 
-    asked = _extras(extras)
+    columns = _extras(extras)
     require_answer(root, "the scan")
     top = os.path.realpath(root) if not os.path.isabs(root) else root  # noqa: PTH117
     scan = ScanOptions(
         threads=threads,
         checkpoint_s=checkpoint_s,
-        project="project" in asked,
-        layout="layout" in asked,
+        project="project" in columns,
+        layout="layout" in columns,
     )
     inodes, whole = inodes_in_use(top)
     with meter() as display:

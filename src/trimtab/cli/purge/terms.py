@@ -52,7 +52,7 @@ def target_pool(function: Decorated) -> Decorated:
     )(function)
 
 
-def pool_limits(asked: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+def pool_limits(pairs: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
     """Return the limits of pools as a policy has them.
 
     Raises
@@ -60,9 +60,9 @@ def pool_limits(asked: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], 
     UsageError
         A pool has two.
     """
-    limits = dict(asked)
-    if len(limits) < len(asked):
-        names = [name for name, _ in asked]
+    limits = dict(pairs)
+    if len(limits) < len(pairs):
+        names = [name for name, _ in pairs]
         twice = next(name for name in limits if names.count(name) > 1)
         raise UsageError(
             f"--target-pool names the pool {visible(twice)} twice",

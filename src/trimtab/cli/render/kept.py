@@ -101,9 +101,9 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
         ("trimtab", run.trimtab_version or "-"),
         ("store", store),
     ]
-    asked = run.parameters.get("spec")
-    if isinstance(asked, dict):
-        facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in asked.items())))
+    spec = run.parameters.get("spec")
+    if isinstance(spec, dict):
+        facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
     return facts
 
 

@@ -4,41 +4,46 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
 
-Progress = Callable[[str, float], None]
-"""Called with what is being done, and the fraction of the whole that is done."""
+Show = Callable[[str, float | None], None]
+"""Called with what is being done, and the part of the whole that is done, where it is known."""
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Yield a function that shows progress; with ``--json`` it prints nothing off a terminal."""
+def meter(lines: Show, *, percentage: bool = False) -> Iterator[Show]:
+    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else ``lines``."""
     if sys.stderr.isatty():
-        with _bar() as show:
+        with _bar(percentage=percentage) as show:
             yield show
-    elif wants_json():
-        yield lambda step, fraction: None
     else:
-        yield _Lines()
+        yield (lambda text, part: None) if wants_json() else lines
+
+
+def progress_bar() -> AbstractContextManager[Callable[[str, float], None]]:
+    """Return what yields a function that shows progress, a line whenever the step changes."""
+    return meter(_Lines(), percentage=True)
 
 
 @contextmanager
-def _bar() -> Iterator[Progress]:
+def _bar(*, percentage: bool) -> Iterator[Show]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()]
+    if percentage:
+        columns.insert(2, TaskProgressColumn())
     with Bar(*columns, console=console(to_error=True), transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda step, fraction: bar.update(task, description=step, completed=fraction)
+        task = bar.add_task("starting", total=None)
+
+        def show(text: str, part: float | None) -> None:
+            total = None if part is None else 1.0
+            bar.update(task, description=text, completed=part or 0.0, total=total)
+
+        yield show
 
 
 class _Lines:
@@ -47,7 +52,7 @@ class _Lines:
     def __init__(self) -> None:
         self._last = ""
 
-    def __call__(self, step: str, fraction: float) -> None:
+    def __call__(self, step: str, fraction: float | None) -> None:
         if step != self._last:
             self._last = step
-            print(f"[{fraction:4.0%}] {step}", file=sys.stderr, flush=True)
+            print(f"[{fraction or 0.0:4.0%}] {step}", file=sys.stderr, flush=True)

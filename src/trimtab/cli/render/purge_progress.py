@@ -9,18 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from trimtab.cli.options import wants_json
-from trimtab.cli.render.text import console
+from trimtab.cli.render import progress
+from trimtab.cli.render.progress import Show
 from trimtab.units import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
     from trimtab.purge.run.runner import Progress
-
-Show = Callable[[str, float | None], None]
-"""Called with what is being done, and the part of the whole that is done, where it is known."""
 
 LINE_S = 10.0
 """Between two lines of a log."""
@@ -53,16 +50,9 @@ class ScanLike(Protocol):
         ...
 
 
-@contextmanager
-def meter() -> Iterator[Show]:
-    """Yield a function that shows progress; with ``--json`` it prints nothing off a terminal."""
-    if sys.stderr.isatty():
-        with _bar() as show:
-            yield show
-    elif wants_json():
-        yield lambda text, part: None
-    else:
-        yield _Lines()
+def meter() -> AbstractContextManager[Show]:
+    """Return what yields a function that shows progress, with a line now and then in a log."""
+    return progress.meter(_Lines())
 
 
 @contextmanager
@@ -190,22 +180,6 @@ class _Stillness:
         if self._last is None or self._last[0] != entries:
             self._last = (entries, elapsed_s)
         return elapsed_s - self._last[1]
-
-
-@contextmanager
-def _bar() -> Iterator[Show]:
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console(to_error=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def show(text: str, part: float | None) -> None:
-            total = None if part is None else 1.0
-            bar.update(task, description=text, completed=part or 0.0, total=total)
-
-        yield show
 
 
 class _Lines:

@@ -90,8 +90,8 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
 
 
 def _print_head(out: Console, state: SiteState) -> None:
-    kept = "kept snapshot" if state.kept else "now"
-    out.print(f"{visible(state.site)}, {moment(state.snapshot.at)} ({kept})", style="bold")
+    origin = "kept snapshot" if state.kept else "now"
+    out.print(f"{visible(state.site)}, {moment(state.snapshot.at)} ({origin})", style="bold")
     if not state.snapshot.complete:
         out.print("Not complete: what did not answer is named below.", style="yellow")
 

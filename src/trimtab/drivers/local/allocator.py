@@ -1,6 +1,6 @@
 """The ext4 block allocator of a mounted file system: its counters and its free space.
 
-Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag unasked:
+Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag:
 it reads every bitmap of the file system.
 """
 
@@ -20,16 +20,12 @@ from trimtab.drivers.local.free_space import (
 )
 from trimtab.drivers.local.mballoc import (
     AllocatorStatistics,
-    FreeExtents,
-    parse_e2freefrag,
     parse_mb_alloc_stats,
     parse_mb_stats,
     parse_structs_summary,
 )
-from trimtab.drivers.local.tools import run_tool
 from trimtab.errors import ToolError
 from trimtab.launch.bounded import Space
-from trimtab.launch.launchers import Execute
 from trimtab.model.telemetry import NotAvailable
 
 
@@ -120,19 +116,6 @@ def read_free_space(
         one_fraction(fragmented_fraction(summary, groups)),
         path,
     )
-
-
-def read_free_extents(
-    execute: Execute, device_node: str, *, timeout_s: float = 600.0
-) -> FreeExtents | NotAvailable:
-    """Return the free extents as e2freefrag counts them in the bitmaps on the device.
-
-    Only when a person asks: it reads the whole bitmap, minutes of disk time on a large target.
-    """
-    result = run_tool(execute, ("e2freefrag", device_node), timeout_s=timeout_s)
-    if isinstance(result, NotAvailable):
-        return result
-    return parse_e2freefrag(result.stdout.decode("utf-8", "replace"))
 
 
 @contextmanager

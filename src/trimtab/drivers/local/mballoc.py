@@ -16,7 +16,7 @@ shifted``                every loop carries the name
 ======================== ============================ ========================================
 
 Sources: fs/ext4/mballoc.c (``ext4_seq_mb_stats_show``, ``ext4_mb_seq_structs_summary_show``),
-Lustre's ldiskfs patch series, e2fsprogs misc/e2freefrag.c.
+Lustre's ldiskfs patch series.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.units import is_digits
 
 _SECTION: Final = re.compile(r"(cr[\w.]*?)_stats:")
@@ -86,26 +86,10 @@ class FreeSpaceSummary:
     average_fragment: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FreeExtents:
-    """The free extents of a whole file system, counted in its bitmaps by e2freefrag."""
-
-    block_bytes: int
-    free_blocks: int
-    extents: int
-    smallest_bytes: int
-    largest_bytes: int
-
-    @property
-    def mean_bytes(self) -> float | None:
-        """The mean free extent; ``None`` where nothing is free."""
-        return self.free_blocks * self.block_bytes / self.extents if self.extents else None
-
-
 def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
     """Return the counters of ``mb_stats`` (Linux 5.13 and later), or why there are none."""
     if "collection turned off" in text:
-        return NotAvailable("the counters are off (mb_stats is 0)")
+        return not_available("counters-off", "the counters are off (mb_stats is 0)")
     top: dict[str, tuple[int, int | None]] = {}
     sections: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
@@ -127,7 +111,7 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
     incomplete = [name for name, section in sections.items() if "useless_loops" not in section]
     # The count of discarded preallocations is the last line in every version.
     if "reqs" not in top or "discarded" not in top or not sections or incomplete:
-        return NotAvailable("mb_stats is not in a format that is known, or was cut off")
+        return not_available("format-unknown", "mb_stats has an unknown format, or was cut off")
     loaded, groups = top.get("buddies_generated", (None, None))
     numbered = all(re.fullmatch(r"cr[\d.]+", name) for name in sections)
     return AllocatorStatistics(
@@ -160,7 +144,9 @@ def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
         if (match := _OLD_USELESS.match(name))
     }
     if "reqs" not in values or "discarded" not in values or not loops:
-        return NotAvailable("mb_alloc_stats is not in a format that is known, or was cut off")
+        return not_available(
+            "format-unknown", "mb_alloc_stats has an unknown format, or was cut off"
+        )
     shift = 0 if 0 in loops else 1
     return AllocatorStatistics(
         family="loops-by-number" if shift == 0 else "loops-by-number-shifted",
@@ -176,7 +162,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
     """Return the lists of ``mb_structs_summary`` (Linux 5.14 and later), or why there are none."""
     optimize = re.search(r"^optimize_scan:\s*(\d)", text, re.MULTILINE)
     if optimize is None:
-        return NotAvailable("mb_structs_summary is not in a format that is known")
+        return not_available("format-unknown", "mb_structs_summary has an unknown format")
     lists: dict[str, list[int]] = {"max_free_order_lists": [], "avg_fragment_size_lists": []}
     current: list[int] | None = None
     for line in text.splitlines():
@@ -184,7 +170,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         if match := _LIST_ORDER.fullmatch(stripped):
             # The lists stand in order; a gap means that lines are missing.
             if current is None or int(match.group(1)) != len(current):
-                return NotAvailable("mb_structs_summary is not in a format that is known")
+                return not_available("format-unknown", "mb_structs_summary has an unknown format")
             current.append(int(match.group(2)))
         else:
             current = lists.get(stripped.rstrip(":"))
@@ -192,29 +178,6 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         optimize_scan=optimize.group(1) == "1",
         largest_free=tuple(lists["max_free_order_lists"]),
         average_fragment=tuple(lists["avg_fragment_size_lists"]),
-    )
-
-
-def parse_e2freefrag(text: str) -> FreeExtents | NotAvailable:
-    """Return what e2freefrag counted, or why that cannot be read."""
-    figures: dict[str, int] = {}
-    for name, pattern in (
-        ("block_bytes", r"^Blocksize:\s*(\d+) bytes"),
-        ("free_blocks", r"^Free blocks:\s*(\d+)"),
-        ("smallest_kib", r"^Min\. free extent:\s*(\d+) KB"),
-        ("largest_kib", r"^Max\. free extent:\s*(\d+) KB"),
-        ("extents", r"^Num\. free extent:\s*(\d+)"),
-    ):
-        match = re.search(pattern, text, re.MULTILINE)
-        if match is None:
-            return NotAvailable("e2freefrag printed something that is not known, or was cut off")
-        figures[name] = int(match.group(1))
-    return FreeExtents(
-        block_bytes=figures["block_bytes"],
-        free_blocks=figures["free_blocks"],
-        extents=figures["extents"],
-        smallest_bytes=figures["smallest_kib"] * 1024,
-        largest_bytes=figures["largest_kib"] * 1024,
     )
 
 

@@ -34,8 +34,6 @@ class CommandAnswer:
         Undecodable bytes are surrogates. Only the lines that the request keeps.
     exit_code, signal
         Both ``None`` when it could not be killed, or was not there at all (see ``error``).
-    counts
-        Name to number of lines, for what the request counts.
     error
         Why it could not be started, as the system says it.
     """
@@ -49,7 +47,6 @@ class CommandAnswer:
     timed_out: bool
     truncated: bool
     elapsed_s: float
-    counts: Mapping[str, int]
     first_line: str | None
     error: str | None
 
@@ -188,7 +185,6 @@ def _command(value: dict[str, Any]) -> CommandAnswer:
         timed_out=_of(bool, value["timed_out"]),
         truncated=_of(bool, value["truncated"]),
         elapsed_s=float(_number(value["elapsed_s"], float)),
-        counts={name: _number(count) for name, count in _of(dict, value["counts"]).items()},
         first_line=None if value["first_line"] is None else _of(str, value["first_line"]),
         error=None if value.get("error") is None else _of(str, value["error"]),
     )

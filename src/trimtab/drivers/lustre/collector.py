@@ -68,14 +68,10 @@ def commands_of(request, tree, euid):
 
 
 class Lines:
-    """The output of a command as it comes: lines are counted, filtered, and kept to a limit."""
+    """The output of a command as it comes: lines are filtered, and kept to a limit."""
 
     def __init__(self, command, limit_bytes):
         self.keep = re.compile(command["keep"]) if command.get("keep") else None
-        self.counting = {
-            name: re.compile(pattern) for name, pattern in (command.get("count") or {}).items()
-        }
-        self.counts = {name: 0 for name in self.counting}
         self.first_line = None
         self.wants_first = bool(command.get("first_line"))
         self.limit_bytes = limit_bytes
@@ -84,11 +80,6 @@ class Lines:
         self.truncated = False
         self._rest = b""
         self._overlong = False
-
-    @property
-    def full(self):
-        """Whether nothing that may still come is wanted."""
-        return self.truncated and not self.counting
 
     def feed(self, chunk):
         """Take some more output."""
@@ -113,8 +104,6 @@ class Lines:
         text = as_text(content)
         if self.wants_first and self.first_line is None:
             self.first_line = text.rstrip("\n")
-        for name, pattern in self.counting.items():
-            self.counts[name] += pattern.search(text) is not None
         if self.truncated or (self.keep is not None and not self.keep.search(text)):
             return
         self.kept_bytes += len(content)
@@ -250,7 +239,7 @@ class Command(Job):
         """Keep what is wanted of the output."""
         if name == "stdout":
             self.lines.feed(chunk)
-            if self.lines.full and self.stopping_s is None:
+            if self.lines.truncated and self.stopping_s is None:
                 self.stop(time.monotonic())
         elif name == "stderr":
             self.stderr = (self.stderr + chunk)[:STDERR_LIMIT_BYTES]
@@ -275,7 +264,6 @@ class Command(Job):
             "timed_out": self.timed_out,
             "truncated": self.lines.truncated,
             "elapsed_s": round(self.ended_s - self.began_s, 6),
-            "counts": self.lines.counts,
             "first_line": self.lines.first_line,
             "error": self.error or None,
         }

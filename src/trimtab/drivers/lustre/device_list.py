@@ -15,14 +15,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.visible import visible
-
 _ROW: Final = re.compile(
-    r"\s*([0-9]{1,9}) ([A-Z-]{2}) ([!-~]+) ([!-~]+) ([!-~]+) (-?[0-9]{1,9})"
-    r"(?: ([!-~]+@[a-z0-9]+))?\s*"
+    r"\s*[0-9]{1,9} [A-Z-]{2} ([!-~]+) ([!-~]+) [!-~]+ -?[0-9]{1,9}(?: [!-~]+@[a-z0-9]+)?\s*"
 )
 _LINE_CHARACTERS_MAXIMUM: Final = 1024
-_PROBLEMS_MAXIMUM: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +27,18 @@ class LustreDevice:
 
     Attributes
     ----------
-    status
-        ``UP``; ``IN`` when an administrator has switched it off; ``ST``, ``AT`` while it starts.
     type
         ``obdfilter`` (an OST served here), ``mdt``, ``osp``, ``osc``, ``mdc`` ...
-    nid
-        Where a client's device is connected to; ``None`` where that is not printed.
     """
 
-    index: int
-    status: str
     type: str
     name: str
-    uuid: str
-    references: int
-    nid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceList:
-    """The rows that were whole, and what is odd about the others."""
-
-    devices: tuple[LustreDevice, ...]
-    problems: tuple[str, ...] = ()
-
-
-def parse_device_list(text: str) -> DeviceList:
-    """Return the devices in what ``lctl dl`` or ``lctl dl -t`` printed.
+def parse_device_list(text: str) -> tuple[LustreDevice, ...]:
+    """Return the devices in what ``lctl dl`` or ``lctl dl -t`` printed; other lines are left out.
 
     A last line without a line feed was cut and is not used.
     """
-    devices: list[LustreDevice] = []
-    problems: list[str] = []
-    lines = text.split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        row = _ROW.fullmatch(line) if len(line) <= _LINE_CHARACTERS_MAXIMUM else None
-        if row is not None:
-            index, status, kind, name, uuid, references, nid = row.groups()
-            devices.append(LustreDevice(int(index), status, kind, name, uuid, int(references), nid))
-        elif line.strip():
-            problems.append(f"line {number} is no device: {visible(line.strip()[:120])}")
-    if lines[-1].strip():
-        problems.append("the last line has no end")
-    return DeviceList(tuple(devices), tuple(problems[:_PROBLEMS_MAXIMUM]))
+    lines = (line for line in text.split("\n")[:-1] if len(line) <= _LINE_CHARACTERS_MAXIMUM)
+    return tuple(LustreDevice(*row.groups()) for row in map(_ROW.fullmatch, lines) if row)

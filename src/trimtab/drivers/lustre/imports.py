@@ -12,11 +12,8 @@ from typing import Final
 
 _FIELD: Final = re.compile(r"\s*([a-z_]+): (.*)")
 _NID: Final = re.compile(r"[!-~]{1,100}@[a-z0-9]{1,16}")
-_WORD: Final = re.compile(r"[\w<>]{1,40}", re.ASCII)
 _STATE: Final = re.compile(r"[A-Z][A-Z_]{1,30}|<UNKNOWN>")
-_VERSION: Final = re.compile(r"[0-9][0-9a-zA-Z._-]{0,60}")
 _NAME: Final = re.compile(r"[!-~]{1,100}")
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _LINE_CHARACTERS_MAXIMUM: Final = 65536
 
 
@@ -35,22 +32,12 @@ class Import:
         ``CONNECTING``, ``REPLAY``, ``RECOVER``, ``EVICTED`` ... otherwise.
     failover_nids
         Where the target can be found, at home first.
-    current_connection
-        The NID of the server that has it now, or had it last.
-    import_flags
-        ``IMPF_DEACTIVE`` (2.17) or ``deactive``: switched off by an administrator.
     """
 
     name: str | None = None
     target: str | None = None
     state: str | None = None
     failover_nids: tuple[str, ...] = ()
-    current_connection: str | None = None
-    connection_attempts: int | None = None
-    import_flags: tuple[str, ...] = ()
-    target_version: str | None = None
-    mdt_index: int | None = None
-    target_index: int | None = None
 
 
 def parse_import(text: str, *, complete: bool = True) -> Import | None:
@@ -79,12 +66,6 @@ def parse_import(text: str, *, complete: bool = True) -> Import | None:
         target=_value(fields, "target", _NAME),
         state=_value(fields, "state", _STATE),
         failover_nids=_list(fields, "failover_nids", _NID),
-        current_connection=_value(fields, "current_connection", _NID),
-        connection_attempts=_number(fields, "connection_attempts"),
-        import_flags=_list(fields, "import_flags", _WORD),
-        target_version=_value(fields, "target_version", _VERSION),
-        mdt_index=_number(fields, "mdt_index"),
-        target_index=_number(fields, "target_index"),
     )
     return None if (link.name, link.target, link.state) == (None, None, None) else link
 
@@ -92,11 +73,6 @@ def parse_import(text: str, *, complete: bool = True) -> Import | None:
 def _value(fields: dict[str, str], key: str, form: re.Pattern[str]) -> str | None:
     value = _unquoted(fields.get(key, ""))
     return value if form.fullmatch(value) else None
-
-
-def _number(fields: dict[str, str], key: str) -> int | None:
-    value = _value(fields, key, _NUMBER)
-    return None if value is None else int(value)
 
 
 def _list(fields: dict[str, str], key: str, form: re.Pattern[str]) -> tuple[str, ...]:

@@ -8,18 +8,10 @@ and all that happened since boot only where its first line is the kernel's first
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.visible import visible
-
 _CHECKSUM: Final = re.compile(r"BAD (?:WRITE|READ) CHECKSUM")
-# At a client (an MDS is one of the OSTs); at a server, for locks and for silence.
-_EVICTED: Final = re.compile(
-    r"This client was evicted by |: evicting client at |, and I am evicting it"
-)
-_ERROR: Final = re.compile(r"(?:LDISKFS|EXT4)-fs error \(device ([\w!.-]{1,64})\)")
 _READ_ONLY: Final = re.compile(
     r"(?:LDISKFS|EXT4)-fs \(([\w!.-]{1,64})\): [Rr]emounting filesystem read-only"
 )
@@ -32,7 +24,6 @@ _SKIPPED: Final = re.compile(
 _BOOT: Final = re.compile(r"[^\[]{0,40}\[ *0\.0{6}\]|.{0,80}\bLinux version [0-9]")
 _TIMED: Final = re.compile(r"[^\[]{0,40}\[[^\]]{1,40}\] |[0-9]{4}-[0-9]{2}-[0-9]{2}T")
 _LINE_CHARACTERS_MAXIMUM: Final = 4096
-_LINES_KEPT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +36,16 @@ class KernelLog:
         Whether nothing has fallen out of the ring since boot.
     bad_checksums
         Transfers whose checksum was wrong, those that Lustre tells as "skipped" included.
-    bad_checksum_lines
-        The last twenty lines about them, as they can be shown.
     read_only_remounts
         Devices that ldiskfs or ext4 made read-only and that were not mounted again after it, in
         order. A filtered log must keep the lines "mounted filesystem" for the latter.
-    file_system_errors
-        Device to number of errors that ldiskfs or ext4 told.
-    evictions
-        Clients that lost their locks: at a server the clients it evicted, at a client or MDS
-        where it was evicted itself.
     journals_aborted
         Devices whose journal stopped, in order: they write no more, whatever they claim.
     """
 
     begins_at_boot: bool
     bad_checksums: int
-    bad_checksum_lines: tuple[str, ...]
     read_only_remounts: tuple[str, ...]
-    file_system_errors: Mapping[str, int]
-    evictions: int
     journals_aborted: tuple[str, ...] = ()
 
 
@@ -78,11 +59,9 @@ def parse_kernel_log(text: str) -> KernelLog:
     if len(lines) > 1 and lines[0] == lines[1] and _TIMED.match(lines[0]):
         # A filter that always keeps the first line may give it twice.
         del lines[0]
-    checksum_lines: list[str] = []
     read_only: dict[str, None] = {}
     aborted: dict[str, None] = {}
-    errors: dict[str, int] = {}
-    counts = {"checksum": 0, "eviction": 0, "other": 0}
+    counts = {"checksum": 0, "other": 0}
     last, before = "other", ""
     for line in lines:
         if skipped := _SKIPPED.search(line):
@@ -93,11 +72,6 @@ def parse_kernel_log(text: str) -> KernelLog:
         last, before = "other", line
         if _CHECKSUM.search(line):
             last = "checksum"
-            checksum_lines = [*checksum_lines[1 - _LINES_KEPT :], visible(line)]
-        elif _EVICTED.search(line):
-            last = "eviction"
-        elif match := _ERROR.search(line):
-            errors[match[1]] = errors.get(match[1], 0) + 1
         elif match := _READ_ONLY.search(line):
             read_only.setdefault(match[1])
         elif match := _ABORTED.search(line):
@@ -109,9 +83,6 @@ def parse_kernel_log(text: str) -> KernelLog:
     return KernelLog(
         begins_at_boot=begins_at_boot,
         bad_checksums=counts["checksum"],
-        bad_checksum_lines=tuple(checksum_lines),
         read_only_remounts=tuple(read_only),
-        file_system_errors=errors,
-        evictions=counts["eviction"],
         journals_aborted=tuple(aborted),
     )

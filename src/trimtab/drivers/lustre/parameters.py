@@ -1,4 +1,4 @@
-"""What ``lctl get_param`` prints, and what it complains of. Pure: text in, values out.
+"""What ``lctl get_param`` prints. Pure: text in, values out.
 
 A parameter stands in one of two forms::
 
@@ -11,13 +11,11 @@ Nothing ends a value but the next name, and lines of a value may have a ``=`` of
 trees and a dot, or is one of the names that stand in no tree.
 
 The exit status of ``lctl`` tells nothing: it is 0 though files could not be read, and 2 though
-all patterns but one printed what they should. What is there counts, and `parse_errors`.
+all patterns but one printed what they should. Only what was printed counts.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,13 +46,6 @@ _LINE: Final = re.compile(
 # The address of a NID is the one part of a name that has dots of its own.
 _ANY_PART: Final = r"(?:[^.]+|[A-Za-z]*[0-9]+(?:\.[0-9]+){3}@[^.]+)"
 _NUMBER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})\s*")
-_PERCENT: Final = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)%\s*")
-# "param_path 'P'", "opening 'P'", "setting P=VALUE", "setting 'P'='VALUE'", and "read('P') failed",
-# "P" of earlier versions.
-_ERROR: Final = re.compile(r"error: (?P<action>[\w.]+): (?P<what>.+): (?P<message>[^:]+)")
-_QUOTED: Final = re.compile(r"'([^']*)'")
-_ROOTS: Final = ("/sys/fs/lustre/", "/proc/fs/lustre/", "/sys/kernel/debug/lustre/", "/proc/sys/")
-_ERROR_LINE_CHARACTERS_MAXIMUM: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +81,11 @@ class Parameters:
         span = self._spans.get(name)
         return None if span is None else self.text[span[0] : span[1]]
 
-    def line(self, name: str) -> int | None:
-        """Return the line on which the value starts, from 1; ``None`` where it was not printed."""
-        span = self._spans.get(name)
-        return None if span is None else self.text.count("\n", 0, span[0]) + 1
-
     def number(self, name: str) -> int | None:
         """Return a value that is a whole number and nothing else; else ``None``."""
         value = self.get(name)
         match = None if value is None else _NUMBER.fullmatch(value)
         return None if match is None else int(match[1])
-
-    def percent(self, name: str) -> float | None:
-        """Return a value such as ``17%`` as a fraction (0.17); ``None`` where it is no such."""
-        value = self.get(name)
-        match = None if value is None else _PERCENT.fullmatch(value)
-        return None if match is None else float(match[1]) / 100
 
     def matching(self, pattern: str) -> dict[str, str]:
         """Return name to value for the names that match, in the order of printing.
@@ -135,36 +115,6 @@ class Parameters:
             for name in candidates
             if wanted.fullmatch(name)
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterError:
-    """One complaint on the error output of ``lctl``.
-
-    Attributes
-    ----------
-    subject
-        The pattern or the path, as printed.
-    message
-        ``No such file or directory``.
-    errno_name
-        ``ENOENT``; ``None`` where the text is not one of this system's.
-    action
-        What failed: ``get_param``, ``read_param``, ``set_param``.
-    """
-
-    subject: str
-    message: str
-    errno_name: str | None
-    action: str
-
-    @property
-    def parameter(self) -> str:
-        """The subject as a parameter's name or pattern, with dots."""
-        for root in _ROOTS:
-            if self.subject.startswith(root):
-                return self.subject[len(root) :].replace("/", ".")
-        return self.subject.replace("/", ".")
 
 
 def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
@@ -208,29 +158,6 @@ def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
     for name in spans:
         index.setdefault(_ends(name), []).append(name)
     return Parameters(stdout, whole, spans, index)
-
-
-def parse_errors(stderr: str) -> tuple[ParameterError, ...]:
-    """Return what ``lctl`` complained of, in order; lines in other forms are passed over."""
-    errors = []
-    for line in stderr.split("\n"):
-        match = _ERROR.fullmatch(line) if len(line) <= _ERROR_LINE_CHARACTERS_MAXIMUM else None
-        if match is None:
-            continue
-        message = match["message"].strip()
-        errors.append(
-            ParameterError(
-                _subject(match["what"]), message, _ERRNO_NAMES.get(message), match["action"]
-            )
-        )
-    return tuple(errors)
-
-
-def _subject(text: str) -> str:
-    """Return the path or pattern in the middle of a complaint."""
-    if quoted := _QUOTED.search(text):
-        return quoted[1]
-    return next((word for word in text.split() if "/" in word), text).partition("=")[0]
 
 
 def _begins(first: str, rest: str | None) -> bool:
@@ -277,6 +204,3 @@ def _part(part: str) -> str:
 
 def _is_class(piece: str) -> bool:
     return len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
-
-
-_ERRNO_NAMES: Final = {os.strerror(number): name for number, name in errno.errorcode.items()}

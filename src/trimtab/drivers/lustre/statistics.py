@@ -34,7 +34,6 @@ _BUCKET_UNITS: Final = {
 }
 _NID: Final = re.compile(r"\s{0,8}([!-~]{1,100}@[a-z0-9]{1,16})\s{1,64}([A-Za-z]{1,16})\s.*")
 _FIELD: Final = re.compile(r"\s{0,16}([A-Za-z_]{1,40}):\s{1,16}(\S.{0,200})")
-_JOB: Final = re.compile(r"^- job_id:[ \t]{0,64}([^\n]{0,400})", re.MULTILINE)
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _LNET_NUMBERS: Final = 11
 _LINE_CHARACTERS_MAXIMUM: Final = 1024
@@ -67,9 +66,9 @@ class Stats:
 
     Attributes
     ----------
-    snapshot_time_s, start_time_s
-        When it was read, and since when it counts, in seconds of the server's clock since 1970
-        (since its boot in some versions); ``None`` where it is not told.
+    snapshot_time_s
+        When it was read, in seconds of the server's clock since 1970 (since its boot in some
+        versions); ``None`` where it is not told.
     counters
         What never happened has no line in a file, and is not here.
     unread
@@ -77,7 +76,6 @@ class Stats:
     """
 
     snapshot_time_s: float | None
-    start_time_s: float | None
     counters: Mapping[str, Counter]
     unread: tuple[str, ...] = ()
 
@@ -137,10 +135,6 @@ class LnetStats:
 
     send_bytes: int
     receive_bytes: int
-    sends: int
-    receives: int
-    drops: int
-    errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,29 +143,6 @@ class NetworkInterface:
 
     nid: str
     status: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryStatus:
-    """How far a target has come with its clients after it was started.
-
-    Attributes
-    ----------
-    status
-        ``INACTIVE`` (never needed), ``WAITING_FOR_CLIENTS``, ``WAITING``, ``RECOVERING``,
-        ``COMPLETE``.
-    time_remaining_s
-        Until it gives up on clients that are missing.
-    connected_clients, completed_clients
-        (these, of all); ``None`` where not told.
-    """
-
-    status: str
-    time_remaining_s: int | None = None
-    recovery_duration_s: int | None = None
-    connected_clients: tuple[int, int] | None = None
-    completed_clients: tuple[int, int] | None = None
-    evicted_clients: int | None = None
 
 
 def parse_stats(text: str, *, complete: bool = True) -> Stats:
@@ -194,7 +165,7 @@ def parse_stats(text: str, *, complete: bool = True) -> Stats:
             times.setdefault(match[1], float(match[2]))
         elif line.strip() and not line.startswith("elapsed_time") and len(unread) < _UNREAD_MAXIMUM:
             unread.setdefault(line.split(maxsplit=1)[0])
-    return Stats(times.get("snapshot"), times.get("start"), counters, tuple(unread))
+    return Stats(times.get("snapshot"), counters, tuple(unread))
 
 
 def parse_brw_stats(text: str, *, complete: bool = True) -> dict[str, Histogram]:
@@ -235,20 +206,12 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
     words = text[: 2 * _LINE_CHARACTERS_MAXIMUM].split()
     if len(words) == _LNET_NUMBERS and all(_DIGITS.fullmatch(word) for word in words):
         numbers = [int(word) for word in words]
-        return LnetStats(
-            send_bytes=numbers[7],
-            receive_bytes=numbers[8],
-            sends=numbers[3],
-            receives=numbers[4],
-            drops=numbers[6],
-            errors=numbers[2],
-        )
+        return LnetStats(send_bytes=numbers[7], receive_bytes=numbers[8])
     fields = _fields(text)
     # The last line of the document: with it, all others are whole.
     if "statistics:" not in text or "drop_length" not in fields:
         return None
-    names = ("send_length", "recv_length", "send_count", "recv_count", "drop_count", "errors")
-    values = [fields.get(name, "") for name in names]
+    values = [fields.get(name, "") for name in ("send_length", "recv_length")]
     if not all(_DIGITS.fullmatch(value) for value in values):
         return None
     return LnetStats(*(int(value) for value in values))
@@ -264,30 +227,6 @@ def parse_nis(text: str, *, complete: bool = True) -> tuple[NetworkInterface, ..
     return tuple(interfaces.values())
 
 
-def parse_recovery_status(text: str, *, complete: bool = True) -> RecoveryStatus | None:
-    """Return what ``recovery_status`` tells; ``None`` where it tells no status."""
-    fields = _fields("\n".join(_lines(text, complete)))
-    status = fields.get("status", "")
-    if re.fullmatch(r"[A-Z_]{2,40}", status) is None:
-        return None
-    return RecoveryStatus(
-        status=status,
-        time_remaining_s=_number(fields.get("time_remaining")),
-        recovery_duration_s=_number(fields.get("recovery_duration")),
-        connected_clients=_of(fields.get("connected_clients")),
-        completed_clients=_of(fields.get("completed_clients")),
-        evicted_clients=_number(fields.get("evicted_clients")),
-    )
-
-
-def parse_job_stats_count(text: str) -> int | None:
-    """Return how many jobs ``job_stats`` tells of; ``None`` where it is no such text."""
-    jobs = {match[1].strip() for match in _JOB.finditer(text)}
-    if not jobs and text.strip() not in ("", "job_stats:"):
-        return None
-    return len(jobs)
-
-
 def _lines(text: str, complete: bool) -> list[str]:
     lines = text.split("\n")
     # No line of Lustre's is as long: what is left of a longer one is in no known form.
@@ -300,16 +239,6 @@ def _fields(text: str) -> dict[str, str]:
         if match := _FIELD.fullmatch(line):
             fields.setdefault(match[1], match[2].strip())
     return fields
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and _DIGITS.fullmatch(text) else None
-
-
-def _of(text: str | None) -> tuple[int, int] | None:
-    part, slash, of = ("" if text is None else text).partition("/")
-    first, second = _number(part), _number(of)
-    return (first, second) if slash and first is not None and second is not None else None
 
 
 def _adds_up(rows: list[tuple[Bucket, int, int]]) -> bool:

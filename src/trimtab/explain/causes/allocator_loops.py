@@ -26,12 +26,7 @@ from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN, commonest, flags, settings, targets_of, timing
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    Sign,
-    between_targets,
-    expected,
-    in_time,
-)
+from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
 from trimtab.explain.findings.allocator_useless_loops import RATE_LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
@@ -109,7 +104,6 @@ def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
 
 
 def _profile(context: Context) -> Evidence:
-    """Return what share of the servers' CPU samples lies in the allocator."""
     subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
     sign = Sign("allocator-cpu-share", Route.EXPECTED, subject, source="CPU profile", unit="1")
     share, usual = (cpu_share_of_allocator(context, bad=side) for side in (True, False))
@@ -118,17 +112,12 @@ def _profile(context: Context) -> Evidence:
     contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
     before = "" if usual is None else f", {format_percent(usual, 0)} in good hours"
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
-    return sign.weighed(
-        f"{subject}: {format_percent(share, 0)}{before}",
-        contrast.weight / 3 if same else contrast.weight,
-        value=share,
-        reference=_CPU_SHARE,
-        throughout=same,
-    )
+    text = f"{subject}: {format_percent(share, 0)}{before}"
+    weight = contrast.weight / 3 if same else contrast.weight
+    return sign.weighed(text, weight, value=share, reference=_CPU_SHARE, throughout=same)
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
-    """Return whether the thresholds are those with which the loops begin under 25 % free."""
     subject = "thresholds of the allocator's loops"
     sign = Sign("thresholds", Route.EXPECTED, subject, source="ldiskfs/*/mb_c1_threshold")
     family = seen.texts("allocator_family", kinds=OSTS).filter(pl.col("bad"))
@@ -167,7 +156,6 @@ def _threshold_values(context: Context) -> dict[str, int]:
 
 
 def _full(seen: Observations) -> Evidence:
-    """Return whether any target is so full that the loops can fail at all."""
     sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1")
     bad = seen.fullness().filter(pl.col("bad"))
     if bad.is_empty():

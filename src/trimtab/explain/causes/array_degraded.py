@@ -23,12 +23,7 @@ from trimtab.explain.causes.shared import (
     targets_of,
 )
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    Sign,
-    between_targets,
-    expected,
-    presence,
-)
+from trimtab.explain.contrasts import Sign, between_targets, expected, presence
 from trimtab.explain.telemetry import Observations, observe
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Evidence, Route
@@ -76,11 +71,7 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
     text = f"{subject}: {len(intact)} of {len(slow)}" + (f" ({named(intact)})" if intact else "")
     return sign.weighed(
-        text,
-        weight,
-        value=float(len(intact)),
-        reference=float(len(slow)),
-        targets=intact,
+        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
     )
 
 
@@ -96,15 +87,8 @@ def _media_errors(seen: Observations) -> Evidence:
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
-    return sign.weighed(
-        f"{subject}{who}",
-        min(0.4, contrast.weight),
-        value=contrast.value,
-        reference=contrast.reference,
-        targets=names,
-        at=contrast.at,
-        source=source,
-    )
+    text, weight = f"{subject}{who}", min(0.4, contrast.weight)
+    return sign.counted(text, weight, contrast, targets=names, at=contrast.at, source=source)
 
 
 CAUSE: Final = Cause(

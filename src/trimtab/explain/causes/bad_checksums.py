@@ -14,8 +14,8 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.causes.broken import says
 from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import says
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
@@ -54,7 +54,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _counted(context: Context) -> Evidence:
-    """Return whether bad transfers were counted in the bad hours."""
     sign = Sign("checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors")
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
@@ -134,7 +133,6 @@ def _in_log(context: Context) -> Evidence:
 
 
 def _read_back(context: Context) -> Evidence:
-    """Return whether a probe read other data than it had written."""
     runs = [run for run in context.runs if context.is_bad(run.at)]
     subject = "runs that read back wrong data"
     sign = Sign("data-verified", Route.RUNS, subject, unit="runs")

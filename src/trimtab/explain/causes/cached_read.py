@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
@@ -55,7 +55,6 @@ def _metric(context: Context) -> Evidence:
 
 
 def _disbelieved(context: Context) -> Evidence:
-    """Return whether reads were disbelieved as cached, in bad hours or in good ones alone."""
     sign = Sign("reads-from-memory", Route.RUNS, "reads served from memory", unit="1")
     bad, good = runs_of_probe(context)
     if not bad:
@@ -77,7 +76,6 @@ def _disbelieved(context: Context) -> Evidence:
 
 
 def _nothing_believed(context: Context) -> Evidence:
-    """Return whether the bad hours hold no read that may be judged at all."""
     subject = "reads of the bad hours are credible"
     sign = Sign("reads-believed", Route.EXPECTED, subject, unit="1")
     bad, _ = runs_of_probe(context)
@@ -101,7 +99,6 @@ def _from_memory(run: RunFact) -> bool:
 
 
 def _faster_than_carried(context: Context) -> Evidence:
-    """Return whether reads are faster than the network or the drives can carry them."""
     sign = Sign(
         "read-rate-possible",
         Route.EXPECTED,

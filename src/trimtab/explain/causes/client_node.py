@@ -60,7 +60,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
-    """Return whether one node separates slow runs from others, and which."""
     sign = Sign("slow-with-node", Route.RUNS, "slow runs with one node and without it")
     if context.incident.key is None:
         return sign.missing("no-series", "the incident belongs to no series of runs"), None
@@ -225,7 +224,6 @@ def _mean_weight(weights: Sequence[float], of: int) -> float:
 
 
 def _alone(context: Context) -> Evidence:
-    """Return whether probes on other nodes were well meanwhile."""
     key = context.incident.key
     others = {
         run.probe
@@ -243,7 +241,6 @@ def _alone(context: Context) -> Evidence:
 
 
 def _answered(context: Context) -> Evidence:
-    """Return whether the client nodes that are asked showed anything."""
     seen = observe(context)
     subject = "CPU of client nodes"
     sign = Sign("clients-answered", Route.TARGETS, subject, source="server_cpu_fraction")

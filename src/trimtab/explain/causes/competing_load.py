@@ -138,7 +138,6 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
 
 
 def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
-    """Return whether others moved more in the bad hours than in good ones."""
     sign = Sign("load-in-time", Route.TIME, "bytes per second moved by other jobs", unit="B/s")
     if not steps:
         return sign.not_available(why, source=source)
@@ -154,7 +153,6 @@ def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
 def _against_the_probe(
     context: Context, steps: Sequence[Step], source: str, why: Message
 ) -> Evidence:
-    """Return whether what others moved more is enough to take from the probe what it lost."""
     sign = Sign(
         "load-of-reach",
         Route.EXPECTED,
@@ -194,7 +192,6 @@ def _reach(context: Context) -> float | None:
 
 
 def _jobs(context: Context) -> Evidence:
-    """Return whether more jobs ran at the same time."""
     seen = observe(context)
     subject = "concurrent jobs"
     sign = Sign("concurrent-jobs", Route.RUNS, subject, source="concurrent_jobs", unit="jobs")
@@ -205,12 +202,9 @@ def _jobs(context: Context) -> Evidence:
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
     # Jobs are no bytes: most move little. It counts beside them.
-    return sign.weighed(
-        f"{subject}: {contrast.in_words('jobs')}",
-        min(0.5, contrast.weight),
-        value=contrast.value,
-        reference=contrast.reference,
-    )
+    text = f"{subject}: {contrast.in_words('jobs')}"
+    weight = min(0.5, contrast.weight)
+    return sign.counted(text, weight, contrast)
 
 
 def _shape(context: Context) -> Evidence:

@@ -22,15 +22,13 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import breadth
+from trimtab.explain.breadth import breadth, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import levels, of_incident, value_of
 from trimtab.explain.causes.shared import named, with_circumstance
-from trimtab.explain.causes.surveyed import on_servers
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
-from trimtab.explain.setting_changes import SettingChange
-from trimtab.explain.telemetry import OSTS, observe
+from trimtab.explain.telemetry import OSTS, SettingChange, observe
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_percent
@@ -184,7 +182,6 @@ def _set(
     *,
     logged: float,
 ) -> Evidence:
-    """Return whether snapshots show that a setting was changed when it began."""
     sign = Sign(
         "setting-changed", Route.EXPECTED, "settings in snapshots before and after the onset"
     )
@@ -286,7 +283,6 @@ def _shape(context: Context) -> Evidence:
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
-    """Return whether every target lost alike, or those that were changed."""
     sign = Sign("targets-alike", Route.TARGETS, "whether all targets changed equally", unit="1")
     extent = breadth(context)
     changed = set(event.targets) if event is not None else set()

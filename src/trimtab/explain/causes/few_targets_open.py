@@ -124,7 +124,6 @@ def _now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> Evidence
 
 
 def _for_one_mdt(seen: Observations) -> Evidence:
-    """Return whether one MDT alone makes its files on few OSTs."""
     sign = Sign(
         "closed-for-one-mdt", Route.EXPECTED, "OSTs unused by a single MDT", "create_enabled"
     )
@@ -206,7 +205,6 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
 
 
 def _enough(context: Context, open_share: float | None) -> Evidence:
-    """Return whether the open targets could carry the probe at its usual level at all."""
     sign = Sign("open-enough", Route.EXPECTED, "capacity of the open targets", unit="B/s")
     metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]

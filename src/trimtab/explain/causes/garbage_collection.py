@@ -20,12 +20,7 @@ from trimtab.explain.causes.runs import latency_tail, writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
-from trimtab.explain.contrasts import (
-    Sign,
-    between_targets,
-    expected,
-    in_time,
-)
+from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
 from trimtab.explain.findings.drive_write_amplification import LIMIT
 from trimtab.explain.telemetry import OSTS, Observations, observe
 from trimtab.model.incident import Evidence, Route
@@ -93,7 +88,6 @@ def _hardly_moves(figures: pl.DataFrame) -> bool:
 
 
 def _full(seen: Observations) -> Evidence:
-    """Return whether the targets are so full that drives run out of room to collect."""
     sign = Sign(
         "fullness-for-collection",
         Route.EXPECTED,
@@ -121,9 +115,7 @@ def _no_cpu(seen: Observations) -> Evidence:
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return sign.weighed(
-        text, weight, value=contrast.value, reference=contrast.reference, at=contrast.at
-    )
+    return sign.counted(text, weight, contrast, at=contrast.at)
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:

@@ -14,9 +14,8 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.broken import runs_of_probe, says
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels
+from trimtab.explain.causes.runs import levels, runs_of_probe, says
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import NO_BAD_RUNS, Sign, in_time
 from trimtab.explain.telemetry import OSTS, observe
@@ -77,7 +76,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
-    """Return whether runs of the bad hours measured nothing, more than those of good ones."""
     sign = Sign("runs-not-started", Route.TIME, "runs failed or did not start", unit="1")
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
@@ -98,7 +96,6 @@ def _is_silent(run: RunFact) -> bool:
 
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
-    """Return whether they say that names were not resolved, or a launcher failed."""
     subject = "launcher or name resolution errors"
     sign = Sign("launch-words", Route.RUNS, subject, unit="1")
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
@@ -215,7 +212,6 @@ def _logged(context: Context) -> Evidence:
 
 
 def _others_served(context: Context) -> Evidence:
-    """Return whether the file system went on serving others meanwhile."""
     seen = observe(context)
     sign = Sign(
         "others-served", Route.TIME, "whether the file system served others meanwhile", unit="B/s"
@@ -229,13 +225,7 @@ def _others_served(context: Context) -> Evidence:
     # The probe itself is missing from it, so only much less says something, and not much.
     share = contrast.value / contrast.reference if contrast.reference else 1.0
     text = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
-    return sign.weighed(
-        text,
-        0.0,
-        value=contrast.value,
-        reference=contrast.reference,
-        source="client_bytes_written_total",
-    )
+    return sign.counted(text, 0.0, contrast, source="client_bytes_written_total")
 
 
 CAUSE: Final = Cause(

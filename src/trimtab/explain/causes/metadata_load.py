@@ -44,7 +44,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _operations(context: Context) -> Evidence:
-    """Return whether metadata operations rose, in total or on one MDT."""
     seen = observe(context)
     subject = "metadata operations per second"
     sign = Sign("metadata-operations", Route.TIME, subject, source=_OPERATIONS, unit="1/s")
@@ -61,7 +60,6 @@ def _operations(context: Context) -> Evidence:
 
 
 def _cpu(context: Context) -> Evidence:
-    """Return whether the processors of the metadata servers were busier."""
     seen = observe(context)
     subject = "CPU of the busiest metadata server"
     sign = Sign("mds-cpu", Route.EXPECTED, subject, source=_CPU, unit="1")
@@ -83,7 +81,6 @@ def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rates(context: Context) -> Evidence:
-    """Return whether metadata rates fell more than bandwidths did."""
     sign = Sign("metadata-rates", Route.RUNS, "metadata rates compared with bandwidth", unit="1")
     metadata, bandwidth = (_typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:

@@ -15,10 +15,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import breadth
+from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
-from trimtab.explain.causes.surveyed import ON_SERVERS, kinds_of_surveys, on_servers
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import Sign, expected, in_time, presence
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
@@ -64,7 +63,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _selftest(context: Context) -> Evidence:
-    """Return whether LNet selftest was slower in the bad hours."""
     subject = "LNet selftest relative to its usual rates"
     sign = Sign("selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1")
     frame = _relative(context)
@@ -76,12 +74,8 @@ def _selftest(context: Context) -> Evidence:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
-        return sign.weighed(
-            text,
-            contrast.weight + min(0.9, 0.3 * lost),
-            value=contrast.value,
-            reference=contrast.reference,
-        )
+        weight = contrast.weight + min(0.9, 0.3 * lost)
+        return sign.counted(text, weight, contrast)
     return sign.of(contrast)
 
 
@@ -115,7 +109,6 @@ def _relative(context: Context) -> pl.DataFrame:
 
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
-    """Return what LNet selftest reached of the line rate, in the bad hours."""
     subject = "LNet selftest relative to the line rate"
     sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
     figure = context.hardware.network
@@ -145,7 +138,6 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 
 def _clients_against_servers(context: Context) -> Evidence:
-    """Return whether clients are slow where a survey on the servers is not."""
     subject = "clients compared with a survey on the servers"
     sign = Sign("clients-against-servers", Route.TARGETS, subject)
     extent = breadth(context)
@@ -167,17 +159,11 @@ def _clients_against_servers(context: Context) -> Evidence:
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    return sign.weighed(
-        text,
-        _SERVERS_TOO if extent.alike else _CLIENTS_ALONE,
-        value=extent.level,
-        reference=1.0,
-        unit="1",
-    )
+    weight = _SERVERS_TOO if extent.alike else _CLIENTS_ALONE
+    return sign.weighed(text, weight, value=extent.level, reference=1.0, unit="1")
 
 
 def _connections(context: Context) -> Evidence:
-    """Return whether connections to the targets of several servers broke."""
     subject = "broken connections on several servers"
     sign = Sign("connections-broken", Route.TIME, subject, source="import_state", unit="1")
     seen = observe(context)
@@ -209,7 +195,6 @@ def _connections(context: Context) -> Evidence:
 
 
 def _saturated(context: Context) -> Evidence:
-    """Return whether a server's network carried all that it can."""
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
         "network-saturated", Route.EXPECTED, subject, source="network_bytes_total", unit="1"

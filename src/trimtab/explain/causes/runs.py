@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
-from weakref import WeakKeyDictionary
 
-from trimtab.explain.context import Context, RunFact
+from trimtab.explain.context import Context, RunFact, once
 from trimtab.explain.contrasts import Sign
+from trimtab.message import code_of
 from trimtab.model.incident import Evidence, Route
-from trimtab.model.run import RunStatus
+from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.units import format_percent
 
 WRITES: Final = ("write_bandwidth", "rewrite_bandwidth", "write_iops")
@@ -29,11 +30,6 @@ _BEYOND_MEDIAN: Final = 1.3
 """By how much more than the median: where all requests are slower the tail is not evidence."""
 
 
-_OF_INCIDENT: WeakKeyDictionary[Context, dict[bool, tuple[RunFact, ...]]] = WeakKeyDictionary()
-_SIDES: WeakKeyDictionary[Context, tuple[tuple[RunFact, bool], ...]] = WeakKeyDictionary()
-"""Several causes ask for the same of a context, and a week of probes has hundreds of runs."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """Median of the bad runs over that of the good ones."""
@@ -48,23 +44,23 @@ def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
 
     All runs where the incident belongs to no series.
     """
-    cached = _OF_INCIDENT.setdefault(context, {})
-    if bad not in cached:
-        cached[bad] = _of_incident(context, bad=bad)
-    return cached[bad]
+    return _of_incident(context)[bad]
 
 
-def _of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
+@once
+def _of_incident(context: Context) -> tuple[tuple[RunFact, ...], tuple[RunFact, ...]]:
+    """Return the good and the bad runs of the incident's series."""
     key = context.incident.key
-    within = context.is_bad if bad else context.is_good
-    runs = (
+    runs = [
         run
-        for run in context.runs
-        if within(run.at)
-        and (key is None or run.probe == key.probe)
+        for run in sorted(context.runs, key=lambda run: run.at)
+        if (key is None or run.probe == key.probe)
         and (key is None or not key.comparability or run.series in {"", key.comparability})
+    ]
+    good, bad = (
+        tuple(run for run in runs if within(run.at)) for within in (context.is_good, context.is_bad)
     )
-    return tuple(sorted(runs, key=lambda run: run.at))
+    return good, bad
 
 
 def value_of(context: Context, run: RunFact) -> float | None:
@@ -99,15 +95,14 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ra
     }
 
 
+@once
 def _sides(context: Context) -> tuple[tuple[RunFact, bool], ...]:
     """Return the runs of the bad and the good hours, and whether each is of the bad ones."""
-    if context not in _SIDES:
-        _SIDES[context] = tuple(
-            (run, is_bad)
-            for run in context.runs
-            if (is_bad := context.is_bad(run.at)) or context.is_good(run.at)
-        )
-    return _SIDES[context]
+    return tuple(
+        (run, is_bad)
+        for run in context.runs
+        if (is_bad := context.is_bad(run.at)) or context.is_good(run.at)
+    )
 
 
 def writes_and_reads(context: Context) -> Evidence:
@@ -211,3 +206,55 @@ def _tail_ratio(sides: list[list[Mapping[str, float]]], name: str) -> float | No
             return None
         medians.append(median(values))
     return medians[0] / medians[1]
+
+
+# Incidents that show in no series: of runs that failed, did not start or are not believed
+# (`trimtab.explain.incidents.failures`). The other probes of those hours may be as well as ever.
+
+Runs = tuple[RunFact, ...]
+TELL_NOTHING: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED, RunStatus.INVALID_WORKLOAD)
+
+
+def runs_of_probe(context: Context) -> tuple[Runs, Runs]:
+    """Return the bad runs and the good ones of the incident's series.
+
+    Where it shows in no series they are those of the probe with the largest share of bad runs
+    that tell nothing; of all probes where every run tells something.
+    """
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
+    if context.incident.key is not None:
+        return bad, good
+    probes = sorted({run.probe for run in bad})
+    shares = {probe: _silent_share([run for run in bad if run.probe == probe]) for probe in probes}
+    worst = max(probes, key=lambda probe: shares[probe], default=None)
+    if worst is None or shares[worst][0] == 0:
+        return bad, good
+    return tuple(run for run in bad if run.probe == worst), tuple(
+        run for run in good if run.probe == worst
+    )
+
+
+def has_figure(run: RunFact, metric: str | None) -> bool:
+    """Return whether a run has a believed figure: of a metric, or of any but amounts of bytes."""
+    if metric is not None:
+        return metric in run.values
+    return any(METRIC_UNITS.get(name) != "B" for name in run.values)
+
+
+def metric_of(context: Context) -> str | None:
+    """Return the metric in which the incident shows; ``None`` where it shows in none."""
+    return None if context.incident.key is None else context.incident.key.metric
+
+
+def says(text: str | None, codes: Collection[str], words: re.Pattern[str]) -> bool:
+    """Return whether a problem or a reason has one of these codes.
+
+    Words decide for what was read from a store, which keeps no code, and for what another
+    program printed.
+    """
+    return code_of(text) in codes or words.search(text or "") is not None
+
+
+def _silent_share(runs: Sequence[RunFact]) -> tuple[float, int]:
+    silent = sum(run.status in TELL_NOTHING or bool(run.disbelieved) for run in runs)
+    return silent / len(runs), silent

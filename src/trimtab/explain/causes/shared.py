@@ -18,7 +18,7 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.context import Context
+from trimtab.explain.context import SETTINGS, SURVEYS, Context
 from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
@@ -182,7 +182,7 @@ def surveyed(context: Context) -> pl.DataFrame | None:
     ``None`` where the frame is not one of surveys.
     """
     frame = context.surveys
-    if not {"at", "run", "target", "metric", "value"} <= set(frame.columns):
+    if not SURVEYS.keys() <= set(frame.columns):
         return None
     frame = frame.filter(pl.col("at").is_not_null() & pl.col("target").is_not_null())
     return marked(frame, context.bad, context.good).drop_nulls("bad")
@@ -194,12 +194,8 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
     A name may hold that of a device (``ldiskfs/md0/mb_c1_threshold``), another on each server.
     """
     frame = context.telemetry.settings
-    if not {"at", "target", "kind", "name", "value"} <= set(frame.columns):
-        text = pl.String
-        frame = pl.DataFrame(schema={
-            "at": pl.Datetime("us", "UTC"), "target": text, "kind": text, "name": text,
-            "value": text,
-        })  # fmt: skip
+    if not SETTINGS.keys() <= set(frame.columns):
+        frame = pl.DataFrame(schema=SETTINGS)
     # There are few names, and each stands in every snapshot once for every target.
     names = [
         name for name in frame.get_column("name").unique().drop_nulls() if name.endswith(ending)

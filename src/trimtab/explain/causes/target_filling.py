@@ -178,7 +178,6 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
 
 
 def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
-    """Return whether it was fuller in the bad hours than in any good ones."""
     sign = Sign("fuller-than-day-before", Route.TIME, f"fullness of {named(growth.targets)}")
     if not growth.stands_out:
         return sign.weighed("no single target became fuller", 0.0)

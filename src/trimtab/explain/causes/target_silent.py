@@ -58,7 +58,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _surveyed(context: Context) -> Evidence:
-    """Return whether a survey found a target at next to nothing, or did not come back from it."""
     sign = Sign("survey-silent", Route.TARGETS, "a target near zero in a survey", unit="1")
     rows = surveyed(context)
     if rows is None:
@@ -137,7 +136,6 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 
 def _connection(seen: Observations) -> Evidence:
-    """Return whether the connection to a target is lost. An intact connection says little."""
     subject = "lost connection to a target"
     sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
     states = seen.texts("import_state", kinds=OSTS)
@@ -152,7 +150,6 @@ def _connection(seen: Observations) -> Evidence:
 
 
 def _in_snapshots(seen: Observations) -> Evidence:
-    """Return whether a target dropped out of the snapshots while the others stayed in them."""
     subject = "a target missing from the snapshots of the bad hours"
     sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
     used = seen.values("used_bytes", kinds=OSTS)
@@ -188,14 +185,7 @@ def _errors(seen: Observations) -> Evidence:
     contrast = presence(frame, absent=0.0)
     half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
-    return sign.weighed(
-        f"{subject}{who}",
-        half,
-        value=contrast.value,
-        reference=contrast.reference,
-        targets=names,
-        at=contrast.at,
-    )
+    return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
 
 
 def _runs(context: Context) -> Evidence:

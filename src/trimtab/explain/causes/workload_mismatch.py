@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.broken import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.runs import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
@@ -48,7 +48,6 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
-    """Return whether runs are known to have done something else."""
     sign = Sign("workload-invalid", Route.RUNS, "runs of another workload than requested", unit="1")
     reporting = [run for run in bad if run.status in _TELLS]
     if not reporting:
@@ -78,7 +77,6 @@ def _invalid(
 
 
 def _unjudged(bad: Sequence[RunFact]) -> Evidence:
-    """Return whether the runs themselves forbid that they are judged at all."""
     sign = Sign("runs-not-judged", Route.EXPECTED, "runs that may not be judged", unit="1")
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
@@ -111,7 +109,6 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 
 
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
-    """Return whether a run moved as much as it used to."""
     subject = "bytes moved per run"
     sign = Sign("bytes-moved", Route.EXPECTED, subject, unit="B")
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
@@ -151,7 +148,6 @@ def _is_fixed(values: Sequence[float], middle: float) -> bool:
 def _counts(
     bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
-    """Return whether runs had as many nodes, or tasks, as they used to."""
     sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1")
     sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
     if not sides[0] or not sides[1]:

@@ -83,7 +83,6 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
 
 
 def _as_large(context: Context) -> Evidence:
-    """Return whether the loss is one that throttling can make."""
     effect = context.incident.effect
     sign = Sign(
         "loss-as-throttling",

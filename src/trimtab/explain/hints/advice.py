@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.explain.hints.hint import Basis, Hint, JobRequest, Kind, Mpi
-from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, is_small, layout_of
-from trimtab.explain.hints.sources import (
+from trimtab.explain.hints.hint import (
     CRAY_MAN,
     E2000,
     OMPI_CODE,
@@ -14,7 +12,13 @@ from trimtab.explain.hints.sources import (
     OMPI_LUSTRE,
     OMPI_NO_LUSTRE,
     ROMIO_GUIDE,
+    Basis,
+    Hint,
+    JobRequest,
+    Kind,
+    Mpi,
 )
+from trimtab.explain.hints.layout import AGGREGATORS_PER_OST, MIB, Layout, is_small, layout_of
 from trimtab.message import Message
 from trimtab.units import format_bytes
 
@@ -110,36 +114,22 @@ def _cray(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     if is_small(request):
         why = f"A file of {format_bytes(request.file_size_bytes or 0)} is too small for more"
         code, basis = "file-too-small", Basis.RULE_OF_THUMB
-    hints.append(
-        Hint(
-            Kind.MPI_IO,
-            "cray_cb_nodes_multiplier",
-            str(each),
-            Message(
-                code,
-                f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} "
-                f"nodes, {each} for each OST. {why}",
-            ),
-            basis,
-            f"{E2000}; {CRAY_MAN}",
-        )
+    times = Message(
+        code,
+        f"aggregators are stripes times this: {layout.osts * each} on {request.nodes} nodes, "
+        f"{each} for each OST. {why}",
     )
+    source = f"{E2000}; {CRAY_MAN}"
+    hints.append(Hint(Kind.MPI_IO, "cray_cb_nodes_multiplier", str(each), times, basis, source))
     if each > 1:
-        hints.append(
-            Hint(
-                Kind.MPI_IO,
-                "cray_cb_write_lock_mode",
-                "2",
-                Message(
-                    "lockahead",
-                    f"lockahead: {each} aggregators of one OST lock their parts in advance and do "
-                    "not take locks from one another. Opening a file takes longer: 4 to 5 % "
-                    "of the write time of WRF's 103 files. Clients and servers must support it",
-                ),
-                Basis.MEASURED,
-                f"{E2000}; {CRAY_MAN}",
-            )
+        ahead = Message(
+            "lockahead",
+            f"lockahead: {each} aggregators of one OST lock their parts in advance and do not take "
+            "locks from one another. Opening a file takes longer: 4 to 5 % of the write time of "
+            "WRF's 103 files. Clients and servers must support it",
         )
+        name = "cray_cb_write_lock_mode"
+        hints.append(Hint(Kind.MPI_IO, name, "2", ahead, Basis.MEASURED, source))
     hints += _striping_hints(request, layout, CRAY_MAN)
     return (*hints, *_sieving(), _check_hint(request.mpi))
 
@@ -148,45 +138,28 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     aggregators = min(layout.stripes, request.tasks)
     buffer = max(_COLLECTIVE_BUFFER_BYTES, layout.stripe_bytes)
     hints = [_collective(request, layout)]
+    few = "" if aggregators == layout.stripes else (
+        f" (there are only {request.tasks} tasks for {layout.stripes} stripes)"
+    )  # fmt: skip
+    per_stripe = Message(
+        "aggregator-per-stripe",
+        f"one aggregator per stripe: no other holds the lock of its stripe{few}",
+    )
+    basis = (Basis.MEASURED, E2000) if layout.overstriped else (Basis.RULE_OF_THUMB, ROMIO_GUIDE)
+    spread = Message(
+        "aggregators-spread", "spreads the aggregators over the nodes and their networks"
+    )
+    each = f"*:{-(-aggregators // request.nodes)}"
+    of_stripes = Message(
+        "buffer-of-stripes",
+        "bytes an aggregator collects before it writes: a multiple of the stripe, so that writes "
+        "align with stripes",
+    )
+    rule = (Basis.RULE_OF_THUMB, ROMIO_GUIDE)
     hints += [
-        Hint(
-            Kind.MPI_IO,
-            "cb_nodes",
-            str(aggregators),
-            Message(
-                "aggregator-per-stripe",
-                "one aggregator per stripe: no other holds the lock of its stripe"
-                + (
-                    ""
-                    if aggregators == layout.stripes
-                    else f" (there are only {request.tasks} tasks for {layout.stripes} stripes)"
-                ),
-            ),
-            Basis.MEASURED if layout.overstriped else Basis.RULE_OF_THUMB,
-            E2000 if layout.overstriped else ROMIO_GUIDE,
-        ),
-        Hint(
-            Kind.MPI_IO,
-            "cb_config_list",
-            f"*:{-(-aggregators // request.nodes)}",
-            Message(
-                "aggregators-spread", "spreads the aggregators over the nodes and their networks"
-            ),
-            Basis.DOCUMENTED,
-            ROMIO_GUIDE,
-        ),
-        Hint(
-            Kind.MPI_IO,
-            "cb_buffer_size",
-            str(buffer),
-            Message(
-                "buffer-of-stripes",
-                "bytes an aggregator collects before it writes: a multiple of the stripe, so that "
-                "writes align with stripes",
-            ),
-            Basis.RULE_OF_THUMB,
-            ROMIO_GUIDE,
-        ),
+        Hint(Kind.MPI_IO, "cb_nodes", str(aggregators), per_stripe, *basis),
+        Hint(Kind.MPI_IO, "cb_config_list", each, spread, Basis.DOCUMENTED, ROMIO_GUIDE),
+        Hint(Kind.MPI_IO, "cb_buffer_size", str(buffer), of_stripes, *rule),
     ]
     hints += _striping_hints(request, layout, ROMIO_GUIDE)
     return (*hints, *_sieving(), _check_hint(Mpi.ROMIO))
@@ -209,77 +182,41 @@ def _striping_hints(request: JobRequest, layout: Layout, source: str) -> list[Hi
 def _openmpi(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
     romio = [hint for hint in _romio(request, layout) if hint.kind is Kind.MPI_IO]
     aggregators = min(layout.stripes, request.tasks)
-    mca = [
-        Hint(
-            Kind.MCA,
-            "io_ompio_num_aggregators",
-            str(aggregators),
-            Message(
-                "ompio-instead",
-                "with --mca io ompio instead, which ignores ROMIO's hints; by default on Lustre "
-                "each aggregator writes to one OST",
-            ),
-            Basis.DOCUMENTED,
-            OMPI_DOCS,
-        ),
-        Hint(
-            Kind.MCA,
-            "io_ompio_bytes_per_agg",
-            str(max(_OMPIO_BUFFER_BYTES, layout.stripe_bytes)),
-            Message("ompio-buffer", "OMPIO's collective buffer: 32 MiB unless a stripe is larger"),
-            Basis.DOCUMENTED,
-            OMPI_DOCS,
-        ),
-        Hint(
-            Kind.MCA,
-            "fs_lustre_stripe_size",
-            str(layout.stripe_bytes),
-            Message(
-                "ompio-stripe-size",
-                "bytes of a stripe with OMPIO. Its documentation swaps this and the next "
-                "parameter; the code reads bytes here",
-            ),
-            Basis.DOCUMENTED,
-            OMPI_CODE,
-        ),
-        Hint(
-            Kind.MCA,
-            "fs_lustre_stripe_width",
-            str(layout.osts),
-            Message("ompio-stripe-count", "number of stripes with OMPIO"),
-            Basis.DOCUMENTED,
-            OMPI_CODE,
-        ),
-    ]
-    return (*romio, *_choice_of_openmpi(), *mca)
+    buffer = max(_OMPIO_BUFFER_BYTES, layout.stripe_bytes)
+    mca = (
+        ("io_ompio_num_aggregators", aggregators, OMPI_DOCS, "ompio-instead",
+         "with --mca io ompio instead, which ignores ROMIO's hints; by default on Lustre each "
+         "aggregator writes to one OST"),
+        ("io_ompio_bytes_per_agg", buffer, OMPI_DOCS, "ompio-buffer",
+         "OMPIO's collective buffer: 32 MiB unless a stripe is larger"),
+        ("fs_lustre_stripe_size", layout.stripe_bytes, OMPI_CODE, "ompio-stripe-size",
+         "bytes of a stripe with OMPIO. Its documentation swaps this and the next parameter; the "
+         "code reads bytes here"),
+        ("fs_lustre_stripe_width", layout.osts, OMPI_CODE, "ompio-stripe-count",
+         "number of stripes with OMPIO"),
+    )  # fmt: skip
+    of_ompio = (
+        Hint(Kind.MCA, name, str(value), Message(code, why), Basis.DOCUMENTED, source)
+        for name, value, source, code, why in mca
+    )
+    return (*romio, *_choice_of_openmpi(), *of_ompio)
 
 
 def _choice_of_openmpi() -> tuple[Hint, ...]:
+    chosen = Message(
+        "romio-chosen",
+        "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it ROMIO's "
+        "hints have no effect",
+    )
+    driver = Message(
+        "romio-driver-missing",
+        "Open MPI's ROMIO is often built without its Lustre driver: striping hints are then "
+        "silently ignored, and only lfs setstripe works. lfs getstripe FILE shows it",
+    )
+    command = "ompi_info --param io all --level 9"
     return (
-        Hint(
-            Kind.MCA,
-            "io",
-            "^ompio",
-            Message(
-                "romio-chosen",
-                "ROMIO, the default on Lustre: romio341 in Open MPI 5, romio321 in 4. Without it "
-                "ROMIO's hints have no effect",
-            ),
-            Basis.DOCUMENTED,
-            OMPI_LUSTRE,
-        ),
-        Hint(
-            Kind.CHECK,
-            "ompi_info --param io all --level 9",
-            "shows romio",
-            Message(
-                "romio-driver-missing",
-                "Open MPI's ROMIO is often built without its Lustre driver: striping hints are "
-                "then silently ignored, and only lfs setstripe works. lfs getstripe FILE shows it",
-            ),
-            Basis.DOCUMENTED,
-            OMPI_NO_LUSTRE,
-        ),
+        Hint(Kind.MCA, "io", "^ompio", chosen, Basis.DOCUMENTED, OMPI_LUSTRE),
+        Hint(Kind.CHECK, command, "shows romio", driver, Basis.DOCUMENTED, OMPI_NO_LUSTRE),
     )
 
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from trimtab.explain.incidents.grouping import TOGETHER, apart, grouped
-from trimtab.explain.incidents.spell import Spell, name_of, percent_off
-from trimtab.judge.median import median
+from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
+from trimtab.judge.arrays import median
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.explain.context import RunFact
-from trimtab.explain.incidents.grouping import apart, grouped
-from trimtab.explain.incidents.spell import Spell
+from trimtab.explain.incidents.spell import Spell, apart, grouped
 from trimtab.model.incident import Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangeStatus

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from trimtab.model.incident import Shape
@@ -12,6 +14,10 @@ from trimtab.model.verdict import Interval
 
 SURVEYS: Final = "surveys"
 """In the name of every spell that surveys of single targets show."""
+
+
+TOGETHER: Final = timedelta(hours=6)
+"""Bad runs so near to one another are of one trouble; two distances where runs are sparse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +75,33 @@ def percent_off(effect: float, *, more_is_better: bool) -> str:
     lower = "lower" if more_is_better else "shorter"
     higher = "higher" if more_is_better else "longer"
     return f"{change:.0f} % {lower if effect < 1 else higher}"
+
+
+def apart(times: Sequence[datetime]) -> timedelta:
+    """Return how far apart bad runs of a series may be and still are of one trouble.
+
+    Examples
+    --------
+    >>> apart([datetime(2026, 3, day) for day in (2, 3, 4)]).days
+    2
+    """
+    steps = sorted(later - earlier for earlier, later in pairwise(times))
+    return max(TOGETHER, 2 * steps[len(steps) // 2]) if steps else TOGETHER
+
+
+def grouped(times: Iterable[datetime], longest: timedelta) -> list[int]:
+    """Return for each time, in order, the number of its group; a longer gap begins a new one.
+
+    Examples
+    --------
+    >>> hours = [datetime(2026, 3, 2, hour) for hour in (0, 1, 9, 10)]
+    >>> grouped(hours, timedelta(hours=6))
+    [0, 0, 1, 1]
+    """
+    numbers: list[int] = []
+    last: datetime | None = None
+    for at in times:
+        new = last is not None and at - last > longest
+        numbers.append((numbers[-1] if numbers else 0) + int(new))
+        last = at
+    return numbers

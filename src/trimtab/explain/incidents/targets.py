@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from trimtab.explain.context import SURVEYS as COLUMNS
 from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus
@@ -39,7 +40,7 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
         ``at``, ``run``, ``target``, ``metric``, ``value``: rates, where more is better. A value
         of 0 is a target that moved nothing.
     """
-    if not {"at", "run", "target", "metric", "value"} <= set(surveys.columns):
+    if not COLUMNS.keys() <= set(surveys.columns):
         return []
     marked = _marked(surveys)
     if marked.is_empty():
@@ -55,7 +56,7 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     Parameters are those of `slow_targets`. The median target of each survey is compared with that
     of the `_BEFORE` surveys before it that were well.
     """
-    if not {"at", "run", "target", "metric", "value"} <= set(surveys.columns):
+    if not COLUMNS.keys() <= set(surveys.columns):
         return []
     levels = (
         surveys.filter(pl.col("value").is_not_null())

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from trimtab.judge.changes.runs import Floats, Runs
+    from trimtab.judge.arrays import Floats
+    from trimtab.judge.changes.runs import Runs
     from trimtab.judge.changes.walk_forward import Detection
     from trimtab.model.verdict import Interval
 

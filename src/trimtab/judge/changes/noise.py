@@ -15,10 +15,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.median import median
+from trimtab.judge.arrays import median
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes.runs import Bools, Floats
+    from trimtab.judge.arrays import Bools, Floats
 
 CLIP: Final = 3.5
 """Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
@@ -115,9 +115,9 @@ def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
     """Return heights about a level in scales, cut off at `CLIP`; unfinished runs are the worst."""
     import numpy as np
 
-    found = np.clip((heights - level) / scale, -CLIP, CLIP)
-    found[np.isnan(found)] = -CLIP
-    return found
+    clipped = np.clip((heights - level) / scale, -CLIP, CLIP)
+    clipped[np.isnan(clipped)] = -CLIP
+    return clipped
 
 
 def whitened(clipped: Floats, noise: Noise) -> Floats:
@@ -155,8 +155,8 @@ def _aftermath(clipped: Floats, phi: float) -> float:
     followed = (clipped[2:] - phi * promised)[strange] * np.sign(jump[strange])
     size = phi * np.abs(jump[strange])
     prior = 2 * STRANGE * phi
-    found = (followed.sum() + 0.5 * prior) / max(size.sum() + prior, 1e-9)
-    return min(max(float(found), 0.0), 1.0)
+    share = (followed.sum() + 0.5 * prior) / max(size.sum() + prior, 1e-9)
+    return min(max(float(share), 0.0), 1.0)
 
 
 def _spread(finished: Floats) -> float:
@@ -225,9 +225,9 @@ def _excess(white: Floats, innovation: float, length: int) -> float:
     differences = np.abs(sums[2:] - sums[:-2])
     limit = _TRIM * 1.4826 * median(differences)
     mean_square = float(np.mean(np.minimum(differences, limit) ** 2))
-    found = mean_square / (2 * length * innovation * innovation)
+    excess = mean_square / (2 * length * innovation * innovation)
     # Of a variance from so few differences one standard error is taken off: 1 stays 1 mostly.
-    return max(1.0, found * (1 - math.sqrt(3 / blocks)))
+    return max(1.0, excess * (1 - math.sqrt(3 / blocks)))
 
 
 def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]:

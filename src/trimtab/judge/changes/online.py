@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from trimtab.judge.arrays import Floats, Ints
     from trimtab.judge.changes.noise import Noise
-    from trimtab.judge.changes.runs import Floats, Ints
 
 LENGTHS: Final = (
     3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 96, 114, 135, 160, 192,

@@ -1,4 +1,7 @@
-"""The retrospective tier: changes since the last confirmed one, given the runs up to now."""
+"""The retrospective tier: changes since the last confirmed one, given the runs up to now.
+
+Hour by hour by optimal partitioning (`cuts`), and day by day by energy distance (`energy_ratio`).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.changes.energy_distance import energy_ratio
+from trimtab.judge.arrays import median
 from trimtab.judge.changes.noise import residuals, whitened
 from trimtab.judge.changes.online import scores
-from trimtab.judge.changes.optimal_partitioning import cuts
 from trimtab.judge.changes.seasonality import waves
-from trimtab.judge.median import median
 
 if TYPE_CHECKING:
+    from trimtab.judge.arrays import Floats, Ints
     from trimtab.judge.changes.noise import Noise
-    from trimtab.judge.changes.runs import Floats, Ints
 
 DAY_S: Final = 86400.0
 
@@ -92,16 +93,16 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
         max(1, -(-runs // width)),
     )
     edges = (0, *(int(begins[cut]) + 1 for cut in rough), n + 1)
-    found: list[Shift] = []
+    agreed: list[Shift] = []
     begin = 0
     for rough_place, end in pairwise(edges[1:]):
         place = begin + _sharpened(white[begin : end - 1], rough_place - begin, width, noise)
         place = begin + _exact(window.height[begin:end], place - begin, noise)
         shift = _agreed(window, clipped, (begin, place, end), noise)
         if shift is not None:
-            found.append(shift)
+            agreed.append(shift)
         begin = place
-    return tuple(found)
+    return tuple(agreed)
 
 
 def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
@@ -113,8 +114,8 @@ def _sharpened(white: Floats, rough: int, width: int, noise: Noise) -> int:
     firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
     # White residual k belongs to run k + 1, hence run f begins at white residual f - 1.
     lengths = end - (firsts - 1) + 1
-    found = np.abs(scores(white, noise, np.array([end]), lengths)[0])
-    return int(firsts[int(np.argmax(found))]) if found.max() > 0 else rough
+    strengths = np.abs(scores(white, noise, np.array([end]), lengths)[0])
+    return int(firsts[int(np.argmax(strengths))]) if strengths.max() > 0 else rough
 
 
 def _exact(height: Floats, place: int, noise: Noise) -> int:
@@ -195,3 +196,96 @@ def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
     return float(signal @ whitened(part, noise)) / (
         noise.innovation * np.sqrt(norm * noise.longest)
     )
+
+
+def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int, ...]:
+    """Return the places at which a new level begins, by time; none where one level is cheapest.
+
+    Parameters
+    ----------
+    sums, counts
+        Sum of the residuals of each place in their standard deviations, and how many they are.
+    penalty
+        What a cut costs, as squares.
+    shortest
+        Places that a stretch has at least.
+
+    Notes
+    -----
+    A stretch costs the squares about its mean. The best cuts of the first t runs end in a last
+    stretch from some s on, before which the best cuts of the first s runs stand::
+
+        F(t) = min over s of  F(s) + cost(s, t) + penalty
+
+    (B. Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE SPL 12
+    (2005).) PELT (R. Killick et al., JASA 107 (2012)) leaves out every s that can never win again.
+    While nothing changes, no s is ever left out; a window of weeks holds a few hundred places at
+    most and the minimum over s is one operation on arrays, so all of them are kept.
+    """
+    import numpy as np
+
+    n = len(sums)
+    if n < 2 * shortest:
+        return ()
+    total = np.concatenate(([0.0], np.cumsum(sums)))
+    number = np.concatenate(([0], np.cumsum(counts))).astype(np.float64)
+    best = np.full(n + 1, np.inf)
+    best[0] = -penalty
+    last = np.zeros(n + 1, dtype=np.int64)
+    for t in range(shortest, n + 1):
+        s = t - shortest + 1
+        # The squares themselves are in every way of cutting alike and are left out.
+        gain = total[t] - total[:s]
+        costs = best[:s] - gain * gain / (number[t] - number[:s])
+        where = int(costs.argmin())
+        best[t] = costs[where] + penalty
+        last[t] = where
+    places: list[int] = []
+    t = int(last[n])
+    while t > 0:
+        places.append(t)
+        t = int(last[t])
+    return tuple(reversed(places))
+
+
+def energy_ratio(days: Floats, split: int) -> float:
+    """Return Q of the days from ``split`` on against those before, over the distance within.
+
+    0 where either side has no two days. All days alike within both sides and unlike between
+    them: infinite.
+
+    Notes
+    -----
+    The energy distance between two sets is twice the mean distance between them less the mean
+    distances within them: 0 only for the same distribution, whatever its shape (G. J. Szekely and
+    M. L. Rizzo; used for changes by D. S. Matteson and N. A. James, JASA 109 (2014))::
+
+        Q = n m / (n + m) (2 E|X - Y| - E|X - X'| - E|Y - Y'|)
+
+    Medians of days have no hours, few dips and little autocorrelation left. Q over the mean
+    distance within is a number without unit whose chance values are known.
+    """
+    import numpy as np
+
+    n, m = split, len(days) - split
+    if n < 2 or m < 2:
+        return 0.0
+    before, after = np.sort(days[:split]), np.sort(days[split:])
+    within = _pairs(before) + _pairs(after)
+    both = _pairs(np.sort(days))
+    between = both - within
+    # Each unordered pair stands twice in the mean over all ordered ones, equal ones included.
+    distance = 2 * between / (n * m) - 2 * _pairs(before) / n**2 - 2 * _pairs(after) / m**2
+    unlike = n * m / (n + m) * max(0.0, distance)
+    number = (n * (n - 1) + m * (m - 1)) / 2
+    if within <= 0:
+        return float("inf") if unlike > 0 else 0.0
+    return unlike / (within / number)
+
+
+def _pairs(rising: Floats) -> float:
+    """Return the sum of distances over all unordered pairs of numbers in rising order."""
+    import numpy as np
+
+    n = len(rising)
+    return float(np.dot(2 * np.arange(n) - (n - 1), rising))

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    import numpy
     import polars
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
-    Bools = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
-    Ints = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
+    from trimtab.judge.arrays import Floats, Ints
+
 
 HOURS_A_WEEK: Final = 168
 

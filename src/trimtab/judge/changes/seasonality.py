@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.changes.runs import HOURS_A_WEEK
 
 if TYPE_CHECKING:
+    from trimtab.judge.arrays import Floats, Ints
     from trimtab.judge.changes.noise import Noise
-    from trimtab.judge.changes.runs import Floats, Ints
 
 WEEKS_MINIMUM: Final = 2
 """Weeks of history before seasonality is removed: a pattern seen once is not seasonal."""

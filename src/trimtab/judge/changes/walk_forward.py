@@ -11,14 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.arrays import median
 from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
-from trimtab.judge.median import median
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes.runs import Bools, Floats, Runs
+    from trimtab.judge.arrays import Bools, Floats
+    from trimtab.judge.changes.runs import Runs
 
 RUNS_MINIMUM: Final = 24
 """Runs before anything is reported."""

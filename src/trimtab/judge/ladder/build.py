@@ -55,7 +55,7 @@ _OF_ONE_HOST: Final[tuple[Level, ...]] = ("data_sheet", "drive", "client")
 
 
 def build_ladder(
-    given: LadderInput, *, margin: float = MARGIN, scale: Scale | None = None
+    measured: LadderInput, *, margin: float = MARGIN, scale: Scale | None = None
 ) -> Ladder:
     """Return the ladder of what was measured.
 
@@ -74,23 +74,23 @@ def build_ladder(
     """
     if not 0 < margin < 1:
         raise ValueError(f"a margin of {margin} is not between 0 and 1")
-    comparer = Comparer(given.hardware)
-    shown = Shower(comparer, scale or _scale_for(given.rungs, comparer))
+    comparer = Comparer(measured.hardware)
+    shown = Shower(comparer, scale or _scale_for(measured.rungs, comparer))
     tracks = []
     for metric in LADDER_METRICS:
-        rungs = [rung for rung in given.rungs if rung.metric == metric]
+        rungs = [rung for rung in measured.rungs if rung.metric == metric]
         if rungs:
-            tracks.append(_track(metric, rungs, shown, margin=margin, networked=given.networked))
+            tracks.append(_track(metric, rungs, shown, margin=margin, networked=measured.networked))
     return Ladder(
-        name=given.name,
-        source=given.source,
-        hardware=given.hardware,
+        name=measured.name,
+        source=measured.source,
+        hardware=measured.hardware,
         scale=shown.text(),
         margin=margin,
         tracks=tuple(tracks),
-        absent=tuple(_absent(given, tracks)),
-        claims=tuple(check_claim(claim, given.figures) for claim in given.claims),
-        notes=given.notes,
+        absent=tuple(_absent(measured, tracks)),
+        claims=tuple(check_claim(claim, measured.figures) for claim in measured.claims),
+        notes=measured.notes,
     )
 
 
@@ -102,7 +102,7 @@ def nominal_rungs(metric: str, hardware: Hardware, client: Rung | None) -> list[
     client
         The client's rung, whose nodes the clients' network is of.
     """
-    rungs = [one for one in (_data_sheet(metric, hardware),) if one is not None]
+    rungs = [rung for rung in (_data_sheet(metric, hardware),) if rung is not None]
     if not metric.endswith("_bandwidth"):
         return rungs
     if hardware.network is not None:
@@ -216,11 +216,11 @@ def _scale_for(rungs: Sequence[Rung], comparer: Comparer) -> Scale:
     return next(scale for scale in SCALES if fitting[scale] == most)
 
 
-def _absent(given: LadderInput, tracks: Sequence[Track]) -> list[Absent]:
+def _absent(measured: LadderInput, tracks: Sequence[Track]) -> list[Absent]:
     """Return the layers that no bandwidth is known of, with how to come by it."""
     bandwidths = [track for track in tracks if track.metric.endswith("_bandwidth")]
-    levels: list[Level] = [level for level in _HINTS if given.networked or level in _OF_ONE_HOST]
-    found = []
+    levels: list[Level] = [level for level in _HINTS if measured.networked or level in _OF_ONE_HOST]
+    absent = []
     for level in levels:
         without = [
             track.metric
@@ -229,5 +229,5 @@ def _absent(given: LadderInput, tracks: Sequence[Track]) -> list[Absent]:
         ]
         if without or not bandwidths:
             metrics = tuple(without or LADDER_METRICS[:2])
-            found.append(Absent(level, metrics, _HINTS[level]))
-    return found
+            absent.append(Absent(level, metrics, _HINTS[level]))
+    return absent

@@ -21,6 +21,7 @@ from trimtab.model.ladder import CheckedClaim, Claim, Match
 
 _FORMULA_MAX: Final = 200
 _TOUCHING: Final = 1e-12
+_NO_FORMULA: Final = "is not a formula of names, numbers, + - * / and ( )"
 _TOKENS = re.compile(
     r"(?:\s|[-+*/()]|[0-9]++(?:\.[0-9]++)?(?![\w.])|[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)?)++\Z"
 )
@@ -58,7 +59,7 @@ def check_claim(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
     strict = evaluate(claim.formula, figures)
     loose = evaluate(claim.formula, figures, zeros_are_filling=True)
     if strict.dimension != _DIMENSIONS[claim.printed.unit]:
-        raise _wrong(claim.formula, f"gives no value in {claim.printed.unit}")
+        raise _wrong("unit-mismatch", claim.formula, f"gives no value in {claim.printed.unit}")
     match = Match.NOT_GIVEN
     if _meet(claim, strict):
         match = Match.GIVEN
@@ -80,11 +81,15 @@ def evaluate(
         As `check_claim`.
     """
     if len(formula) > _FORMULA_MAX or not _TOKENS.match(formula):
-        raise _wrong(formula[:_FORMULA_MAX], "is not a formula of names, numbers, + - * / and ( )")
+        raise _wrong(
+            "formula-invalid",
+            formula[:_FORMULA_MAX],
+            _NO_FORMULA,
+        )
     try:
         tree = ast.parse(formula.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _wrong(formula, "is not a formula") from error
+        raise _wrong("formula-invalid", formula, "is not a formula") from error
     _refuse_repeated(formula, tree, figures)
     return _worked_out(formula, tree, figures, zeros_are_filling)
 
@@ -95,7 +100,7 @@ def _refuse_repeated(formula: str, tree: ast.expr, figures: Mapping[str, Figure]
     )
     for name, times in names.items():
         if times > 1 and figures[name].step > 0:
-            raise _wrong(formula, f"uses {name} twice: write it so that it stands there once")
+            raise _wrong("figure-repeated", formula, f"uses {name} twice: use each figure once")
 
 
 def _worked_out(
@@ -110,7 +115,9 @@ def _worked_out(
         if figure is None:
             known = ", ".join(sorted(figures))
             raise UsageError(
-                f"{formula!r}: there is no figure {name!r}", hint=f"known: {known or 'none'}"
+                f"{formula!r}: no figure is called {name!r}",
+                code="figure-unknown",
+                hint=f"known: {known or 'none'}",
             )
         low, high = figure.possible(zeros_are_filling=filling)
         return Bounds(figure.middle, low, high, _DIMENSIONS[figure.unit])
@@ -118,13 +125,13 @@ def _worked_out(
         left = _worked_out(formula, node.left, figures, filling)
         right = _worked_out(formula, node.right, figures, filling)
         return _combined(formula, node.op, left, right)
-    raise _wrong(formula, "is not a formula of names, numbers, + - * / and ( )")
+    raise _wrong("formula-invalid", formula, _NO_FORMULA)
 
 
 def _combined(formula: str, operator: ast.operator, left: Bounds, right: Bounds) -> Bounds:
     match operator:
         case ast.Add() | ast.Sub() if left.dimension != right.dimension:
-            raise _wrong(formula, "adds what has different units")
+            raise _wrong("unit-mismatch", formula, "adds values of different units")
         case ast.Add():
             return Bounds(
                 left.value + right.value,
@@ -143,11 +150,11 @@ def _combined(formula: str, operator: ast.operator, left: Bounds, right: Bounds)
             return _product(left, right, 1)
         case ast.Div():
             if right.low <= 0 <= right.high:
-                raise _wrong(formula, "divides by what may be 0")
+                raise _wrong("division-by-zero", formula, "divides by a value that may be 0")
             inverse = Bounds(1 / right.value, 1 / right.high, 1 / right.low, right.dimension)
             return _product(left, inverse, -1)
         case _:
-            raise _wrong(formula, "is not a formula of names, numbers, + - * / and ( )")
+            raise _wrong("formula-invalid", formula, _NO_FORMULA)
 
 
 def _product(left: Bounds, right: Bounds, sign: int) -> Bounds:
@@ -176,5 +183,6 @@ def _dotted(node: ast.AST) -> str | None:
     return None
 
 
-def _wrong(formula: str, why: str) -> UsageError:
-    return UsageError(f"{formula!r} {why}", hint="client.write * hardware.parity / drive.write")
+def _wrong(code: str, formula: str, why: str) -> UsageError:
+    hint = "client.write * hardware.parity / drive.write"
+    return UsageError(f"{formula!r} {why}", code=code, hint=hint)

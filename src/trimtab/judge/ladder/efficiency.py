@@ -103,21 +103,21 @@ class Comparer:
         if common is None:
             return Efficiency(beneath.layer, reason=_no_common(above, beneath))
         unit, of_above, of_beneath = common
-        found = ratio(
+        share = ratio(
             scaled(above.rate, factor / of_above), scaled(beneath.rate, 1 / of_beneath), self.level
         )
         same = abs(of_above / of_beneath - 1) < _SAME
         return Efficiency(
             beneath.layer,
-            found.value,
-            found.low,
-            found.high,
-            found.level,
+            share.value,
+            share.low,
+            share.high,
+            share.level,
             parity_counted=parity_counted,
             per=None if same else _SINGULAR[unit],
             doubts=(
                 *self._doubts(above, beneath, unit, same=same),
-                *_too_good(found.value if found.low is None else found.low),
+                *_too_good(share.value if share.low is None else share.low),
             ),
         )
 
@@ -176,7 +176,7 @@ def conditions_apart(above: Rung, beneath: Rung) -> list[Message]:
     if above.fullness is not None and beneath.fullness is not None:
         difference = abs(above.fullness - beneath.fullness)
         if difference > FULLNESS_APART_MAXIMUM + 1e-9:
-            full = [format_percent(one.fullness or 0.0, 0) for one in (above, beneath)]
+            full = [format_percent(rung.fullness or 0.0, 0) for rung in (above, beneath)]
             text = f"measured at {full[0]} and {full[1]} full"
             apart.append(Message("fullness-differs", text))
     for name, value in above.conditions.items():

@@ -75,12 +75,12 @@ class Walk:
         branches = BENEATH.get(level, ())
         if level == "application" and "client" not in self.rungs:
             branches = _BRANCHES
-        found = []
+        carriers = []
         for branch in branches:
-            nearest = next((self.rungs[one] for one in branch if one in self.rungs), None)
+            nearest = next((self.rungs[layer] for layer in branch if layer in self.rungs), None)
             if nearest is not None:
-                found.append(nearest)
-        return found
+                carriers.append(nearest)
+        return carriers
 
     def efficiency(self, above: Level, beneath: Level) -> Efficiency:
         """Return how much of one layer another delivers."""
@@ -122,7 +122,7 @@ class Walk:
         if unknown or not known:
             names = ", ".join(f"{_name(above)} against {_name(e.of)}" for above, e in unknown)
             return _no_loss("efficiency-unknown", f"no usable figure of {names or 'any layer'}")
-        known.sort(key=lambda one: one[1].value or 0.0)
+        known.sort(key=lambda pair: pair[1].value or 0.0)
         above, least = known[0]
         share = f"{_name(above)} {_share(least)}"
         high = least.high or 0.0
@@ -143,12 +143,12 @@ class Walk:
 
     def _least(self, level: Level) -> Level | None:
         """Return the carrier that carries least: of which a layer gets the most."""
-        found: list[tuple[Level, float | None]] = [
+        shares: list[tuple[Level, float | None]] = [
             (carrier.layer, self.efficiency(level, carrier.layer).value)
             for carrier in self.carriers(level)
         ]
         known: list[tuple[float, Level]] = [
-            (value, one) for one, value in found if value is not None
+            (value, carrier) for carrier, value in shares if value is not None
         ]
         return max(known)[1] if known else None
 
@@ -181,7 +181,7 @@ class Walk:
         efficiency = carriers[least]
         if self._lost(efficiency):
             return self._lost_in_client(least, efficiency)
-        if not self._kept(efficiency):
+        if not self._within_margin(efficiency):
             return _cannot_tell("margin-in-interval", self._open("client", efficiency))
         if also := self._tied(least, carriers):
             return _cannot_tell(
@@ -195,7 +195,11 @@ class Walk:
         """Return that the network limits where the client runs at its very line rate."""
         for layer, kind in _NOTHING_PASSES.items():
             efficiency = carriers.get(layer)
-            if efficiency is not None and efficiency.value is not None and self._kept(efficiency):
+            if (
+                efficiency is not None
+                and efficiency.value is not None
+                and self._within_margin(efficiency)
+            ):
                 text = f"client {_share(efficiency)}, which cannot be exceeded"
                 return Limit(kind, layer, Message("at-line-rate", text))
         return None
@@ -270,7 +274,7 @@ class Walk:
         if self._lost(efficiency):
             reason = Message("lost-in-layer", f"{lead}{share}: lost in that layer")
             return Limit(LimitKind.LAYER, level, reason)
-        if not self._kept(efficiency):
+        if not self._within_margin(efficiency):
             return _cannot_tell("margin-in-interval", f"{lead}{self._open(level, efficiency)}")
         if level == "drive":
             return self._of_drives(level, f"{lead}{share}")
@@ -284,7 +288,7 @@ class Walk:
     def _lost(self, efficiency: Efficiency) -> bool:
         return efficiency.high is not None and efficiency.high < 1 - self.margin
 
-    def _kept(self, efficiency: Efficiency) -> bool:
+    def _within_margin(self, efficiency: Efficiency) -> bool:
         return (
             efficiency.low is not None
             and efficiency.low >= 1 - self.margin

@@ -19,11 +19,9 @@ from trimtab.model.series import SlowEnd
 from trimtab.model.verdict import Interval
 
 if TYPE_CHECKING:
-    import numpy
-
+    from trimtab.judge.arrays import Floats
     from trimtab.judge.targets.table import SurveyTable
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
 
 SURVEYS_MINIMUM: Final = 10
 """Fewer surveys have too few different stretches to be resampled."""
@@ -44,9 +42,19 @@ def expected_minimum(values: Sequence[float], drawn: int) -> float:
     Parameters
     ----------
     values
-        One a target, of one survey.
+        One rate per target, of one survey; any unit.
     drawn
-        At most all of them are drawn.
+        Number of targets drawn; capped at the number of values.
+
+    Returns
+    -------
+    float
+        The expected minimum, in the unit of the values.
+
+    Raises
+    ------
+    ValueError
+        There are no values, or ``drawn`` is less than 1.
 
     Notes
     -----
@@ -96,21 +104,21 @@ def lower_tail(
     import numpy as np
 
     values = table.values[list(rows)]
-    kept = [row[np.isfinite(row)] for row in values]
-    times = [table.at[row] for row, found in zip(rows, kept, strict=True) if found.size]
-    kept = [found for found in kept if found.size]
-    if not kept:
+    measured = [row[np.isfinite(row)] for row in values]
+    times = [table.at[row] for row, survey in zip(rows, measured, strict=True) if survey.size]
+    measured = [survey for survey in measured if survey.size]
+    if not measured:
         return None
-    every = np.concatenate(kept)
-    most = max(len(found) for found in kept)
+    every = np.concatenate(measured)
+    most = max(len(survey) for survey in measured)
     stripes = most if stripe_count is None else stripe_count
-    lowest = float(np.mean([expected_minimum(found.tolist(), stripes) for found in kept]))
+    lowest = float(np.mean([expected_minimum(survey.tolist(), stripes) for survey in measured]))
     mean = float(every.mean())
-    intervals = _intervals(kept, (0.01, 0.10), level)
+    intervals = _intervals(measured, (0.01, 0.10), level)
     return SlowEnd(
         from_=times[0],
         to=times[-1],
-        surveys=len(kept),
+        surveys=len(measured),
         targets=int(np.isfinite(values).any(axis=0).sum()),
         mean=mean,
         minimum=float(every.min()),
@@ -165,7 +173,7 @@ def _intervals(
     counted = np.bincount(cells.ravel(), minlength=_RESAMPLES * n)
     multiplicity = counted.reshape(_RESAMPLES, n).astype(np.float64)
     ordered = [np.sort(survey) for survey in surveys]
-    found: list[Interval | None] = []
+    intervals: list[Interval | None] = []
     for fraction in fractions:
         seen = _counted(ordered, every, fraction)
         share = (multiplicity @ seen.counts) / (multiplicity @ seen.sizes)[:, None]
@@ -173,8 +181,8 @@ def _intervals(
         middle = float(np.quantile(every, fraction))
         below = [float((survey <= middle).mean()) for survey in surveys]
         factor = widening(below, level) * _few_nights(below, level)
-        found.append(_widened(seen.candidates[place], middle, factor, level))
-    return found
+        intervals.append(_widened(seen.candidates[place], middle, factor, level))
+    return intervals
 
 
 def _few_nights(below: Sequence[float], level: float) -> float:

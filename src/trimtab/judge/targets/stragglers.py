@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.false_discovery import benjamini_hochberg
+from trimtab.judge.arrays import benjamini_hochberg
 from trimtab.judge.targets.median_polish import median_polish
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import Straggler
 
 if TYPE_CHECKING:
-    import numpy
+    from trimtab.judge.arrays import Bools, Floats
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
-    Whole = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
-    Flags = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.bool_]]
 
 WORST: Final = 0.05
 """The share of a survey's targets that are marked as slow."""
@@ -55,8 +52,8 @@ class Marks:
         Of each survey: the share of its measured targets that is marked.
     """
 
-    measured: Flags
-    slow: Flags
+    measured: Bools
+    slow: Bools
     chance: Floats
 
 
@@ -71,12 +68,12 @@ def marks(values: Floats, worst: float = WORST) -> Marks:
     slow = np.zeros(values.shape, dtype=bool)
     chance = np.zeros(values.shape[0])
     for row, present in enumerate(measured):
-        found = values[row, present]
-        if len(found) < 2 or found.min() == found.max():
+        rates = values[row, present]
+        if len(rates) < 2 or rates.min() == rates.max():
             continue
-        border = np.partition(found, _marked(len(found), worst) - 1)[_marked(len(found), worst) - 1]
+        border = np.partition(rates, _marked(len(rates), worst) - 1)[_marked(len(rates), worst) - 1]
         slow[row] = present & (np.where(present, values[row], np.inf) <= border)
-        chance[row] = slow[row].sum() / len(found)
+        chance[row] = slow[row].sum() / len(rates)
     return Marks(measured, slow, chance)
 
 
@@ -133,18 +130,18 @@ def _inflation(marked: Marks) -> float:
     if total <= 0 or rows < 3:
         return 1.0
     chance = 1 / math.sqrt(cells)
-    found = [
+    correlations = [
         float((about[lag:] * about[:-lag]).sum()) / total * rows / (rows - lag)
         for lag in range(1, max(2, rows // _LAGS_PART))
     ]
     inflation = 1.0
     for _ in range(_ROUNDS):
         likeness = 0.0
-        for lag, raw in enumerate(found, start=1):
-            one = raw + inflation / rows
-            if one <= 2 * chance:
+        for lag, raw in enumerate(correlations, start=1):
+            correlation = raw + inflation / rows
+            if correlation <= 2 * chance:
                 break
-            likeness += one * (1 - lag / rows)
+            likeness += correlation * (1 - lag / rows)
         inflation = min(1 + 2 * likeness + 2 * chance, rows / 2)
     return max(1.0, inflation)
 
@@ -201,7 +198,7 @@ def stragglers(
     relative = _relative(table.values)
     counts, measured = marked.slow.sum(axis=0), marked.measured.sum(axis=0)
     named = np.flatnonzero((q_values <= false_discoveries) & (counts >= TIMES_MINIMUM))
-    found = [
+    named_targets = [
         Straggler(
             target=table.targets[place],
             server=table.servers[place],
@@ -213,7 +210,9 @@ def stragglers(
         )
         for place in named
     ]
-    return tuple(sorted(found, key=lambda one: (one.relative, one.target)))
+    return tuple(
+        sorted(named_targets, key=lambda straggler: (straggler.relative, straggler.target))
+    )
 
 
 def _relative(values: Floats) -> Floats:
@@ -223,9 +222,9 @@ def _relative(values: Floats) -> Floats:
     parts = median_polish(values)
     middles = np.exp(parts.whole + parts.survey_effects)
     ratios = values / middles[:, None]
-    found = np.full(values.shape[1], np.nan)
+    medians = np.full(values.shape[1], np.nan)
     for column in range(values.shape[1]):
         known = ratios[:, column][np.isfinite(ratios[:, column])]
         if known.size:
-            found[column] = np.median(known)
-    return found
+            medians[column] = np.median(known)
+    return medians

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy
     import polars as pl
 
-    Floats = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
+    from trimtab.judge.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,17 +60,6 @@ KNOWN: Final = frozenset({*_VALUES, *_SWITCHES, "mpi"})
 """All names; ``mpi`` is srun's, for every command of the probe."""
 
 
-def check_options(options: Mapping[str, str]) -> None:
-    """Do nothing if the options can be used; underscores stand for dashes.
-
-    Raises
-    ------
-    UsageError
-        Of the first that cannot, by its name.
-    """
-    _arguments(options)
-
-
 def sbatch_options(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the arguments for sbatch.
 

@@ -29,6 +29,7 @@ from trimtab.model.compare import (
     Summary,
 )
 from trimtab.model.run import METRIC_UNITS
+from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -259,11 +260,12 @@ def _nothing_to_compare(
     hint = f"trimtab runs --site {visible(site)} lists what is there"
     shown = visible(operand.text)
     if not runs:
-        return UsageError(f"no run is kept for {shown}", hint=hint)
-    runs_text = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+        return UsageError(f"no run stored for {shown}", code="no-run", hint=hint)
     why = visible(doubts_text(doubts(runs)))
     return UsageError(
-        f"{runs_text} kept for {shown}, and none holds a figure that is believed: {why}", hint=hint
+        f"{plural(len(runs), 'run')} stored for {shown}, none with a credible figure: {why}",
+        code="no-credible-figure",
+        hint=hint,
     )
 
 

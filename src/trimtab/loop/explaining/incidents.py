@@ -13,10 +13,7 @@ from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import CpuProfile, RunFact
 from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import find_incidents
-from trimtab.explain.site import (
-    Known,
-    explain_moment,
-)
+from trimtab.explain.site import Known, explain_moment
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
     Checksums,
@@ -113,56 +110,34 @@ def incidents_of(
     """
     begin = None if since is None else parse_moment(since, place.timezone)
     with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
-        return _incidents_of(
-            store, place, now, begin, until=until, together=together, progress=progress
+        known, incidents, standing = _looked(
+            store, place, until=until, together=together, progress=progress
         )
+        in_range = [
+            incident
+            for incident in incidents
+            if begin is None or incident.until is None or incident.until >= begin
+        ]
+        explanations: list[Explanation] = []
+        for incident in explain_all(store, in_range, known, others=incidents, together=together):
+            explanations.append(with_standing(incident, standing()))
+            count, of = len(explanations), len(in_range)
+            progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
+        order = sorted(
+            explanations,
+            key=lambda incident: (
+                _ORDER.index(incident.incident.state),
+                -(incident.incident.until or known.now).timestamp(),
+            ),
+        )
+        progress("explained", 1.0)
+        return Explained(known.site, str(store.location), now, known.now, tuple(order), standing())
 
 
 def _processes(store: Store, place: Place) -> int:
     """Return how many processes look at a site: a short record is done before they have begun."""
     runs = sum(series.runs for series in store.series(place.name))
     return processors() if runs >= _MANY_RUNS else 1
-
-
-def _incidents_of(
-    store: Store,
-    place: Place,
-    now: datetime,
-    begin: datetime | None,
-    *,
-    until: str | None,
-    together: Together,
-    progress: Progress,
-) -> Explained:
-    known, incidents, standing = _looked(
-        store, place, until=until, together=together, progress=progress
-    )
-    in_range = [
-        incident
-        for incident in incidents
-        if begin is None or incident.until is None or incident.until >= begin
-    ]
-    explanations: list[Explanation] = []
-    for incident in explain_all(store, in_range, known, others=incidents, together=together):
-        explanations.append(with_standing(incident, standing()))
-        count, of = len(explanations), len(in_range)
-        progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
-    order = sorted(
-        explanations,
-        key=lambda incident: (
-            _ORDER.index(incident.incident.state),
-            -(incident.incident.until or known.now).timestamp(),
-        ),
-    )
-    progress("explained", 1.0)
-    return Explained(
-        known.site,
-        str(store.location),
-        now,
-        known.now,
-        tuple(order),
-        standing(),
-    )
 
 
 def keep_incidents(store: Store, explained: Explained) -> str | None:
@@ -201,11 +176,7 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
 
 
 def explain_at(
-    store: Store,
-    place: Place,
-    moment: str,
-    *,
-    progress: Progress = lambda text, fraction: None,
+    store: Store, place: Place, moment: str, *, progress: Progress = lambda text, fraction: None
 ) -> Moment:
     """Return the incidents of one moment, and all that is known of it.
 
@@ -221,33 +192,28 @@ def explain_at(
     """
     at = parse_moment(moment, place.timezone)
     with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
-        return _explain_at(store, place, at, together=together, progress=progress)
-
-
-def _explain_at(
-    store: Store, place: Place, at: datetime, *, together: Together, progress: Progress
-) -> Moment:
-    known, incidents, standing = _looked(store, place, together=together, progress=progress)
-    if not known.record_from <= at <= known.now + _DAY:
-        raise UsageError(
-            f"nothing is stored for {at.isoformat()}",
-            code="time-outside-record",
-            hint=f"the record goes from {known.record_from.isoformat()} to {known.now.isoformat()}",
-        )
-    active = [
-        incident
-        for incident in incidents
-        if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
-    ]
-    progress("explaining", 0.7)
-    answers = explain_all(store, active, known, others=incidents, together=together)
-    # After the last run there is nothing to look at: what is known is that of the last hours.
-    source = StoreTelemetry(store, place.name)
-    moment = explain_moment(min(at, known.now), known, source, standing=standing())
-    explained = tuple(with_standing(answer, standing()) for answer in answers)
-    answer_at = Moment(known.site, str(store.location), at, explained, moment)
-    progress("explained", 1.0)
-    return answer_at
+        known, incidents, standing = _looked(store, place, together=together, progress=progress)
+        if not known.record_from <= at <= known.now + _DAY:
+            raise UsageError(
+                f"nothing is stored for {at.isoformat()}",
+                code="time-outside-record",
+                hint=f"the record goes from {known.record_from.isoformat()} to "
+                f"{known.now.isoformat()}",
+            )
+        active = [
+            incident
+            for incident in incidents
+            if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
+        ]
+        progress("explaining", 0.7)
+        answers = explain_all(store, active, known, others=incidents, together=together)
+        # After the last run there is nothing to look at: what is known is that of the last hours.
+        source = StoreTelemetry(store, place.name)
+        around = explain_moment(min(at, known.now), known, source, standing=standing())
+        explained = tuple(with_standing(answer, standing()) for answer in answers)
+        answer_at = Moment(known.site, str(store.location), at, explained, around)
+        progress("explained", 1.0)
+        return answer_at
 
 
 def _looked(

@@ -36,7 +36,7 @@ def command_of(
         mdtest cannot work in that directory.
     """
     if probe.command is not None:
-        return _own(probe, probe.command), _launcher(kind, reach)
+        return _site_command(probe, probe.command), _launcher(kind, reach)
     # mdtest is started by MPI: without it every task would take itself for the only one.
     launcher = _launcher("mpi" if kind == "local" else kind, reach)
     return _mdtest(probe, directory, reach), launcher
@@ -62,7 +62,7 @@ def refuse_too_many(spec: CommandSpec, space: Space, share: float) -> None:
         )
 
 
-def _own(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
+def _site_command(probe: SiteProbe, command: tuple[str, ...]) -> CommandSpec:
     return CommandSpec(
         name=probe.name,
         benchmark=probe.benchmark,

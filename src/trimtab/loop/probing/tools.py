@@ -8,7 +8,7 @@ from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute, Launcher
 from trimtab.loop.probing.reach import Reach
 from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import Ask, Phases
+from trimtab.measure.phases import Ask, PhaseRequest, Phases
 from trimtab.measure.table import Tool, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput
 from trimtab.model.telemetry import NotAvailable
@@ -29,9 +29,8 @@ class Instrument:
         self, spec: ProbeSpec, access: Access, directory: str, size_bytes: int | None
     ) -> tuple[str, ...]:
         """Return the command of one write or read; an allocation puts the launcher's part first."""
-        return self.benchmark.command(
-            spec, access, program=self.tool.path, directory=directory, size_bytes=size_bytes
-        )
+        phase = PhaseRequest(spec, access, self.tool.path, directory, size_bytes)
+        return self.benchmark.arguments(phase)
 
     def parse(self, output: RawOutput, repetition: int, ordinal: int) -> Measurement:
         """Return what a raw output says."""

@@ -52,7 +52,9 @@ def open_twin(site: Site) -> TwinDriver:
     key = (site.path, site.scenario)
     if key not in _opened:
         directory = life_directory(site.path)
-        _opened[key] = TwinDriver(Life.open(directory, _found(site, site.scenario)), site.path)
+        _opened[key] = TwinDriver(
+            Life.open(directory, _scenario_file(site, site.scenario)), site.path
+        )
     return _opened[key]
 
 
@@ -109,7 +111,7 @@ def _find_tool(name: str, run: Ask) -> Tool | NotAvailable:
     return NotAvailable(f"{name} is not installed on the nodes of the twin")
 
 
-def _found(site: Site, scenario: str) -> str:
+def _scenario_file(site: Site, scenario: str) -> str:
     """Return a scenario's file relative to the site file that names it; presets as they are."""
     if site.source is None or not scenario.endswith(".toml") or Path(scenario).is_absolute():
         return scenario

@@ -37,6 +37,7 @@ def require_answer(root: str, noun: str, *, deadline_s: float = DEADLINE_S) -> N
         shown = visible(root)
         raise NoAnswer(
             f"{shown} did not answer in {deadline_s:g} s: {noun} was not begun",
+            code="no-answer",
             hint=f"does `ls {shown}` answer in another shell? see its servers and the kernel log "
             "(dmesg) of this host; nothing was changed, and the same command can be given again",
         ) from error

@@ -9,7 +9,8 @@ from pathlib import Path
 from trimtab.errors import RefusedError
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.purge.plan import LoadedPlan, load_plan, read_key
+from trimtab.purge.plan.key import read_key
+from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
@@ -37,13 +38,13 @@ class Armed:
     @property
     def people(self) -> int:
         """How many people that are known did."""
-        return len({one.person for one in self.everybody if one.person is not None})
+        return len({armed.person for armed in self.everybody if armed.person is not None})
 
     @property
     def effective_at_s(self) -> float | None:
         """Seconds since 1970 from which on it counts; ``None``: a second person is missing."""
         if self.arming.kind == "delay":
-            return min(one.at_s for one in self.everybody) + self.arming.delay_s
+            return min(armed.at_s for armed in self.everybody) + self.arming.delay_s
         return self.by.at_s if self.people > 1 else None
 
 
@@ -66,11 +67,13 @@ def arm_plan(
     if loaded.publication is None:
         raise RefusedError(
             "the plan is not published: whoever arms it would arm what nobody has seen",
+            code="plan-unpublished",
             hint="trimtab purge notify PLAN",
         )
     if now >= loaded.plan.expires_at:
         raise RefusedError(
             f"the plan expired at {loaded.plan.expires_at:%Y-%m-%d %H:%M} UTC",
+            code="plan-expired",
             hint="scan, and make a new one",
         )
     journals = prepared(place).journals

@@ -37,8 +37,14 @@ def core_errors(doing: str, *, hint: str | None = None) -> Iterator[None]:
     except OSError as error:
         named = "" if error.filename is None else f" at {visible(os.fsdecode(error.filename))}"
         why = error.strerror or str(error)
-        raise ToolError(f"{doing} failed{named}: {visible(why)}", hint=hint) from error
+        raise ToolError(
+            f"{doing} failed{named}: {visible(why)}", code="system-call-failed", hint=hint
+        ) from error
     except ValueError as error:
-        raise UsageError(f"{doing} cannot be done so: {visible(str(error))}") from error
+        raise UsageError(
+            f"{doing} cannot be done so: {visible(str(error))}", code="value-refused"
+        ) from error
     except RuntimeError as error:
-        raise DataError(f"{doing} failed: {visible(str(error))}", hint=hint) from error
+        raise DataError(
+            f"{doing} failed: {visible(str(error))}", code="core-data-damaged", hint=hint
+        ) from error

@@ -52,25 +52,27 @@ def look_for_evasion(
     """
     manifest = load_manifest(directory)
     older = sorted(
-        ((load_manifest(one), one) for one in earlier), key=lambda pair: pair[0].ended_ns
+        ((load_manifest(path), path) for path in earlier), key=lambda pair: pair[0].ended_ns
     )
-    manifests = (*(one for one, _ in older), manifest)
+    manifests = (*(index for index, _ in older), manifest)
     _require_order(manifests)
     limits = _limits(policy, files)
-    kept = _exempt_users(policy, manifest)
-    coarsest_ns = max(one.time_resolution_ns for one in manifests)
+    kept = () if policy is None else sorted(policy.exempt_numbers("user", manifest.as_of_s))
+    coarsest_ns = max(index.time_resolution_ns for index in manifests)
     with views.readable():
-        looks = [_look(at, one, kept, coarsest_ns) for one, at in (*older, (manifest, directory))]
+        looks = [
+            _look(at, index, kept, coarsest_ns) for index, at in (*older, (manifest, directory))
+        ]
         passed_over = unseen(
-            [one.lacking for one in manifests], births=_has_births(looks[-1]), limits=limits
+            [index.lacking for index in manifests], births=_has_births(looks[-1]), limits=limits
         )
         kinds: list[Kind] = [kind for kind in KINDS if kind not in passed_over]
-        found = suspicions(looks[-1], earlier=looks[:-1], kinds=kinds, limits=limits)
+        signs = suspicions(looks[-1], earlier=looks[:-1], kinds=kinds, limits=limits)
     return Signs(
         manifest=manifest,
         earlier=manifests[:-1],
         limits=limits,
-        found=found,
+        found=signs,
         passed_over=passed_over,
         notes=tuple(_notes(manifests, kept)),
     )
@@ -84,6 +86,7 @@ def _require_order(manifests: Sequence[Manifest]) -> None:
     if len(set(ends)) < len(ends) or max(ends) != ends[-1]:
         raise UsageError(
             "an earlier index is not earlier, or is given twice",
+            code="index-not-earlier",
             hint="--index is the latest, and each --earlier another one before it",
         )
 
@@ -94,19 +97,6 @@ def _limits(policy: Policy | None, files: int | None) -> EvasionLimits:
     if policy is None:
         return limits
     return replace(limits, old_s=policy.minimum_age_s, counted=policy.counted)
-
-
-def _exempt_users(policy: Policy | None, manifest: Manifest) -> tuple[int, ...]:
-    if policy is None:
-        return ()
-    named = {
-        exemption.value
-        for exemption in policy.exemptions
-        if exemption.kind == "user"
-        and isinstance(exemption.value, int)
-        and exemption.is_in_force(manifest.as_of_s)
-    }
-    return tuple(sorted({*named, *((0,) if policy.keep_root_files else ())}))
 
 
 def _look(directory: Path, manifest: Manifest, kept: Sequence[int], resolution_ns: int) -> Look:

@@ -108,21 +108,23 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     """
     manifest = load_manifest(question.directory)
     policy = _policy(question, manifest)
-    said = SiteSays() if question.site is None else ask_site(question.site, policy.root, now=now)
-    _require_pools(policy, said)
-    rules = rules_in_force(policy, IndexFacts.of(manifest), said.reads, now_s=int(now.timestamp()))
+    answers = SiteSays() if question.site is None else ask_site(question.site, policy.root, now=now)
+    _require_pools(policy, answers)
+    rules = rules_in_force(
+        policy, IndexFacts.of(manifest), answers.reads, now_s=int(now.timestamp())
+    )
     usage = question.usage or measure(policy.root)
     tally = _tally(question, policy, manifest, rules)
-    growth, notes = _growth(question, policy, said, now)
-    found = answer(
-        policy, rules, tally, usage, ost_usages=said.osts, pools=said.pools, growth=growth
+    growth, notes = _growth(question, policy, answers, now)
+    horizon = answer(
+        policy, rules, tally, usage, ost_usages=answers.osts, pools=answers.pools, growth=growth
     )
     return Found(
         manifest=manifest,
         policy=policy,
         rules=rules,
         usage=usage,
-        answer=found,
+        answer=horizon,
         files=tally.files,
         allocated_bytes=tally.allocated_bytes,
         latest_future_s=tally.latest_future_s,
@@ -130,15 +132,16 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     )
 
 
-def _require_pools(policy: Policy, said: SiteSays) -> None:
+def _require_pools(policy: Policy, answers: SiteSays) -> None:
     """Raise where a policy's pools are not what a site has, before an index is read for nothing."""
-    if policy.target_pool and said.why_no_pools is not None:
+    if policy.target_pool and answers.why_no_pools is not None:
         raise UsageError(
-            f"which OSTs are in a pool is not known: {said.why_no_pools}",
+            f"which OSTs are in a pool is not known: {answers.why_no_pools}",
+            code="pools-unknown",
             hint="lfs pool_list says it on a client; or take target, of the whole",
         )
-    if said.pools is not None and said.osts is not None:
-        pool_groups(policy.target_pool, said.pools, said.osts)
+    if answers.pools is not None and answers.osts is not None:
+        pool_groups(policy.target_pool, answers.pools, answers.osts)
 
 
 def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
@@ -168,6 +171,7 @@ def _policy(question: Question, manifest: Manifest) -> Policy:
         if not question.names_target:
             raise UsageError(
                 "how full the file system may be is not said",
+                code="target-missing",
                 hint="--target 70%, or --policy POLICY.toml",
             )
         policy = Policy("asked", manifest.root.decode("utf-8", "surrogateescape"))
@@ -197,7 +201,7 @@ def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesI
         )
 
 
-def choose(question: Question, found: Found, before_s: int, out: Path) -> None:
+def choose(question: Question, horizon: Found, before_s: int, out: Path) -> None:
     """Write the candidates of a cut-off to a file, the longest unused first.
 
     Raises
@@ -209,8 +213,8 @@ def choose(question: Question, found: Found, before_s: int, out: Path) -> None:
 
     with core_errors("choosing the candidates", hint="is there room beside the plan?"):
         select(
-            shard_paths(question.directory, found.manifest),
-            found.rules.core(),
+            shard_paths(question.directory, horizon.manifest),
+            horizon.rules.core(),
             before_s=before_s,
             out=str(out),
             threads=question.threads,
@@ -218,7 +222,7 @@ def choose(question: Question, found: Found, before_s: int, out: Path) -> None:
 
 
 def _growth(
-    question: Question, policy: Policy, said: SiteSays, now: datetime
+    question: Question, policy: Policy, answers: SiteSays, now: datetime
 ) -> tuple[Growth | None, tuple[str, ...]]:
     """Return the forecast, and what is to be said of it."""
     if question.site is None:
@@ -226,6 +230,7 @@ def _growth(
             return None, ()
         raise UsageError(
             "growth is forecast from the snapshots of a site, and none is named",
+            code="site-missing",
             hint="--site NAME, whose snapshots `trimtab watch` keeps",
         )
     from trimtab.loop.purging.measuring import use_over_time
@@ -233,7 +238,7 @@ def _growth(
     notes: tuple[str, ...] = ()
     purged: tuple[tuple[int, int], ...] = ()
     try:
-        points = use_over_time(said.site, question.store_url or said.store_url, until=now)
+        points = use_over_time(answers.site, question.store_url or answers.store_url, until=now)
     except TrimtabError as error:
         return None, (f"how use has grown is not known: {error.message}",)
     try:

@@ -9,19 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.errors import DataError, ToolError, UnreadableError
+from trimtab.errors import DataError, ToolError
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names
-from trimtab.purge.index.importing import How, Told, import_list
+from trimtab.purge.index.importing import Claims, Form, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.run.collect import root_facts
+from trimtab.purge.system_errors import system_errors
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ListDescription:
     """What a person says of a list; see `trimtab.purge.index.importing`.
 
     Attributes
@@ -54,7 +55,7 @@ class Said:
 def import_index(
     file: Path,
     directory: Path,
-    said: Said,
+    description: ListDescription,
     *,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
@@ -69,32 +70,32 @@ def import_index(
     RefusedError, DataError, UnreadableError
         As `trimtab.purge.index.importing.import_list`.
     """
-    told = Told(
-        filesystem=_mounted(said.root) if said.mounted else None,
-        started_ns=_ns(said.started),
-        ended_ns=_ns(said.ended),
-        complete=said.complete,
-        beneath=said.beneath,
+    claims = Claims(
+        filesystem=_mounted(description.root) if description.mounted else None,
+        started_ns=_ns(description.started),
+        ended_ns=_ns(description.ended),
+        complete=description.complete,
+        beneath=description.beneath,
     )
-    how = How(
-        format_text=said.printf,
-        column_map=said.column_map,
-        names=names_of(said),
-        delimiter=said.delimiter,
+    form = Form(
+        format_text=description.printf,
+        column_map=description.column_map,
+        names=names_of(description),
+        delimiter=description.delimiter,
     )
     return import_list(
         file,
         directory,
-        source=Source(said.source),
-        root=os.fsencode(said.root),
+        source=Source(description.source),
+        root=os.fsencode(description.root),
         now=utc_now(),
-        told=told,
-        how=how,
+        claims=claims,
+        form=form,
         progress=progress,
     )
 
 
-def names_of(said: Said) -> Names:
+def names_of(description: ListDescription) -> Names:
     """Return the numbers of users and groups by name, where a column of the table holds names.
 
     Raises
@@ -105,34 +106,38 @@ def names_of(said: Said) -> Names:
         It is not what ``getent`` prints.
     """
     if not any(
-        part.strip().endswith(":name") for text in said.column_map for part in text.split(",")
+        part.strip().endswith(":name")
+        for text in description.column_map
+        for part in text.split(",")
     ):
         return NO_NAMES
-    users = said.users and _numbers(said.users)
-    groups = said.groups and _numbers(said.groups)
+    users = description.users and _numbers(description.users)
+    groups = description.groups and _numbers(description.groups)
     return Names(
-        {one.pw_name: one.pw_uid for one in pwd.getpwall()} if users is None else users,
-        {one.gr_name: one.gr_gid for one in grp.getgrall()} if groups is None else groups,
+        {account.pw_name: account.pw_uid for account in pwd.getpwall()} if users is None else users,
+        {group.gr_name: group.gr_gid for group in grp.getgrall()} if groups is None else groups,
     )
 
 
 def _numbers(file: Path) -> dict[str, int]:
     """Return the number in the third field of each line, by the name in its first."""
-    shown, found = visible(str(file)), {}
-    try:
+    shown, numbers = visible(str(file)), {}
+    with system_errors(f"cannot read {shown}", code="unreadable-file"):
         lines = file.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError as error:
-        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
     for number, line in enumerate(lines, 1):
         parts = line.split(":")
         if not line.strip():
             continue
         if len(parts) < 3 or not (parts[2].isascii() and parts[2].isdigit()):
             raise DataError(
-                "no name with its number", file=shown, line=number, hint="getent passwd"
+                "no name with its number",
+                code="account-malformed",
+                file=shown,
+                line=number,
+                hint="getent passwd",
             )
-        found[parts[0]] = int(parts[2])
-    return found
+        numbers[parts[0]] = int(parts[2])
+    return numbers
 
 
 def _mounted(root: str) -> FileSystemIdentity:
@@ -141,6 +146,7 @@ def _mounted(root: str) -> FileSystemIdentity:
     if top.trouble is not None or top.file_system is None:
         raise ToolError(
             f"which file system is at {visible(root)} cannot be told: {top.trouble}",
+            code="file-system-unknown",
             hint="import on a client that has it mounted, or without --mounted",
         )
     return top.file_system

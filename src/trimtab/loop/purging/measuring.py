@@ -56,8 +56,8 @@ def use_over_time(
 
     since = until - timedelta(seconds=WINDOW_S)
     with open_store(store_url) as store:
-        found = store.snapshots(site, since=since, until=until)
-        times = thinned(one.at for one in found if one.complete)
+        snapshots = store.snapshots(site, since=since, until=until)
+        times = thinned(snapshot.at for snapshot in snapshots if snapshot.complete)
         readings, _ = store.telemetry_frames(site, times, names=("used_bytes",), settings_at=())
     data = readings.filter((pl.col("kind") != "mdt") & pl.col("number").is_not_null())
     summed = data.group_by("at").agg(pl.col("number").sum()).sort("at")

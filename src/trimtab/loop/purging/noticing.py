@@ -13,7 +13,8 @@ from trimtab.purge.notice.accounts import Accounts, SystemAccounts
 from trimtab.purge.notice.mail import Postman, SmtpPostman
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish
-from trimtab.purge.plan import LoadedPlan, SigningKey, load_plan, published_before, read_key
+from trimtab.purge.plan.key import SigningKey, read_key
+from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
 from trimtab.purge.policy import Notices, Policy
 from trimtab.purge.policy_file import parse_policy
 
@@ -96,7 +97,7 @@ def published_beside(
     loaded: LoadedPlan, key: SigningKey, place: PurgePlace
 ) -> tuple[LoadedPlan | None, tuple[str, ...]]:
     """Return the plan beside one that was published before it, and what was passed over."""
-    others = [one for one in sorted(loaded.directory.parent.iterdir()) if _is_plan(one, loaded)]
+    others = [path for path in sorted(loaded.directory.parent.iterdir()) if _is_plan(path, loaded)]
     return published_before(others, loaded.plan, key, owner=place.owner)
 
 

@@ -39,10 +39,10 @@ class PurgePlace:
 
 
 def purge_place(
-    given: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
+    path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
 ) -> PurgePlace:
     """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
-    named = given or (os.environ if environment is None else environment).get(VARIABLE)
+    named = path or (os.environ if environment is None else environment).get(VARIABLE)
     return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
 
 
@@ -54,15 +54,14 @@ def prepared(place: PurgePlace) -> PurgePlace:
     UnreadableError
         They cannot be made.
     """
-    from trimtab.errors import UnreadableError
+    from trimtab.purge.system_errors import system_errors
     from trimtab.visible import visible
 
-    try:
-        for one in (place.directory, place.journals):
-            one.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnreadableError(
-            f"{visible(str(place.directory))} cannot be made: {error.strerror}",
-            hint=f"set {VARIABLE} to a directory of root's",
-        ) from error
+    with system_errors(
+        f"{visible(str(place.directory))} cannot be made",
+        code="place-unwritable",
+        hint=f"set {VARIABLE} to a directory of root's",
+    ):
+        for directory in (place.directory, place.journals):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place

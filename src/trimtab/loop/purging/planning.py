@@ -18,7 +18,9 @@ from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
-from trimtab.purge.plan import (
+from trimtab.purge.plan.freeze import freeze, staging
+from trimtab.purge.plan.key import SigningKey, create_key, read_key
+from trimtab.purge.plan.model import (
     Plan,
     PlanDraft,
     PlannedFileSystem,
@@ -26,13 +28,8 @@ from trimtab.purge.plan import (
     PlannedIndex,
     PlannedPolicy,
     PlannedRules,
-    SigningKey,
-    create_key,
-    freeze,
-    read_key,
-    staging,
+    rules_of,
 )
-from trimtab.purge.plan.model import rules_of
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
 
@@ -45,7 +42,7 @@ class Made:
     ----------
     directory
         Of the plan.
-    found
+    horizon
         The horizon that it follows from.
     new_key
         Whether the site's key was made for it.
@@ -53,7 +50,7 @@ class Made:
 
     directory: Path
     plan: Plan
-    found: Found
+    horizon: Found
     new_key: bool
 
 
@@ -84,31 +81,33 @@ def make_plan(
     require_exempt_paths(
         policy.policy, look_beneath(policy.policy.root), now_s=int(now.timestamp())
     )
-    found = ask_horizon(replace(question, policy=policy.policy), now=now, measure=measure)
-    published = found.answer.published
+    horizon = ask_horizon(replace(question, policy=policy.policy), now=now, measure=measure)
+    published = horizon.answer.published
     before_s = published.cut_off_s
     if before_s is None:
         raise RefusedError(
-            f"nothing has to go: {published.words(found.rules.as_of_s)[0]}",
+            f"nothing has to go: {published.words(horizon.rules.as_of_s)[0]}",
+            code="nothing-needed",
             hint="a plan is made where use is, or is forecast to be, over the target",
         )
     if not published.freed.files:
         raise RefusedError(
             "nothing may go: no file is old enough under this policy",
+            code="nothing-eligible",
             hint="trimtab purge horizon shows why each is kept",
         )
     key, new_key = signing_key(prepared(place))
     with staging(out, owner=place.owner) as staged:
         progress("choosing the candidates", 0.3)
-        choose(question, found, before_s, staged.candidates)
+        choose(question, horizon, before_s, staged.candidates)
         progress("freezing and signing", 0.7)
         plan = freeze(
-            _draft(question, policy, found, before_s, now),
+            _draft(question, policy, horizon, before_s, now),
             staged,
             key=key,
-            held_bytes=held_by_users(question.directory, found.manifest),
+            held_bytes=held_by_users(question.directory, horizon.manifest),
         )
-    return Made(staged.out, plan, found, new_key)
+    return Made(staged.out, plan, horizon, new_key)
 
 
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
@@ -133,26 +132,26 @@ def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
 
 
 def _draft(
-    question: Question, policy: LoadedPolicy, found: Found, before_s: int, now: datetime
+    question: Question, policy: LoadedPolicy, horizon: Found, before_s: int, now: datetime
 ) -> PlanDraft:
-    needed, published = found.answer.needed, found.answer.published
+    needed, published = horizon.answer.needed, horizon.answer.published
     return PlanDraft(
         id=new_identifier(now),
         made_at=now,
         notice_s=policy.policy.notice_s,
         valid_s=policy.policy.valid_s,
-        file_system=_file_system(found),
-        index=_index(question, found),
+        file_system=_file_system(horizon),
+        index=_index(question, horizon),
         policy=_policy(policy),
-        rules=_rules(found),
+        rules=_rules(horizon),
         horizon=PlannedHorizon(
             before_s=before_s,
             needed_before_s=needed.cut_off_s,
             target=needed.target,
-            used_bytes=found.usage.used_bytes,
-            available_bytes=found.usage.available_bytes,
+            used_bytes=horizon.usage.used_bytes,
+            available_bytes=horizon.usage.available_bytes,
             to_free_bytes=published.required_bytes,
-            words=tuple(word for word in found.answer.words if word not in found.rules.words),
+            words=tuple(word for word in horizon.answer.words if word not in horizon.rules.words),
         ),
     )
 
@@ -163,18 +162,19 @@ def _policy(policy: LoadedPolicy) -> PlannedPolicy:
     return PlannedPolicy(policy.policy.name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _file_system(found: Found) -> PlannedFileSystem:
-    system = found.manifest.filesystem
+def _file_system(horizon: Found) -> PlannedFileSystem:
+    system = horizon.manifest.filesystem
     if system is None:
         raise RefusedError(
             "the index does not say which file system it is of, and nothing may be deleted by it",
+            code="file-system-unknown",
             hint="trimtab purge scan, or import while it is mounted",
         )
-    return PlannedFileSystem(system.kind, system.name, system.fsid, found.policy.root)
+    return PlannedFileSystem(system.kind, system.name, system.fsid, horizon.policy.root)
 
 
-def _index(question: Question, found: Found) -> PlannedIndex:
-    manifest = found.manifest
+def _index(question: Question, horizon: Found) -> PlannedIndex:
+    manifest = horizon.manifest
     data = (question.directory / MANIFEST).read_bytes()
     started = manifest.started_ns
     return PlannedIndex(
@@ -186,12 +186,12 @@ def _index(question: Question, found: Found) -> PlannedIndex:
         times=manifest.times.value,
         time_resolution_ns=manifest.time_resolution_ns,
         obstacles=manifest.obstacles,
-        atime_settings=manifest.atime_settings or root_facts(found.policy.root).atime_settings,
+        atime_settings=manifest.atime_settings or root_facts(horizon.policy.root).atime_settings,
     )
 
 
-def _rules(found: Found) -> PlannedRules:
-    rules = found.rules
+def _rules(horizon: Found) -> PlannedRules:
+    rules = horizon.rules
     return rules_of(
         counted=rules.counted,
         as_of_s=rules.as_of_s,

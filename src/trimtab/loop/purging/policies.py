@@ -44,11 +44,12 @@ def new_policy(
         except FileExistsError as error:
             raise UsageError(
                 f"there is a file {visible(str(file))} already",
+                code="file-present",
                 hint="trimtab purge policy FILE checks it",
             ) from error
         except OSError as error:
             raise UnreadableError(
-                f"{visible(str(file))} cannot be written: {error.strerror}"
+                f"{visible(str(file))} cannot be written: {error.strerror}", code="unwritable-file"
             ) from error
     return parse_policy(text, "the new policy", None)
 

@@ -64,10 +64,10 @@ def _moved(client: str | None, file: str, run: Run, old_s: int) -> bool | None:
     made = run(None, ["dd", "if=/dev/zero", f"of={file}", "bs=1", "count=1", "conv=excl"])
     aged = None if made is None else run(None, ["touch", "-d", f"@{old_s}", file])
     read = None if aged is None else run(client, ["dd", f"if={file}", "of=/dev/null"])
-    said = None if read is None else run(None, ["stat", "-c", "%X", file])
-    if said is None or not said.strip().isdecimal():
+    atime = None if read is None else run(None, ["stat", "-c", "%X", file])
+    if atime is None or not atime.strip().isdecimal():
         return None
-    return int(said) > old_s
+    return int(atime) > old_s
 
 
 def _on(driver: Driver) -> Run:

@@ -22,13 +22,13 @@ class Replayed:
 
     Attributes
     ----------
-    found
+    horizon
         The horizon of then.
     before_s
         The cut-off that was tried, in seconds since 1970.
     """
 
-    found: Found
+    horizon: Found
     before_s: int
     later: Manifest
     replay: Replay
@@ -67,18 +67,19 @@ def replay_policy(
     require_same(earlier, afterwards)
     # As of then: an exemption that has ended since kept its files at the time.
     then = datetime.fromtimestamp(earlier.as_of_s, UTC)
-    found = ask_horizon(question, now=then, measure=measure)
-    before_s = found.answer.needed.cut_off_s if before is None else _whole_hour(before)
+    horizon = ask_horizon(question, now=then, measure=measure)
+    before_s = horizon.answer.needed.cut_off_s if before is None else _whole_hour(before)
     if before_s is None:
         raise RefusedError(
-            f"nothing would have been deleted: {found.answer.needed.words(earlier.as_of_s)[0]}",
+            f"nothing would have been deleted: {horizon.answer.needed.words(earlier.as_of_s)[0]}",
+            code="nothing-needed",
             hint="give the use of then with --used and --available, or a cut-off with --before",
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
-        choose(question, found, before_s, candidates)
+        choose(question, horizon, before_s, candidates)
         came = _replay(candidates, later, earlier, afterwards, reads_known=reads_known)
-    return Replayed(found, before_s, afterwards, came)
+    return Replayed(horizon, before_s, afterwards, came)
 
 
 def _replay(
@@ -104,10 +105,11 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
     UsageError
         They are not, as far as they say.
     """
-    one, other = earlier.filesystem, later.filesystem
-    if earlier.root != later.root or (one and other and not one.is_same(other)):
+    first, other = earlier.filesystem, later.filesystem
+    if earlier.root != later.root or (first and other and not first.is_same(other)):
         raise UsageError(
             "the two indexes are not of the same file system and root",
+            code="indexes-differ",
             hint="what became of a file is told by its identity there",
         )
 

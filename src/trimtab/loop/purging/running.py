@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,12 @@ from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.noted import NotedRemover, Notes
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.servers import servers_of
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.plan import LoadedPlan, load_plan, read_key
+from trimtab.purge.plan.key import read_key
+from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
@@ -33,9 +34,10 @@ from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.surroundings import HostSurroundings
+from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab._core import Removal
+    from trimtab._core import Removal, RemovalBatch
 
 BEFORE_ALL_TIMES_S: Final = -(2**62)
 """A cut-off that every file is too young for: what a restorer goes by."""
@@ -180,9 +182,11 @@ def error_of(result: RunResult) -> TrimtabError | None:
             return result.refusal()
         case StopReason.OBJECTION:
             hint = result.objections[0].hint if result.objections else None
-            return RefusedError(f"the run was stopped: {result.text}", hint=hint)
+            return RefusedError(
+                f"the run was stopped: {result.text}", code="run-stopped", hint=hint
+            )
         case StopReason.NOT_SETTLED | StopReason.NOT_FREED | StopReason.TROUBLES:
-            return ToolError(f"the run was stopped: {result.text}")
+            return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
         case _:
             return None
 
@@ -203,7 +207,7 @@ def remover_of(
     from trimtab._core import Removal, Rules
 
     plan, rules = loaded.plan, loaded.plan.rules
-    held = _held(policy, now_s)
+    exempt = partial(policy.exempt_numbers, at_s=now_s)
     counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
     return Removal(
         str(loaded.candidates),
@@ -213,10 +217,10 @@ def remover_of(
             as_of_s=now_s,
             old_enough_before_s=_old_enough_before_s(loaded, policy),
             minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted({*rules.exempt_path_bytes, *held.paths}),
-            exempt_users=sorted({*rules.exempt_users, *held.users}),
-            exempt_groups=sorted({*rules.exempt_groups, *held.groups}),
-            exempt_projects=sorted({*rules.exempt_projects, *held.projects}),
+            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s)}),
+            exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
+            exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
+            exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
@@ -228,29 +232,37 @@ def remover_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What the policy in force exempts at a time."""
+class Notes:
+    """The errors of the system, of all removers of one run; outcomes of rows do not name them."""
 
-    paths: frozenset[bytes]
-    users: frozenset[int]
-    groups: frozenset[int]
-    projects: frozenset[int]
+    def __init__(self) -> None:
+        self._errors: Counter[int] = Counter()
+
+    def noted(self, ask: Callable[[int, int], RemovalBatch]) -> Callable[[int, int], RemovalBatch]:
+        """Return a call of a remover whose errors are counted."""
+
+        def call(first: int, count: int) -> RemovalBatch:
+            batch = ask(first, count)
+            self._errors.update(number for _, number in batch.errors)
+            return batch
+
+        return call
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return a sentence for each error, the most frequent first."""
+        return tuple(
+            f"{plural(count, 'row', ',')} could not be dealt with: {os.strerror(number)}"
+            for number, count in self._errors.most_common()
+        )
 
 
-def _held(policy: Policy, now_s: int) -> _Held:
-    in_force = [exemption for exemption in policy.exemptions if exemption.is_in_force(now_s)]
+class NotedRemover:
+    """The core's remover, whose errors are counted."""
 
-    def numbers(kind: str, *always: int) -> frozenset[int]:
-        found = {one.value for one in in_force if one.kind == kind and isinstance(one.value, int)}
-        return frozenset({*found, *always})
-
-    return _Held(
-        paths=frozenset(one.value for one in in_force if isinstance(one.value, bytes)),
-        users=numbers("user", *((0,) if policy.keep_root_files else ())),
-        groups=numbers("group"),
-        projects=numbers("project"),
-    )
+    def __init__(self, removal: Removal, notes: Notes) -> None:
+        self.check = notes.noted(removal.check)
+        self.delete = notes.noted(removal.delete)
+        self.recover = notes.noted(removal.recover)
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:

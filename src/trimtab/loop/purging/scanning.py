@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import Interrupted, ToolError, UnreadableError, UsageError
+from trimtab.errors import Interrupted, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
@@ -20,6 +20,7 @@ from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
+from trimtab.purge.system_errors import system_errors
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -90,6 +91,7 @@ def scan_index(
     if top.trouble is not None or top.file_system is None:
         raise ToolError(
             f"{visible(root)} cannot be scanned: {top.trouble}",
+            code="root-unscannable",
             hint="give the absolute path of a mounted file system, links resolved",
         )
     _prepare(directory)
@@ -146,16 +148,15 @@ def _manifest(
 
 
 def _prepare(directory: Path) -> None:
-    try:
+    with system_errors(
+        f"the index cannot be written to {visible(str(directory))}", code="index-unwritable"
+    ):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        there = (directory / MANIFEST).exists()
-    except OSError as error:
-        raise UnreadableError(
-            f"the index cannot be written to {visible(str(directory))}: {error.strerror}"
-        ) from error
-    if there:
+        present = (directory / MANIFEST).exists()
+    if present:
         raise UsageError(
             f"there is an index in {visible(str(directory))} already",
+            code="index-present",
             hint="give --index a new directory; old indexes are what replays look back at",
         )
 
@@ -179,8 +180,8 @@ def _carried_out(
 
 
 def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
-    told = ((project, Lack.PROJECT), (layout, Lack.LAYOUT), (layout, Lack.POOL))
-    return frozenset(lack for known, lack in told if not known)
+    optional = ((project, Lack.PROJECT), (layout, Lack.LAYOUT), (layout, Lack.POOL))
+    return frozenset(lack for known, lack in optional if not known)
 
 
 def _tells_layouts(shards: Sequence[Path]) -> bool:
@@ -195,11 +196,11 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
         return True
     with readable():
         # Of a scan that an earlier version began, the first shards lack what later ones have.
-        asked = ("type", "stripe_count")
-        frame = pl.concat([pl.scan_parquet(shard, glob=False).select(asked) for shard in shards])
+        columns = ("type", "stripe_count")
+        frame = pl.concat([pl.scan_parquet(shard, glob=False).select(columns) for shard in shards])
         files = frame.filter(pl.col("type") == "f")
-        told = files.filter(pl.col("stripe_count").is_not_null())
-        counts = [one.head(1).collect(engine="streaming").height for one in (told, files)]
+        laid_out = files.filter(pl.col("stripe_count").is_not_null())
+        counts = [rows.head(1).collect(engine="streaming").height for rows in (laid_out, files)]
     return counts[0] > 0 or counts[1] == 0
 
 
@@ -217,11 +218,7 @@ def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
 
 def _shard(directory: Path, name: str, rows: int) -> Shard:
     file = directory / name
-    try:
+    with system_errors(f"the shard {visible(str(file))} cannot be read", code="shard-unreadable"):
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         return Shard(name=name, rows=rows, size_bytes=file.stat().st_size, sha256=sha256)
-    except OSError as error:
-        raise UnreadableError(
-            f"the shard {visible(str(file))} cannot be read: {error.strerror}"
-        ) from error

@@ -71,67 +71,73 @@ class AskedServers:
         An MDS that falls silent while it has objects destroyed has not destroyed them: what was
         known last holds.
         """
-        said = self._ask_deleted_space("objects of deleted files are still being destroyed")
-        if said is None or said.objects is None:
+        space = self._ask_deleted_space("objects of deleted files are still being destroyed")
+        if space is None or space.objects is None:
             old = self._drain.old
             return None if old is None else sum(old.values())
-        return self._drain.look(said.objects, said.uncounted)
+        return self._drain.look(space.objects, space.uncounted)
 
     def clocks(self) -> tuple[ServerClock, ...]:
         """Return the clocks of the servers and clients that answer."""
         servers, fan_out = self._servers, self._fan_out
         if servers is None:
             return ()
-        asked = self._tried("clocks of servers", lambda: ask_clocks(servers, fan_out=fan_out))
-        found = []
-        for one in asked or ():
-            if one.at_s is None:
-                self._unknown[f"the time on {visible(one.name)} was not known: {one.problem}"] += 1
+        answers = self._tried("clocks of servers", lambda: ask_clocks(servers, fan_out=fan_out))
+        clocks = []
+        for clock in answers or ():
+            if clock.at_s is None:
+                self._unknown[
+                    f"the time on {visible(clock.name)} was not known: {clock.problem}"
+                ] += 1
             else:
-                found.append(ServerClock(one.name, one.at_s, one.before_s, one.after_s))
-        return tuple(found)
+                clocks.append(ServerClock(clock.name, clock.at_s, clock.before_s, clock.after_s))
+        return tuple(clocks)
 
     def keeps_deleted(self) -> str | None:
         """Return which trash can would keep what a run deletes."""
-        said = self._ask_deleted_space("a trash can is on")
-        if said is None or not said.trash_cans:
+        space = self._ask_deleted_space("a trash can is on")
+        if space is None or not space.trash_cans:
             return None
-        return f"deleted files go into a trash can: {', '.join(said.trash_cans)}"
+        return f"deleted files go into a trash can: {', '.join(space.trash_cans)}"
 
     def sentences(self) -> tuple[str, ...]:
         """Return what a person should know of it, a sentence each."""
         if self._why_nobody is not None:
             return (self._why_nobody,)
-        told = [
+        sentences = [
             text if count == 1 else f"{text} ({count} times)"
             for text, count in self._unknown.items()
         ]
         if self._last is not None and self._last.held:
-            told.append(
+            sentences.append(
                 f"{_of_osts(self._last.held)}, which an MDT has switched off: they are destroyed, "
                 "and their space is free, when it is switched on again"
             )
         old = {pair: count for pair, count in (self._drain.old or {}).items() if count}
         if old:
-            told.append(f"{_of_osts(old)}: they were not seen to be destroyed when last looked at")
-        return tuple(told)
+            sentences.append(
+                f"{_of_osts(old)}: they were not seen to be destroyed when last looked at"
+            )
+        return tuple(sentences)
 
-    def _ask_deleted_space(self, what: str) -> DeletedSpace | None:
+    def _ask_deleted_space(self, subject: str) -> DeletedSpace | None:
         servers, file_system, fan_out = self._servers, self._file_system, self._fan_out
         if servers is None:
             return None
-        said = self._tried(what, lambda: ask_deleted_space(servers, file_system, fan_out=fan_out))
-        if said is not None:
-            self._last = said
-            if said.objects is None:
-                self._unknown[f"whether {what} was not known: {'; '.join(said.problems)}"] += 1
-        return said
+        space = self._tried(
+            subject, lambda: ask_deleted_space(servers, file_system, fan_out=fan_out)
+        )
+        if space is not None:
+            self._last = space
+            if space.objects is None:
+                self._unknown[f"whether {subject} was not known: {'; '.join(space.problems)}"] += 1
+        return space
 
-    def _tried(self, what: str, ask: Callable[[], Answer]) -> Answer | None:
+    def _tried(self, subject: str, ask: Callable[[], Answer]) -> Answer | None:
         try:
             return ask()
         except TrimtabError as error:
-            self._unknown[f"nobody could be asked about {what}: {error.message}"] += 1
+            self._unknown[f"nobody could be asked about {subject}: {error.message}"] += 1
             return None
 
 
@@ -175,6 +181,7 @@ def servers_of(
         raise UsageError(
             f"the site {shown} is of {visible(site.path)}, and {visible(planned.root)} is not "
             "beneath it",
+            code="site-elsewhere",
             hint="name the site whose file system is purged",
         )
     if site.driver != "lustre" or not (site.servers.names or site.servers.clients):
@@ -187,6 +194,7 @@ def servers_of(
         raise UsageError(
             f"the site {shown} is of the Lustre {visible(file_system)}, the plan of "
             f"{visible(planned.name or '')}",
+            code="site-elsewhere",
             hint="name the site whose file system is purged",
         )
     return AskedServers(file_system, site.servers, fan_out=fan_out)
@@ -197,7 +205,7 @@ def _site_of(planned: PlannedFileSystem) -> model.Site | None:
 
     A file that cannot be read, or is of something else, is passed over.
     """
-    found = []
+    sites = []
     for path in known_sites().values():
         try:
             site = load_site(path).site
@@ -205,8 +213,8 @@ def _site_of(planned: PlannedFileSystem) -> model.Site | None:
             continue
         named = site.file_system in (None, planned.name) or planned.name is None
         if site.driver == "lustre" and named and _has(site, planned.root):
-            found.append(site)
-    return found[0] if len(found) == 1 else None
+            sites.append(site)
+    return sites[0] if len(sites) == 1 else None
 
 
 def _has(site: model.Site, root: str) -> bool:

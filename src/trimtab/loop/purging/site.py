@@ -60,6 +60,7 @@ def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
         raise UsageError(
             f"the site {visible(site.name)} is of {visible(site.path)}, and {visible(root)} is "
             "not beneath it",
+            code="site-elsewhere",
             hint="name the site whose file system is purged",
         )
     driver = open_driver(site)
@@ -87,7 +88,7 @@ def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:
 
     A target for OSTs of which one is not known would be no promise.
     """
-    found = {}
+    usages = {}
     for seen in snapshot.targets:
         if seen.target.kind != "ost":
             continue
@@ -95,5 +96,5 @@ def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:
         if used is None or available is None or used + available <= 0:
             return None
         index = int(seen.target.name[-_HEXADECIMAL_DIGITS:], 16)
-        found[index] = Usage(int(used), int(available))
-    return found or None
+        usages[index] = Usage(int(used), int(available))
+    return usages or None

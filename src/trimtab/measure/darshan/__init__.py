@@ -143,7 +143,7 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _refuse(line: dict[str, Any], number: int) -> None:
     if isinstance(line.get("error"), str):
-        raise DataError(line["error"], line=number)
+        raise DataError(line["error"], code="dump-refused", line=number)
     raise DataError("this line of the dump has no context", code="dump-damaged", line=number)
 
 

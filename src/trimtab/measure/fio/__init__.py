@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.measure.fio.commands import FILE_NAME, command, version
+from trimtab.measure.fio.commands import FILE_NAME, RESERVED_OPTIONS, command, version
 from trimtab.measure.fio.devices import DeviceTest, device_command, device_job_file
 from trimtab.measure.fio.results import FORMAT, parse, read
 from trimtab.measure.phases import Phases
@@ -26,4 +26,4 @@ __all__ = [
     "version",
 ]
 
-PHASES: Final = Phases("fio", ("fio",), ("local",), command, parse, version)
+PHASES: Final = Phases("fio", ("fio",), ("local",), command, parse, version, RESERVED_OPTIONS)

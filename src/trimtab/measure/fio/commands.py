@@ -24,11 +24,21 @@ import math
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.phases import Ask, printed_version
-from trimtab.model.run import Access, ProbeSpec
+from trimtab.measure.phases import Ask, PhaseRequest, printed_version
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
+RESERVED_OPTIONS: Final = frozenset(
+    {"name", "directory", "filename_format", "rw", "bs", "size", "numjobs", "thread", "ioengine"}
+    | {"direct", "invalidate", "fallocate", "unlink", "time_based", "runtime", "end_fsync"}
+    | {"readonly", "allow_file_create", "group_reporting", "percentile_list", "eta"}
+    | {"output-format", "output", "filename", "readwrite", "blocksize", "bsrange", "bssplit"}
+    | {"filesize", "io_size", "io_limit", "buffered", "opendir", "nrfiles", "loops", "stonewall"}
+    | {"new_group", "clat_percentiles", "unlink_each_loop", "section", "minimal", "append-terse"}
+    | {"exec_prerun", "exec_postrun", "trigger", "trigger-file", "trigger-remote", "client"}
+    | {"server", "daemonize", "remote-config", "showcmd", "parse-only", "help", "version"}
+)
+"""What the command says itself, and what would make it do something else than a probe."""
 
 
 def version(run: Ask, path: str) -> str | NotAvailable:
@@ -38,30 +48,15 @@ def version(run: Ask, path: str) -> str | NotAvailable:
     )
 
 
-def command(
-    spec: ProbeSpec,
-    access: Access,
-    *,
-    program: str,
-    directory: str,
-    size_bytes: int | None = None,
-) -> tuple[str, ...]:
+def command(phase: PhaseRequest) -> tuple[str, ...]:
     """Return fio's command; it makes its own ``spec.tasks`` threads, a file each.
-
-    Parameters
-    ----------
-    program
-        Path of ``fio``.
-    directory
-        Where the files are; their names start with `FILE_NAME`.
-    size_bytes
-        For a read: what every task's file holds at least. For a write: the block size.
 
     Raises
     ------
     UsageError
         A shared file (its holes would be read as data), or a name that fio cannot take.
     """
+    spec, directory = phase.spec, phase.directory
     if not spec.file_per_process:
         raise UsageError(
             "fio needs a file per task",
@@ -72,13 +67,13 @@ def command(
         raise UsageError(
             f"fio cannot use {directory}: it takes \\: for a colon", code="directory-unusable"
         )
-    argv = [program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
-    argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={access}"]
-    argv += [f"--bs={spec.transfer_size_bytes}", f"--size={size_bytes or spec.block_size_bytes}"]
+    argv = [phase.program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
+    argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={phase.access}"]
+    argv += [f"--bs={spec.transfer_size_bytes}", f"--size={phase.file_bytes}"]
     argv += [f"--numjobs={spec.tasks}", "--thread", "--ioengine=psync"]
     argv += [f"--direct={int(spec.direct)}", "--invalidate=1", "--fallocate=none", "--unlink=0"]
     argv += ["--time_based", f"--runtime={math.ceil(spec.duration_s * 1000)}ms"]
-    if access == "write":
+    if phase.access == "write":
         argv.append(f"--end_fsync={int(spec.flush)}")
     else:
         argv += ["--readonly", "--allow_file_create=0"]

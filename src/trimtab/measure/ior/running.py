@@ -16,8 +16,7 @@ import math
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.measure.phases import Ask, printed_version
-from trimtab.model.run import Access, ProbeSpec
+from trimtab.measure.phases import Ask, PhaseRequest, printed_version
 from trimtab.model.telemetry import NotAvailable
 
 FILE_NAME: Final = "data"
@@ -26,6 +25,11 @@ _VERSION_ARGUMENTS: Final = (
     *("-O", "summaryFormat=JSON", "-o", "trimtab"),
 )
 """IOR has no ``--version``: this writes nothing anywhere and prints it."""
+RESERVED_OPTIONS: Final = frozenset(
+    {"a", "b", "C", "D", "e", "F", "k", "l", "o", "O", "r", "s", "t", "w", "posix.odirect"}
+    | {"E", "f", "h", "i", "K", "m", "N", "R", "T", "u", "W", "y", "help", "dryRun"}
+)
+"""What the command says itself, and what would make it do something else than a probe."""
 
 
 def version(run: Ask, path: str) -> str | NotAvailable:
@@ -39,30 +43,15 @@ def version(run: Ask, path: str) -> str | NotAvailable:
     )
 
 
-def command(
-    spec: ProbeSpec,
-    access: Access,
-    *,
-    program: str,
-    directory: str,
-    size_bytes: int | None = None,
-) -> tuple[str, ...]:
+def command(phase: PhaseRequest) -> tuple[str, ...]:
     """Return IOR's command, to be started as ``spec.tasks`` processes by an MPI launcher.
-
-    Parameters
-    ----------
-    program
-        Path of ``ior``.
-    directory
-        Where the files are; their names start with `FILE_NAME`.
-    size_bytes
-        For a read: what every task's file holds at least. For a write: the block size.
 
     Raises
     ------
     UsageError
         IOR cannot express it: a directory with ``@``, which separates several file names.
     """
+    spec, directory = phase.spec, phase.directory
     if "@" in directory:
         raise UsageError(
             f"IOR cannot use {directory}: it takes @ for the end of a file name",
@@ -70,15 +59,15 @@ def command(
             hint="--probe fio or --probe builtin can",
         )
     seconds = str(max(1, math.ceil(spec.duration_s)))
-    argv = [program, "-a", "POSIX", "-w" if access == "write" else "-r", "-k"]
+    argv = [phase.program, "-a", "POSIX", "-w" if phase.access == "write" else "-r", "-k"]
     argv += ["-t", str(spec.transfer_size_bytes), "-s", "1"]
-    argv += ["-b", str(size_bytes or spec.block_size_bytes)]
+    argv += ["-b", str(phase.file_bytes)]
     argv += ["-D", seconds, "-O", f"minTimeDuration={seconds}", "-l", "random"]
     if spec.file_per_process:
         argv.append("-F")
-    if access == "write" and spec.flush:
+    if phase.access == "write" and spec.flush:
         argv.append("-e")
-    if access == "read":
+    if phase.access == "read":
         argv.append("-C")  # on several nodes: read what another node wrote
     if spec.direct:
         argv.append("--posix.odirect")

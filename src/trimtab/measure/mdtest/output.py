@@ -277,7 +277,7 @@ class _Reader:
 
     def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
         if match := _SUMMARY.match(line):
-            self._table = Summary(_what(match, execution), int(match.group(3)))
+            self._table = Summary(_statistic_of(match, execution), int(match.group(3)))
             if self._table.what == "time":
                 test.times = True
                 execution.times_only = execution.times_only or test.summary is None
@@ -317,7 +317,7 @@ def _complain(execution: Execution, line: str) -> None:
         complaints.append(complaint)
 
 
-def _what(match: re.Match[str], execution: Execution) -> str:
+def _statistic_of(match: re.Match[str], execution: Execution) -> str:
     """Return what a table holds: ``unknown`` where its line does not say what it always does."""
     statistic, unit = match.group(1) or "", match.group(2)
     if statistic == "" and not (execution.version or "").startswith("1."):

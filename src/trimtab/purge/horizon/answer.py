@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import AgeCurve
@@ -23,7 +24,6 @@ from trimtab.purge.horizon.horizon import (
     steps,
 )
 from trimtab.purge.horizon.tally import (
-    TallyLike,
     curve_of,
     ost_curves,
     project_days,
@@ -40,6 +40,9 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
 from trimtab.units import format_bytes, format_percent, plural
+
+if TYPE_CHECKING:
+    from trimtab._core import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Answer:
 def answer(
     policy: Policy,
     rules: RulesInForce,
-    tally: TallyLike,
+    tally: Tally,
     usage: Usage,
     *,
     ost_usages: Mapping[int, Usage] | None = None,
@@ -137,7 +140,7 @@ def answer(
     published = find(required_bytes=max(listed, needed.required_bytes))
     cut_off = published.cut_off_hour
     ages_days = [days for days in AGES_DAYS if days * DAY_S >= rules.minimum_age_s]
-    found = Answer(
+    outcome = Answer(
         as_of_s=rules.as_of_s,
         needed=needed,
         published=published,
@@ -149,7 +152,7 @@ def answer(
         projects=() if cut_off is None else owners(project_days(tally), cut_off),
         future_files=tally.future_files,
     )
-    return replace(found, words=tuple(_words(found, policy, rules, tally)))
+    return replace(outcome, words=tuple(_words(outcome, policy, rules, tally)))
 
 
 def _groups(
@@ -171,6 +174,7 @@ def _groups(
     if pools is None:
         raise UsageError(
             "the policy has a target of pools, and which OSTs are in them is not known",
+            code="pools-unknown",
             hint="--site SITE, of a Lustre that is mounted here: lfs pool_list says it",
         )
     limited = pool_groups(policy.target_pool, pools, usages)
@@ -186,17 +190,19 @@ def _known(policy: Policy, ost_usages: Mapping[int, Usage] | None) -> Mapping[in
         )
         raise UsageError(
             f"the policy has a target of {noun}, and how full {each} is is not known",
+            code="ost-usage-unknown",
             hint="--site SITE, of a Lustre whose OSTs all answer; or take target, of the whole",
         )
     return ost_usages
 
 
-def _layout(policy: Policy, tally: TallyLike, curve: AgeCurve) -> Mapping[int, AgeCurve]:
+def _layout(policy: Policy, tally: Tally, curve: AgeCurve) -> Mapping[int, AgeCurve]:
     curves = ost_curves(tally)
     if not curves and curve.total.files:
         noun = "pools" if policy.target_pool else "OSTs"
         raise UsageError(
             f"the policy has a target of {noun}, and the index does not tell where files lie",
+            code="layout-unknown",
             hint="trimtab purge scan --with layout",
         )
     return curves
@@ -210,7 +216,9 @@ def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float
     """
     if groups is None:
         if policy.target is None:
-            raise UsageError("the policy has no target", hint='[policy] target = "70%"')
+            raise UsageError(
+                "the policy has no target", code="target-missing", hint='[policy] target = "70%"'
+            )
         return policy.target
     if groups.target is not None:
         return groups.target
@@ -227,37 +235,37 @@ def _target(policy: Policy, usage: Usage, groups: GroupHorizons | None) -> float
     return min(most, max(least, min(shares, default=most)))
 
 
-def _reached(one: GroupHorizon, whole: Fraction) -> Fraction:
+def _reached(group: GroupHorizon, whole: Fraction) -> Fraction:
     """Return how full the whole is when a group has grown to its limit, and all with it."""
-    own = Fraction(one.usage.used_bytes, one.usage.total_bytes)
-    return Fraction(str(one.group.limit)) * whole / own
+    fullness = Fraction(group.usage.used_bytes, group.usage.total_bytes)
+    return Fraction(str(group.group.limit)) * whole / fullness
 
 
-def _words(found: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike) -> Iterator[str]:
+def _words(outcome: Answer, policy: Policy, rules: RulesInForce, tally: Tally) -> Iterator[str]:
     yield from rules.words
-    for groups in (found.osts, found.pools):
+    for groups in (outcome.osts, outcome.pools):
         if groups is not None:
-            yield from groups.words(found.as_of_s)
-    yield from found.needed.words(found.as_of_s)
-    if found.growth is not None:
-        yield found.growth.words
-    if found.published.required_bytes:
-        yield from _published(found, policy)
-    if found.future_files:
+            yield from groups.words(outcome.as_of_s)
+    yield from outcome.needed.words(outcome.as_of_s)
+    if outcome.growth is not None:
+        yield outcome.growth.words
+    if outcome.published.required_bytes:
+        yield from _published(outcome, policy)
+    if outcome.future_files:
         latest = tally.latest_future_s
         until = "" if latest is None else f", the latest {moment(latest)}"
         yield (
-            f"{plural(found.future_files, 'file', ',')} with times after the scan{until}: they "
+            f"{plural(outcome.future_files, 'file', ',')} with times after the scan{until}: they "
             "count as its end, or they would live for ever."
         )
 
 
-def _published(found: Answer, policy: Policy) -> Iterator[str]:
-    published = found.published
+def _published(outcome: Answer, policy: Policy) -> Iterator[str]:
+    published = outcome.published
     assert published.cut_off_s is not None
     grown = (
         "as use is now"
-        if found.growth is None or found.growth.high_bytes is None
+        if outcome.growth is None or outcome.growth.high_bytes is None
         else "if use grows as far as the upper end of the forecast"
     )
     yield (

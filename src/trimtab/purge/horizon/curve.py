@@ -69,14 +69,20 @@ class AgeCurve:
         import numpy as np
 
         if not len(self.hours) == len(self.files) == len(self.allocated_bytes):
-            raise DataError("an age curve has as many hours as counts and bytes")
+            raise DataError(
+                "an age curve has as many hours as counts and bytes", code="curve-malformed"
+            )
         if bool((np.diff(self.hours) <= 0).any()):
-            raise DataError("the hours of an age curve are not in ascending order")
+            raise DataError(
+                "the hours of an age curve are not in ascending order", code="curve-malformed"
+            )
         for noun, values in (("files", self.files), ("bytes", self.allocated_bytes)):
             if bool((values < 0).any()):
-                raise DataError(f"an age curve counts less than no {noun}")
+                raise DataError(f"an age curve counts less than no {noun}", code="curve-malformed")
             if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
-                raise DataError(f"an age curve sums up to more {noun} than there can be")
+                raise DataError(
+                    f"an age curve sums up to more {noun} than there can be", code="curve-malformed"
+                )
 
     @classmethod
     def of(
@@ -104,8 +110,8 @@ class AgeCurve:
         """
         import numpy as np
 
-        own = np.frombuffer(hours, np.int64)
-        return cls(own, _counts(files), _counts(allocated_bytes))
+        ascending = np.frombuffer(hours, np.int64)
+        return cls(ascending, _counts(files), _counts(allocated_bytes))
 
     @classmethod
     def empty(cls) -> AgeCurve:
@@ -159,8 +165,8 @@ class AgeCurve:
         merged = []
         for name in ("files", "allocated_bytes"):
             values = np.zeros(len(hours), np.int64)
-            for one in (self, other):
-                values[np.searchsorted(hours, one.hours)] += getattr(one, name)
+            for curve in (self, other):
+                values[np.searchsorted(hours, curve.hours)] += getattr(curve, name)
             merged.append(values)
         return AgeCurve(hours, *merged)
 
@@ -210,22 +216,26 @@ class OwnerDays:
         import numpy as np
 
         owners, buffers = [], []
-        for owner, one in each:
+        for owner, arrays in each:
             owners.append(owner)
-            buffers.append(one)
+            buffers.append(arrays)
         lengths = [len(days) // 8 for days, _, _ in buffers]
         for buffer, length in zip(buffers, lengths, strict=True):
             if any(len(data) != length * 8 for data in buffer):
-                raise DataError("an age curve has as many days as counts and bytes")
+                raise DataError(
+                    "an age curve has as many days as counts and bytes", code="curve-malformed"
+                )
         days, files, sizes = (b"".join(buffer[place] for buffer in buffers) for place in range(3))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
-        own = np.frombuffer(days, np.int64)
-        steps = np.diff(own) > 0
+        ascending = np.frombuffer(days, np.int64)
+        steps = np.diff(ascending) > 0
         edges = starts[1:-1] - 1
         steps[edges[(edges >= 0) & (edges < len(steps))]] = True  # from one owner to the next
         if not bool(steps.all()):
-            raise DataError("the days of an age curve are not in ascending order")
-        return cls(np.array(owners, np.int64), starts, own, _counts(files), _counts(sizes))
+            raise DataError(
+                "the days of an age curve are not in ascending order", code="curve-malformed"
+            )
+        return cls(np.array(owners, np.int64), starts, ascending, _counts(files), _counts(sizes))
 
     @classmethod
     def of(cls, curves: Mapping[int, Iterable[tuple[int, int, int]]]) -> OwnerDays:
@@ -262,7 +272,7 @@ class OwnerDays:
         """Return the sums of each owner's days up to places among all days."""
         begins = self.starts[:-1]
         files, sizes = ((sums[ends] - sums[begins]).tolist() for sums in self._sums)
-        return [Freed(*one) for one in zip(files, sizes, strict=True)]
+        return [Freed(*totals) for totals in zip(files, sizes, strict=True)]
 
     @cached_property
     def _sums(self) -> tuple[Whole, Whole]:
@@ -290,7 +300,7 @@ def _counts(data: bytes) -> Whole:
 
     values = np.frombuffer(data, np.uint64)
     if bool((values > np.uint64(2**63 - 1)).any()):
-        raise DataError("an age curve holds a number of more than 63 bits")
+        raise DataError("an age curve holds a number of more than 63 bits", code="curve-malformed")
     if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
-        raise DataError("an age curve sums up to more than there can be")
+        raise DataError("an age curve sums up to more than there can be", code="curve-malformed")
     return values.astype(np.int64)

@@ -166,7 +166,9 @@ def find_horizon(
     eligible = curve.before(youngest_hour)
     required = usage.excess_bytes(target) if required_bytes is None else required_bytes
     if required < 0:
-        raise UsageError(f"{required} bytes cannot be freed", hint="take 0 or more")
+        raise UsageError(
+            f"{required} bytes cannot be freed", code="value-out-of-range", hint="take 0 or more"
+        )
     hour = eligible.earliest_freeing(required) if required else None
     if not required:
         status, freed = HorizonStatus.MET_ALREADY, Freed()
@@ -184,7 +186,9 @@ def find_horizon(
         freed=freed,
         after=usage.after(freed.allocated_bytes),
         eligible=eligible.total,
-        kept=tuple(sorted(others, key=lambda one: (-one.allocated_bytes, one.reason))),
+        kept=tuple(
+            sorted(others, key=lambda kept_back: (-kept_back.allocated_bytes, kept_back.reason))
+        ),
         doubts=tuple(_doubts(eligible.total, others, usage, known=kept is not None)),
     )
 
@@ -228,12 +232,12 @@ def steps(
     ages_days
         Ages younger than the curve reaches free no more than all of it.
     """
-    found = []
+    rows = []
     for days in sorted(set(ages_days), reverse=True):
         hour = (as_of_s - days * DAY_S) // HOUR_S
         freed = curve.freed_before(hour)
-        found.append(Step(hour, as_of_s - hour * HOUR_S, freed, usage.after(freed.allocated_bytes)))
-    return tuple(found)
+        rows.append(Step(hour, as_of_s - hour * HOUR_S, freed, usage.after(freed.allocated_bytes)))
+    return tuple(rows)
 
 
 def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
@@ -242,12 +246,12 @@ def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
     Those from whom it takes nothing are left out.
     """
     least, most = days.freed_before(cut_off_hour)
-    found = [
+    rows = [
         OwnedBy(owner, *freed)
         for owner, *freed in zip(days.owners.tolist(), least, most, days.totals, strict=True)
     ]
-    taken = (one for one in found if one.most.files)
-    return tuple(sorted(taken, key=lambda one: (-one.most.allocated_bytes, one.owner)))
+    taken = (row for row in rows if row.most.files)
+    return tuple(sorted(taken, key=lambda row: (-row.most.allocated_bytes, row.owner)))
 
 
 def _doubts(
@@ -262,7 +266,7 @@ def _doubts(
         return
     if not known:
         return
-    indexed = eligible.allocated_bytes + sum(one.allocated_bytes for one in others)
+    indexed = eligible.allocated_bytes + sum(kept_back.allocated_bytes for kept_back in others)
     if abs(indexed - usage.used_bytes) > _DIFFERENCE * max(usage.used_bytes, 1):
         yield (
             f"the index accounts for {format_bytes(indexed)} of {format_bytes(usage.used_bytes)} "
@@ -271,36 +275,39 @@ def _doubts(
         )
 
 
-def _words(found: Horizon, at_s: int) -> Iterator[str]:
-    use, target = format_percent(found.usage.fullness), format_percent(found.target)
-    if found.status is HorizonStatus.MET_ALREADY:
+def _words(horizon: Horizon, at_s: int) -> Iterator[str]:
+    use, target = format_percent(horizon.usage.fullness), format_percent(horizon.target)
+    if horizon.status is HorizonStatus.MET_ALREADY:
         yield f"Use is at {use}; the target, {target}, is met and nothing has to go."
     else:
-        assert found.cut_off_s is not None
+        assert horizon.cut_off_s is not None
         # Digits enough that a fullness just above the target is not shown as the target.
-        after = "" if found.after is None else f", which leaves {_percent(found.after, found)}"
-        yield (
-            f"Deleting what was last used before {moment(found.cut_off_s)} "
-            f"({format_duration(at_s - found.cut_off_s)} ago) frees "
-            f"{format_bytes(found.freed.allocated_bytes)} in "
-            f"{plural(found.freed.files, 'file', ',')}{after}."
+        after = (
+            "" if horizon.after is None else f", which leaves {_percent(horizon.after, horizon)}"
         )
-    if found.status is HorizonStatus.OUT_OF_REACH:
+        yield (
+            f"Deleting what was last used before {moment(horizon.cut_off_s)} "
+            f"({format_duration(at_s - horizon.cut_off_s)} ago) frees "
+            f"{format_bytes(horizon.freed.allocated_bytes)} in "
+            f"{plural(horizon.freed.files, 'file', ',')}{after}."
+        )
+    if horizon.status is HorizonStatus.OUT_OF_REACH:
         yield (
             f"No horizon reaches {target}: that is all that may be deleted, and "
-            f"{format_bytes(found.shortfall_bytes)} more would have to go."
+            f"{format_bytes(horizon.shortfall_bytes)} more would have to go."
         )
-        for one in found.kept:
+        for kept_back in horizon.kept:
             yield (
-                f"{one.reason.replace('_', ' ')}: {format_bytes(one.allocated_bytes)} in "
-                f"{plural(one.files, 'file', ',')} stay."
+                f"Retained, {kept_back.reason.replace('_', ' ')}: "
+                f"{format_bytes(kept_back.allocated_bytes)} in "
+                f"{plural(kept_back.files, 'file', ',')}."
             )
-    yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in found.doubts)
+    yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in horizon.doubts)
 
 
-def _percent(usage: Usage, found: Horizon) -> str:
+def _percent(usage: Usage, horizon: Horizon) -> str:
     for digits in (1, 2, 3, 4):
         text = format_percent(usage.fullness, digits)
-        if usage.fullness <= found.target or text != format_percent(found.target, digits):
+        if usage.fullness <= horizon.target or text != format_percent(horizon.target, digits):
             return text
-    return f"just over {format_percent(found.target)}"
+    return f"just over {format_percent(horizon.target)}"

@@ -102,7 +102,7 @@ class Replay:
     @property
     def missed(self) -> Share:
         """What of it was used afterwards; written alone where reads are not known."""
-        return sum((self.outcomes.get(one, Share()) for one in _MISSED), Share())
+        return sum((self.outcomes.get(outcome, Share()) for outcome in _MISSED), Share())
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -161,11 +161,13 @@ def replay(
 
     if later_s <= then_s:
         raise UsageError(
-            "the later index is not later than the earlier one", hint="swap the two indexes"
+            "the later index is not later than the earlier one",
+            code="index-not-later",
+            hint="swap the two indexes",
         )
     joined = _joined(candidates, later)
     judged = joined.with_columns(_afterwards(reads_known=reads_known).alias("outcome"))
-    missed = pl.col("outcome").is_in([one.value for one in _MISSED])
+    missed = pl.col("outcome").is_in([outcome.value for outcome in _MISSED])
     age_days = (pl.lit(then_s) - pl.col("last_use_s")) // _DAY_S
     counted = (
         judged.with_columns(
@@ -246,6 +248,6 @@ def _both(counted: pl.DataFrame, by: str) -> list[tuple[int, Share, Share]]:
 
 
 def _users(counted: pl.DataFrame) -> tuple[UserReplay, ...]:
-    hurt = [UserReplay(*one) for one in _both(counted, "uid") if one[2].files]
-    hurt.sort(key=lambda one: (-one.missed.allocated_bytes, one.uid))
+    hurt = [UserReplay(*row) for row in _both(counted, "uid") if row[2].files]
+    hurt.sort(key=lambda user: (-user.missed.allocated_bytes, user.uid))
     return tuple(hurt[:USERS_MAXIMUM])

@@ -119,7 +119,7 @@ class GroupHorizons:
     @property
     def unfixable(self) -> tuple[GroupHorizon, ...]:
         """Those that no horizon brings under the limit."""
-        return tuple(one for one in self.groups if one.status is HorizonStatus.OUT_OF_REACH)
+        return tuple(group for group in self.groups if group.status is HorizonStatus.OUT_OF_REACH)
 
     def words(self, at_s: int) -> tuple[str, ...]:
         """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
@@ -228,17 +228,21 @@ def _pool_group(
         more = f" and {len(known) - _SHOWN_POOLS} more" if len(known) > _SHOWN_POOLS else ""
         raise UsageError(
             f"the file system has no pool {shown}",
+            code="pool-unknown",
             hint=f"its pools are {', '.join(known[:_SHOWN_POOLS])}{more}"
             if known
             else "it has no pools at all: lfs pool_list",
         )
     osts = tuple(sorted(pools[name]))
     if not osts:
-        raise UsageError(f"the pool {shown} has no OST", hint="lctl pool_add puts some in")
+        raise UsageError(
+            f"the pool {shown} has no OST", code="pool-empty", hint="lctl pool_add puts some in"
+        )
     unknown = [ost_name(index) for index in osts if index not in usages]
     if unknown:
         raise UsageError(
             f"how full {', '.join(unknown[:_SHOWN_POOLS])} of the pool {shown} is is not known",
+            code="ost-usage-unknown",
             hint="is it switched off, or its server gone? lfs df names those that answer",
         )
     return Group("pool", name, osts, limit)
@@ -265,7 +269,7 @@ def _find(
         # Down: a target that asks for a byte less would stop an hour too early.
         target=None if after is None else after.used_bytes * 10_000 // after.total_bytes / 10_000,
         freed=freed,
-        groups=tuple(_one(need, cut_off) for need in needs),
+        groups=tuple(_group_horizon(need, cut_off) for need in needs),
         doubts=tuple(_doubts(allowed, usages)),
     )
 
@@ -294,10 +298,12 @@ def _together(usages: list[Usage]) -> Usage:
     """Return several uses as one, each byte counted as it is."""
     if len(usages) == 1:
         return usages[0]
-    return Usage(sum(one.used_bytes for one in usages), sum(one.available_bytes for one in usages))
+    return Usage(
+        sum(usage.used_bytes for usage in usages), sum(usage.available_bytes for usage in usages)
+    )
 
 
-def _one(need: _Need, cut_off: int | None) -> GroupHorizon:
+def _group_horizon(need: _Need, cut_off: int | None) -> GroupHorizon:
     if not need.excess_bytes:
         status = HorizonStatus.MET_ALREADY
     else:
@@ -327,40 +333,40 @@ def _doubts(curves: Mapping[int, AgeCurve], usages: Mapping[int, Usage]) -> Iter
             )
 
 
-def _words(found: GroupHorizons, at_s: int) -> Iterator[str]:
-    if found.cut_off_hour is None and not found.unfixable:
-        yield f"Every {_limits(found.groups)[0]}: nothing has to go."
-    if found.cut_off_hour is not None:
-        cut_off_s = found.cut_off_hour * HOUR_S
-        noun, to = found.groups[0].group.noun, _limits(found.groups)[1]
+def _words(horizons: GroupHorizons, at_s: int) -> Iterator[str]:
+    if horizons.cut_off_hour is None and not horizons.unfixable:
+        yield f"Every {_limits(horizons.groups)[0]}: nothing has to go."
+    if horizons.cut_off_hour is not None:
+        cut_off_s = horizons.cut_off_hour * HOUR_S
+        noun, to = horizons.groups[0].group.noun, _limits(horizons.groups)[1]
         which = f"every {noun}"
-        if found.unfixable:
+        if horizons.unfixable:
             which = f"{which} that a horizon can bring there"
         target = (
             ""
-            if found.target is None
-            else f"; that is a target of {format_percent(found.target, 2)} of the whole"
+            if horizons.target is None
+            else f"; that is a target of {format_percent(horizons.target, 2)} of the whole"
         )
         yield (
             f"Deleting what was last used before {moment(cut_off_s)} "
             f"({format_duration(at_s - cut_off_s)} ago) brings {which} to {to}{target}."
         )
-    youngest = format_duration(at_s - found.youngest_hour * HOUR_S)
-    for one in found.unfixable:
-        best = "" if one.best is None else f", at best {format_percent(one.best.fullness)}"
+    youngest = format_duration(at_s - horizons.youngest_hour * HOUR_S)
+    for group in horizons.unfixable:
+        best = "" if group.best is None else f", at best {format_percent(group.best.fullness)}"
         yield (
-            f"No horizon down to {youngest} fixes {one.group.shown}: it is at "
-            f"{format_percent(one.usage.fullness)}{best}. Move files off it, or stop new ones."
+            f"No horizon down to {youngest} fixes {group.group.shown}: it is at "
+            f"{format_percent(group.usage.fullness)}{best}. Move files off it, or stop new ones."
         )
-    yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in found.doubts)
+    yield from (f"{doubt[:1].upper()}{doubt[1:]}." for doubt in horizons.doubts)
 
 
 def _limits(groups: tuple[GroupHorizon, ...]) -> tuple[str, str]:
     """Return where all groups are or come to, for two kinds of sentences."""
     noun = groups[0].group.noun
-    limits = {one.group.limit for one in groups}
+    limits = {row.group.limit for row in groups}
     if len(limits) == 1:
         limit = format_percent(limits.pop())
         return f"{noun} is at or under {limit}", f"{limit} or under"
-    each = ", ".join(f"{visible(one.name)} {format_percent(one.group.limit)}" for one in groups)
+    each = ", ".join(f"{visible(row.name)} {format_percent(row.group.limit)}" for row in groups)
     return f"{noun} is at or under its limit ({each})", f"its limit or under ({each})"

@@ -35,11 +35,13 @@ class Usage:
             raise UsageError(
                 f"{self.used_bytes} bytes used and {self.available_bytes} available: fewer than "
                 "none",
+                code="usage-negative",
                 hint="take the numbers of df --block-size=1",
             )
         if self.total_bytes == 0:
             raise UsageError(
                 "no bytes are used and none are available: there is nothing to be full",
+                code="usage-empty",
                 hint="is the file system mounted?",
             )
 
@@ -62,7 +64,11 @@ class Usage:
         is written, 0.7 as 7/10, and the result is the smallest whole number that reaches it.
         """
         if not 0 <= target <= 1:
-            raise UsageError(f"{target} is not a fullness", hint='between 0 and 1: "70%"')
+            raise UsageError(
+                f"{target} is not a fullness",
+                code="value-out-of-range",
+                hint='between 0 and 1: "70%"',
+            )
         return max(0, ceil(self.used_bytes - Fraction(str(target)) * self.total_bytes))
 
     def after(self, freed_bytes: int) -> Usage | None:

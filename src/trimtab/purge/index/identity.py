@@ -48,10 +48,10 @@ def of_fid(text: bytes) -> bytes | None:
     >>> of_fid(b"0x200000402:0x158:0x0").hex()
     '00000002000004020000015800000000'
     """
-    found = _FID.fullmatch(text)
-    if found is None:
+    match = _FID.fullmatch(text)
+    if match is None:
         return None
-    sequence, number, version = (int(part, 16) for part in found.groups())
+    sequence, number, version = (int(part, 16) for part in match.groups())
     if sequence == 0:  # what tools print where there is no FID
         return None
     return sequence.to_bytes(8, "big") + number.to_bytes(4, "big") + version.to_bytes(4, "big")

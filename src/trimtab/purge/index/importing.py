@@ -19,13 +19,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.fields import NS_PER_S
 from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _EARLY_S: Final = 10 * 365 * 86400
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Claims:
     """What a list does not say itself and a person may know.
 
     Attributes
@@ -67,7 +68,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class Form:
     """How a list is to be read.
 
     Attributes
@@ -95,8 +96,8 @@ def import_list(
     source: Source,
     root: bytes,
     now: datetime,
-    told: Told | None = None,
-    how: How | None = None,
+    claims: Claims | None = None,
+    form: Form | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Return the manifest of the index that a list became.
@@ -127,16 +128,18 @@ def import_list(
     """
     from trimtab.purge.index.write import ShardWriter, fill
 
-    told, how = told or Told(), how or How()
+    claims, form = claims or Claims(), form or Form()
     if not root.startswith(b"/") or b"/../" in root + b"/" or b"\0" in root:
-        raise UsageError(f"the root {visible(os.fsdecode(root))!r} is not an absolute path")
+        raise UsageError(
+            f"the root {visible(os.fsdecode(root))!r} is not an absolute path", code="path-relative"
+        )
     root = root.rstrip(b"/") or b"/"
-    reading = Reading(root=root, beneath=told.beneath)
+    reading = Reading(root=root, beneath=claims.beneath)
     tallied = _Tallied(progress)
     with _aside(directory) as work, _opened(file, reading) as stream:
         writer = ShardWriter(work)
         try:
-            frames = tallied.counted(_frames(source, file, stream, reading, how))
+            frames = tallied.counted(_frames(source, file, stream, reading, form))
             shards = fill(writer, frames)
         except DataError as error:
             raise error if error.file else error.of(visible(str(file))) from error
@@ -144,81 +147,94 @@ def import_list(
         tallied.warn(reading)
         if writer.repeated:
             reading.note(f"{writer.repeated} names stood in the list twice and were taken once")
-        manifest = _manifest(reading, told, source, changed_ns, now)
+        manifest = _manifest(reading, claims, source, changed_ns, now)
         manifest = replace(manifest, shards=shards, notes=tuple(reading.notes))
         save_manifest(manifest, work)
-        try:
+        with system_errors(
+            f"cannot put the index at {visible(str(directory))}", code="index-unwritable"
+        ):
             work.rename(directory)
             synchronise_directory(directory.parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"cannot put the index at {visible(str(directory))}: {error.strerror}"
-            ) from error
     return manifest
 
 
 def _frames(
-    source: Source, file: Path, stream: BinaryIO, reading: Reading, how: How
+    source: Source, file: Path, stream: BinaryIO, reading: Reading, form: Form
 ) -> Iterator[pl.DataFrame]:
     """Yield what the importer of a source reads: the table of importers."""
     from trimtab.purge.index.importers import gnu_find, gufi_trace, lfs_find, mfu, tables
 
     if source in (Source.CSV, Source.PARQUET):
-        mapping = parse_map(how.column_map)
+        mapping = parse_map(form.column_map)
         if source is Source.PARQUET:
-            return tables.read_parquet(str(file), reading, mapping=mapping, names=how.names)
+            return tables.read_parquet(str(file), reading, mapping=mapping, names=form.names)
         return tables.read_csv(
-            stream, reading, mapping=mapping, names=how.names, delimiter=how.delimiter
+            stream, reading, mapping=mapping, names=form.names, delimiter=form.delimiter
         )
-    if how.column_map:
-        raise UsageError(f"a column map is for tables, and {source.value} is none")
+    if form.column_map:
+        raise UsageError(
+            f"a column map is for tables, and {source.value} is none", code="option-unfitting"
+        )
     if source is Source.GNU_FIND:
-        return gnu_find.read(stream, reading, format_text=how.format_text)
+        return gnu_find.read(stream, reading, format_text=form.format_text)
     if source is Source.LFS_FIND:
-        return lfs_find.read(stream, reading, format_text=how.format_text)
-    if how.format_text is not None:
-        raise UsageError(f"a printf format is for lists of find, and {source.value} is none")
+        return lfs_find.read(stream, reading, format_text=form.format_text)
+    if form.format_text is not None:
+        raise UsageError(
+            f"a printf format is for lists of find, and {source.value} is none",
+            code="option-unfitting",
+        )
     if source is Source.GUFI_TRACE:
         return gufi_trace.read(stream, reading)
     if source is Source.MFU:
         return mfu.read(stream, reading)
-    raise UsageError(f"{source.value} is not imported", hint="scan with `trimtab purge scan`")
+    raise UsageError(
+        f"{source.value} is not imported",
+        code="source-unknown",
+        hint="scan with `trimtab purge scan`",
+    )
 
 
 def _manifest(
-    reading: Reading, told: Told, source: Source, changed_ns: int, now: datetime
+    reading: Reading, claims: Claims, source: Source, changed_ns: int, now: datetime
 ) -> Manifest:
     """Return the manifest, still without shards: what the list says, then what a person says."""
-    ended_ns = reading.ended_ns or told.ended_ns
+    ended_ns = reading.ended_ns or claims.ended_ns
     if ended_ns is None:
         ended_ns = changed_ns
         reading.note("when the list ended is not known: taken to be when its file was last written")
-    started_ns = reading.started_ns or told.started_ns
+    started_ns = reading.started_ns or claims.started_ns
     for name, at_ns in (("started", started_ns), ("ended", ended_ns)):
         if at_ns is not None and not 0 <= at_ns <= _ns(now) + NS_PER_S:
-            raise DataError(f"the list says that it was {name} in the future", hint="set the clock")
+            raise DataError(
+                f"the list says that it was {name} in the future",
+                code="time-in-future",
+                hint="set the clock",
+            )
     if started_ns is not None and started_ns > ended_ns:
         raise DataError(
-            "the list ends before it begins", hint="give --started and --ended in order"
+            "the list ends before it begins",
+            code="times-reversed",
+            hint="give --started and --ended in order",
         )
-    ended_well = reading.ended_well or told.complete
+    ended_well = reading.ended_well or claims.complete
     if not ended_well:
         reading.note(
             "nothing says that the tool that made the list came to its end without an error"
         )
-    if told.complete and not reading.ended_well:
+    if claims.complete and not reading.ended_well:
         reading.note("that the list is complete was said when it was imported")
     for reason, count in sorted(reading.reasons.items(), key=lambda pair: -pair[1]):
         reading.note(f"refused {count}: {reason}")
     return Manifest(
         index_id=new_identifier(now),
         root=reading.root,
-        filesystem=told.filesystem,
+        filesystem=claims.filesystem,
         source=source,
-        tool=told.tool or source.value,
+        tool=claims.tool or source.value,
         started_ns=started_ns,
         ended_ns=ended_ns,
-        times=told.times or reading.times,
+        times=claims.times or reading.times,
         time_resolution_ns=reading.resolution_ns,
         lacking=reading.lacking(),
         complete=ended_well and not reading.refused,
@@ -239,7 +255,7 @@ class _Tallied:
     def __init__(self, progress: Callable[[int], None] | None) -> None:
         self._progress = progress
         self._rows = 0
-        self._told = 0
+        self._reported = 0
         self._latest_ns: int | None = None
         self._births = False
 
@@ -252,8 +268,8 @@ class _Tallied:
                     self._latest_ns = max(self._latest_ns or 0, int(latest))  # type: ignore[arg-type]
             if "btime_ns" in frame.columns and frame["btime_ns"].count():
                 self._births = True
-            if self._progress is not None and self._rows - self._told >= _PROGRESS_ROWS:
-                self._told = self._rows
+            if self._progress is not None and self._rows - self._reported >= _PROGRESS_ROWS:
+                self._reported = self._rows
                 self._progress(self._rows)
             yield frame
 
@@ -270,17 +286,16 @@ def _aside(directory: Path) -> Iterator[Path]:
     """Make the directory beside the index's place, and remove it unless it has been renamed."""
     shown = visible(str(directory))
     work = directory.with_name(f".{directory.name}.importing")
-    try:
+    with system_errors(f"cannot make {shown}", code="index-unwritable"):
         if directory.is_symlink() or (directory.exists() and any(directory.iterdir())):
             raise RefusedError(
                 f"there is something at {shown} already",
+                code="index-present",
                 hint="name another directory for the index, or remove it first",
             )
         directory.parent.mkdir(parents=True, exist_ok=True)
         work.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise UnreadableError(f"cannot make {shown}: {error.strerror}") from error
     try:
         _alone(lock, work)
         for left in work.iterdir():  # of an import that was broken off
@@ -304,7 +319,9 @@ def _alone(lock: int, work: Path) -> None:
         if _is_at(lock, work):
             return
     raise RefusedError(
-        f"another import is at work at {visible(str(work))}", hint="wait until it has ended"
+        f"another import is at work at {visible(str(work))}",
+        code="import-running",
+        hint="wait until it has ended",
     )
 
 
@@ -318,21 +335,20 @@ def _is_at(descriptor: int, path: Path) -> bool:
 @contextlib.contextmanager
 def _opened(file: Path, reading: Reading) -> Iterator[BinaryIO]:
     shown = visible(str(file))
-    try:
-        with file.open("rb") as plain:
-            begins = plain.read(4)
-            plain.seek(0)
-            if begins.startswith(b"\x28\xb5\x2f\xfd"):
-                raise UsageError(
-                    f"{shown} is compressed with zstd", hint="decompress it first: zstd -d"
-                )
-            if begins.startswith(b"\x1f\x8b"):
-                with gzip.open(plain) as unpacked:
-                    yield io.BufferedReader(_Tolerant(unpacked, plain, reading), CHUNK_BYTES)
-            else:
-                yield plain
-    except OSError as error:
-        raise UnreadableError(f"cannot read {shown}: {error.strerror or error}") from error
+    with system_errors(f"cannot read {shown}", code="unreadable-file"), file.open("rb") as plain:
+        begins = plain.read(4)
+        plain.seek(0)
+        if begins.startswith(b"\x28\xb5\x2f\xfd"):
+            raise UsageError(
+                f"{shown} is compressed with zstd",
+                code="compression-unknown",
+                hint="decompress it first: zstd -d",
+            )
+        if begins.startswith(b"\x1f\x8b"):
+            with gzip.open(plain) as unpacked:
+                yield io.BufferedReader(_Tolerant(unpacked, plain, reading), CHUNK_BYTES)
+        else:
+            yield plain
 
 
 class _Tolerant(io.RawIOBase):

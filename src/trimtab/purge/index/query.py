@@ -94,6 +94,7 @@ def ask(
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise UsageError(
             f"the question cannot be answered: {visible(_first_line(str(error)))}",
+            code="query-failed",
             hint=f"the tables are names and files, with the columns {', '.join(_columns(rows))}",
         ) from error
 
@@ -106,16 +107,20 @@ def only_reads(statement: str) -> None:
     UsageError
         It changes something, reads other files, or is several statements.
     """
-    bare = _QUOTED.sub(lambda found: " " if found[0][0] in "-/" else "x", statement)
+    bare = _QUOTED.sub(lambda match: " " if match[0][0] in "-/" else "x", statement)
     hint = "one SELECT over the tables names and files"
     if _FIRST.match(bare) is None:
-        raise UsageError("the question is no SELECT", hint=hint)
+        raise UsageError("the question is no SELECT", code="query-not-select", hint=hint)
     if ";" in bare.rstrip().rstrip(";"):
-        raise UsageError("the question is more than one statement", hint=hint)
-    for pattern, said in ((_CHANGING, "changes something"), (_FUNCTION_OF_FILES, "reads files")):
-        found = pattern.search(bare)
-        if found is not None:
-            raise UsageError(f"the question {said}: {visible(found[1])}", hint=hint)
+        raise UsageError("the question is more than one statement", code="query-several", hint=hint)
+    for pattern, offence in ((_CHANGING, "changes something"), (_FUNCTION_OF_FILES, "reads files")):
+        match = pattern.search(bare)
+        if match is not None:
+            raise UsageError(
+                f"the question {offence}: {visible(match[1])}",
+                code="query-not-read-only",
+                hint=hint,
+            )
 
 
 def _user_quoted(statement: str) -> str:
@@ -140,7 +145,7 @@ def shown_frame(frame: pl.DataFrame) -> pl.DataFrame:
         else:
             kinds = pl.Series([None] * frame.height, dtype=pl.String)
             # Without its kind: a FID's sequence is never 0, an inode number has no upper half.
-            fids = [one is not None and any(one[:8]) for one in frame["id"]]
+            fids = [value is not None and any(value[:8]) for value in frame["id"]]
             kinds = pl.Series(["fid" if is_fid else "inode" for is_fid in fids], dtype=pl.String)
         frame = frame.with_columns(views.shown_identity(frame["id"], kinds).alias("id"))
     return frame.with_columns(

@@ -86,6 +86,7 @@ def holdings(
         if by is By.POOL and not views.tells(directory, manifest, "pool"):
             raise UsageError(
                 "the index does not tell the pool of a file",
+                code="pool-unknown-to-index",
                 hint="it was made before pools were kept: scan or import again",
             )
         rows = views.names(directory, manifest, user=user, group=group)
@@ -134,6 +135,7 @@ def _check(by: By, manifest: Manifest) -> None:
     if needed is not None and needed in manifest.lacking:
         raise UsageError(
             f"the index does not tell the {needed.value} of a file",
+            code="column-lacking",
             hint="scan again with --with project,layout, or ask by something else",
         )
 

@@ -163,7 +163,7 @@ def records(
 
 
 def placed(
-    frame: pl.DataFrame, found: Records, paths: Sequence[bytes], reading: Reading
+    frame: pl.DataFrame, records: Records, paths: Sequence[bytes], reading: Reading
 ) -> pl.DataFrame:
     """Return the rows of a frame whose values are all right, with ``parent`` and ``name``.
 
@@ -194,7 +194,7 @@ def placed(
     for at in (~good).arg_true().to_list():
         reason = reasons.get(at)
         if reason != ROOT_ITSELF:  # the root has no name, and is no trouble
-            found.refuse(at, reason or _wrong(frame, at, needed), reading)
+            records.refuse(at, reason or _wrong(frame, at, needed), reading)
     return frame.filter(good)
 
 

@@ -77,7 +77,7 @@ def required() -> tuple[str, ...]:
 
 def lacking_of(names: set[str]) -> frozenset[Lack]:
     """Return what a source lacks that tells these columns."""
-    told = {
+    lacks = {
         "id": Lack.IDENTITY,
         "device": Lack.DEVICE,
         "nlink": Lack.LINKS,
@@ -92,7 +92,7 @@ def lacking_of(names: set[str]) -> frozenset[Lack]:
         "pool": Lack.POOL,
         "gid": Lack.GROUP,
     }
-    return frozenset(lack for name, lack in told.items() if name not in names)
+    return frozenset(lack for name, lack in lacks.items() if name not in names)
 
 
 def completed(frame: pl.DataFrame, first: int = 0) -> pl.DataFrame:

@@ -50,9 +50,10 @@ def readable() -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        said = visible(str(error).strip().partition("\n")[0][:300])
+        reason = visible(str(error).strip().partition("\n")[0][:300])
         raise DataError(
-            f"the index cannot be read: {said}",
+            f"the index cannot be read: {reason}",
+            code="index-unreadable",
             hint="a shard was changed or damaged since it was written: scan or import again",
         ) from error
 
@@ -101,7 +102,7 @@ def scanned(directory: Path, manifest: Manifest) -> pl.LazyFrame:
     if not files:
         return pl.LazyFrame(schema=columns())
     kinds = columns()
-    frames = [_one(file, kinds) for file in files]
+    frames = [_frame(file, kinds) for file in files]
     return pl.concat(frames)
 
 
@@ -114,7 +115,7 @@ def tells(directory: Path, manifest: Manifest, column: str) -> bool:
     )
 
 
-def _one(file: Path, kinds) -> pl.LazyFrame:
+def _frame(file: Path, kinds) -> pl.LazyFrame:
     import polars as pl
 
     frame = pl.scan_parquet(file, glob=False)
@@ -166,8 +167,8 @@ def shown_identity(ids: pl.Series, kinds: pl.Series) -> pl.Series:
     import polars as pl
 
     values = [
-        None if one is None else identity.shown(one, kind or "inode")
-        for one, kind in zip(ids, kinds, strict=True)
+        None if value is None else identity.shown(value, kind or "inode")
+        for value, kind in zip(ids, kinds, strict=True)
     ]
     return pl.Series(ids.name, values, dtype=pl.String)
 

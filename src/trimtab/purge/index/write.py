@@ -115,9 +115,10 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
         aside.rename(file)
         synchronise_directory(file.parent)
     except (OSError, pl.exceptions.PolarsError) as error:
-        said = error.strerror if isinstance(error, OSError) else visible(str(error))
+        reason = error.strerror if isinstance(error, OSError) else visible(str(error))
         raise UnreadableError(
-            f"cannot write {visible(str(file))}: {said}",
+            f"cannot write {visible(str(file))}: {reason}",
+            code="index-unwritable",
             hint="an index takes some 60 bytes a name",
         ) from error
     return Shard(file.name, frame.height, size_bytes, sha256)

@@ -49,10 +49,10 @@ class SystemAccounts:
         import pwd
 
         try:
-            found = pwd.getpwuid(uid)
+            entry = pwd.getpwuid(uid)
         except (KeyError, OverflowError):
             return None
-        return Account(uid, found.pw_gid, found.pw_name)
+        return Account(uid, entry.pw_gid, entry.pw_name)
 
 
 def find_accounts(
@@ -66,17 +66,18 @@ def find_accounts(
         Most of them are unknown: so it looks when the directory service is down, and then nobody
         would be told.
     """
-    found = {uid: accounts.find(uid) for uid in uids}
-    unknown = sum(account is None for account in found.values())
-    if unknown > max(_UNKNOWN_MAXIMUM, len(found) // 2) and not accept_unknown:
+    accounts_found = {uid: accounts.find(uid) for uid in uids}
+    unknown = sum(account is None for account in accounts_found.values())
+    if unknown > max(_UNKNOWN_MAXIMUM, len(accounts_found) // 2) and not accept_unknown:
         raise RefusedError(
-            f"{unknown} of {len(found)} users have no account on this host: most would not be told",
-            hint="is the directory service (sssd, LDAP, NIS) reachable? getent passwd NUMBER says",
+            f"{unknown} of {len(accounts_found)} users have no account on this host",
+            code="accounts-unknown",
+            hint="check the directory service (sssd, LDAP, NIS): getent passwd NUMBER",
         )
-    return found
+    return accounts_found
 
 
-def file_names(found: Mapping[int, Account | None]) -> dict[int, str]:
+def file_names(accounts: Mapping[int, Account | None]) -> dict[int, str]:
     """Return for each number what the files of its list are called.
 
     The account's name where it is a plain word and nobody else's, else ``uid-NUMBER``; names that
@@ -88,9 +89,9 @@ def file_names(found: Mapping[int, Account | None]) -> dict[int, str]:
     {7: 'ada', 8: 'uid-8', 9: 'uid-9'}
     """
     # Folded: where a directory does not tell cases apart, names that differ in it are one file.
-    times = Counter(account.name.casefold() for account in found.values() if account is not None)
+    times = Counter(account.name.casefold() for account in accounts.values() if account is not None)
     names = {}
-    for uid, account in found.items():
+    for uid, account in accounts.items():
         plain = (
             account is not None
             and _FILE_NAME.match(account.name)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.errors import DataError, RefusedError
 from trimtab.purge.notice.accounts import Account
 from trimtab.purge.notice.lists import COLUMNS, Lines, lines_of
 from trimtab.purge.notice.words import LINES_SUFFIX, NAMES_SUFFIX, TEXT_SUFFIX
@@ -33,6 +33,7 @@ from trimtab.purge.plan.changes import Named
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.plan.trusted import synchronise_file_system, trusted_directory
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 _BUFFER_BYTES: Final = 64 << 20
@@ -78,14 +79,14 @@ class _UserFiles:
     new_files: int = 0
     begun: bool = False
 
-    def add(self, found: Lines) -> int:
+    def add(self, lines: Lines) -> int:
         """Take some lines; return their bytes."""
-        data = (found.text, found.lines, found.names)
-        for parts, one in zip(self.parts, data, strict=True):
-            parts.append(one)
-        self.files += found.files
-        self.new_files += found.new_files
-        return sum(len(one) for one in data)
+        data = (lines.text, lines.lines, lines.names)
+        for parts, part in zip(self.parts, data, strict=True):
+            parts.append(part)
+        self.files += lines.files
+        self.new_files += lines.new_files
+        return sum(len(part) for part in data)
 
     def flush(self, directory: int) -> None:
         """Append what was taken to the files, which are made the first time."""
@@ -145,25 +146,24 @@ def write_lists(
         A list could not be written, or not be given to its user.
     """
     users = {uid: _UserFiles(addressee) for uid, addressee in addressees.items()}
-    try:
-        with (
-            trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
-            _replacing(place.name, parent) as directory,
-        ):
-            _refuse_closed(place.parent)
-            for user in users.values():
-                user.parts[0].append(user.addressee.header.encode("utf-8"))
-            _fill(loaded, users, directory, before, progress)
-            _check(users)
-            for user in users.values():
-                user.give(directory)
-            synchronise_file_system(directory)
-    except OSError as error:
-        raise UnreadableError(
-            f"the lists could not be written to {visible(str(place))}: {error.strerror or error}",
+    with (
+        system_errors(
+            f"the lists could not be written to {visible(str(place))}",
+            code="lists-unwritable",
             hint="nothing was published; they need space, and a file system where root can give "
             "files away (NFS with root squash is none)",
-        ) from error
+        ),
+        trusted_directory(place.parent, "the directory of lists", owner=owner) as parent,
+        _replacing(place.name, parent) as directory,
+    ):
+        _refuse_closed(place.parent)
+        for user in users.values():
+            user.parts[0].append(user.addressee.header.encode("utf-8"))
+        _fill(loaded, users, directory, before, progress)
+        _check(users)
+        for user in users.values():
+            user.give(directory)
+        synchronise_file_system(directory)
     return tuple(_written(uid, users[uid], before) for uid in sorted(users))
 
 
@@ -184,15 +184,18 @@ def _fill(
         marked = piece.with_columns(
             pl.lit(None, pl.Boolean).alias("known") if known is None else column
         )
-        for found in lines_of(marked, prefix):
-            user = users.get(found.uid)
+        for lines in lines_of(marked, prefix):
+            user = users.get(lines.uid)
             if user is None:
-                raise DataError(f"the candidates name user {found.uid}, the plan does not")
-            waiting_bytes += user.add(found)
+                raise DataError(
+                    f"the candidates name user {lines.uid}, the plan does not",
+                    code="candidates-contradictory",
+                )
+            waiting_bytes += user.add(lines)
             if waiting_bytes > _BUFFER_BYTES:
                 waiting_bytes = 0
-                for one in users.values():
-                    one.flush(directory)
+                for files in users.values():
+                    files.flush(directory)
         done += len(piece)
         if progress is not None:
             progress(done, total)
@@ -206,6 +209,7 @@ def _refuse_closed(directory: Path) -> None:
         if not place.stat().st_mode & stat.S_IXOTH:
             raise RefusedError(
                 f"users cannot enter {visible(str(place))}, so none could read a list below it",
+                code="lists-unreachable",
                 hint=f"chmod o+x {visible(str(place))}, or give [notices] another directory",
             )
 
@@ -215,7 +219,8 @@ def _check(users: Mapping[int, _UserFiles]) -> None:
         if user.files != user.addressee.files:
             raise DataError(
                 f"the candidates name {user.files} files of user {uid}, the plan "
-                f"{user.addressee.files}"
+                f"{user.addressee.files}",
+                code="candidates-contradictory",
             )
 
 

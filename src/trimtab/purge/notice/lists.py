@@ -111,10 +111,10 @@ def size_texts(sizes: pl.Series) -> pl.Series:
     figures = np.rint(scaled).astype(np.int64)
     codes = (figures * (_POWER_MAX + 1) + power) * 3 + digits
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
-    made = [format_bytes(int(sizes[int(one)])) for one in first]
+    made = [format_bytes(int(sizes[int(place_of)])) for place_of in first]
     texts = pl.Series(made, dtype=pl.String).gather(place)
     if len(tied):
-        exact = [format_bytes(int(sizes[int(one)])) for one in tied]
+        exact = [format_bytes(int(sizes[int(place_of)])) for place_of in tied]
         texts = texts.scatter(tied, exact)
     return texts
 

@@ -96,8 +96,8 @@ class SmtpPostman:
             raise Undelivered(f"{code} {text.decode('utf-8', 'replace')}") from error
         except smtplib.SMTPResponseException as error:
             text = error.smtp_error
-            said = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-            raise Undelivered(f"{error.smtp_code} {said}") from error
+            reply = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+            raise Undelivered(f"{error.smtp_code} {reply}") from error
         except (smtplib.SMTPException, OSError) as error:
             self._close(server)
             raise Undelivered(f"the connection broke: {error}", unclear=True) from error
@@ -170,6 +170,7 @@ def checked_address(text: str) -> str:
     if len(text) > _ADDRESS_MAX or not ADDRESS.match(text):
         raise UsageError(
             f"{visible(text[:_ADDRESS_MAX])!r} is not a mail address",
+            code="address-invalid",
             hint="write name@domain, in ASCII and without quotes",
         )
     return text
@@ -192,11 +193,11 @@ def address_of(account: str, pattern: str | None, known: Mapping[str, str]) -> s
     UsageError
         There is none, or what comes out is no address.
     """
-    found = known.get(account)
-    if found is None and pattern is None:
-        raise UsageError("no address is known")
+    address = known.get(account)
+    if address is None and pattern is None:
+        raise UsageError("no address is known", code="address-missing")
     return checked_address(
-        found if found is not None else (pattern or "").replace("{user}", account)
+        address if address is not None else (pattern or "").replace("{user}", account)
     )
 
 
@@ -218,21 +219,28 @@ def parse_mail_map(text: str, name: str) -> dict[str, str]:
     >>> parse_mail_map("# people\nada ada@example.org\n", "mail.map")
     {'ada': 'ada@example.org'}
     """
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         where = f"{name}:{number}"
         if len(words) != 2:
-            raise UsageError(f"{where}: {visible(line[:100])!r} is not a user and an address")
-        if words[0] in found:
-            raise UsageError(f"{where}: {visible(words[0])} stands there twice")
+            raise UsageError(
+                f"{where}: {visible(line[:100])!r} is not a user and an address",
+                code="mail-map-malformed",
+            )
+        if words[0] in addresses:
+            raise UsageError(
+                f"{where}: {visible(words[0])} stands there twice", code="mail-map-repeated"
+            )
         try:
-            found[words[0]] = checked_address(words[1])
+            addresses[words[0]] = checked_address(words[1])
         except UsageError as error:
-            raise UsageError(f"{where}: {error.message}", hint=error.hint) from error
-    return found
+            raise UsageError(
+                f"{where}: {error.message}", code=error.code, hint=error.hint
+            ) from error
+    return addresses
 
 
 def read_mail_map(path: str | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ be the same.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +20,19 @@ from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.purge.notice.mail import Postman, Undelivered, address_of, message_of
 from trimtab.purge.notice.words import Facts
 from trimtab.purge.plan.trusted import read_trusted
+from trimtab.purge.system_errors import system_errors
 
 MAILS_FILE: Final = "mails.jsonl"
 _SIZE_MAX_BYTES: Final = 1 << 28
 _UNREACHABLE_MAXIMUM: Final = 3
 """So many times in a row there was no server: the rest is left for another attempt."""
+
+_kept_first = functools.partial(
+    system_errors,
+    "the state of the mails cannot be written",
+    code="mail-state-unwritable",
+    hint="no mail goes out that is not written down first",
+)
 
 State = Literal["begun", "sent", "failed", "unclear"]
 _STATES: Final[tuple[State, ...]] = ("begun", "sent", "failed", "unclear")
@@ -155,12 +164,17 @@ def _states(data: bytes) -> Iterator[tuple[int, State]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        uid, state = (found.get("uid"), found.get("state")) if isinstance(found, dict) else (0, "")
+        uid, state = (entry.get("uid"), entry.get("state")) if isinstance(entry, dict) else (0, "")
         if not isinstance(uid, int) or state not in _STATES:
-            raise DataError("it is no line of a mail's state", file=MAILS_FILE, line=number)
+            raise DataError(
+                "it is no line of a mail's state",
+                code="mail-state-malformed",
+                file=MAILS_FILE,
+                line=number,
+            )
         yield uid, state
 
 
@@ -178,12 +192,12 @@ class _Journal:
 
     def __init__(self, directory: int) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
+        with _kept_first():
             self._descriptor = os.open(MAILS_FILE, flags, 0o600, dir_fd=directory)
             os.fsync(directory)
-        except OSError as error:
-            raise _cannot_keep(error) from error
-        self._begin()
+        with _kept_first():
+            if os.fstat(self._descriptor).st_size:  # ends a line that a crash cut off
+                os.write(self._descriptor, b"\n")
 
     def __enter__(self) -> _Journal:
         return self
@@ -194,20 +208,10 @@ class _Journal:
     def write(self, line: _Line) -> None:
         """Append a line and see it to stable storage."""
         data = json.dumps(asdict(line)).encode("ascii") + b"\n"
-        try:
+        with _kept_first():
             while data:
                 data = data[os.write(self._descriptor, data) :]
             os.fsync(self._descriptor)
-        except OSError as error:
-            raise _cannot_keep(error) from error
-
-    def _begin(self) -> None:
-        """End a line that a crash cut off."""
-        try:
-            if os.fstat(self._descriptor).st_size:
-                os.write(self._descriptor, b"\n")
-        except OSError as error:
-            raise _cannot_keep(error) from error
 
 
 class _Attempt:
@@ -268,10 +272,3 @@ class _Attempt:
 
 def _failure(facts: Facts, reason: str) -> MailFailure:
     return MailFailure(facts.user.uid, facts.account or "", reason)
-
-
-def _cannot_keep(error: OSError) -> UnreadableError:
-    return UnreadableError(
-        f"the state of the mails cannot be written: {error.strerror}",
-        hint="no mail goes out that is not written down first",
-    )

@@ -99,15 +99,15 @@ def publish(
         promised = promised_not_before(loaded.plan, at)
         place = _place(loaded.plan, notices)
         before, notes = _named(previous)
-        found = find_accounts(
+        accounts_found = find_accounts(
             (user.uid for user in loaded.plan.candidates.users),
             accounts,
             accept_unknown=accept_unknown,
         )
-        notice_of = _facts(loaded, found, before, (at, promised), notices.contact)
+        notice_of = _facts(loaded, accounts_found, before, (at, promised), notices.contact)
         lists = write_lists(
             loaded,
-            _addressees(found, notice_of),
+            _addressees(accounts_found, notice_of),
             place,
             before=before,
             owner=owner,
@@ -155,15 +155,22 @@ def mail(
     if publication is None:
         raise RefusedError(
             "the plan is not published: a mail would name lists that are not there",
+            code="plan-unpublished",
             hint="write the lists first",
         )
     if _now(clock) >= loaded.plan.expires_at:
-        raise RefusedError("the plan has expired: a mail would announce what does not happen")
+        raise RefusedError(
+            "the plan has expired: a mail would announce what does not happen", code="plan-expired"
+        )
     if notices.mail_from is None:
-        raise UsageError("no sender of mails is set", hint='[notices] mail_from = "..."')
+        raise UsageError(
+            "no sender of mails is set", code="sender-missing", hint='[notices] mail_from = "..."'
+        )
     if notices.mail_to is None and notices.mail_map is None:
         raise UsageError(
-            "no addresses are set", hint='[notices] mail_to = "{user}@example.org", or mail_map'
+            "no addresses are set",
+            code="addresses-missing",
+            hint='[notices] mail_to = "{user}@example.org", or mail_map',
         )
     options = MailOptions(
         sender=checked_address(notices.mail_from),
@@ -174,7 +181,7 @@ def mail(
     )
     with locked(loaded, owner) as opened:
         return send_all(
-            tuple(_told(loaded.plan, publication, notices.contact)),
+            tuple(_notices(loaded.plan, publication, notices.contact)),
             postman,
             options,
             directory=opened,
@@ -215,7 +222,9 @@ def locked(loaded: LoadedPlan, owner: int) -> Iterator[int]:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RefusedError(
-                "another notify is at work on this plan", hint="wait until it has ended"
+                "another notify is at work on this plan",
+                code="notify-running",
+                hint="wait until it has ended",
             ) from error
         yield opened
 
@@ -225,16 +234,17 @@ def _refuse_late(plan: Plan, not_before: datetime) -> None:
         raise RefusedError(
             f"the plan expires at {plan.expires_at:%Y-%m-%d %H:%M} UTC, before its notice period "
             "would end",
+            code="plan-expires-early",
             hint="it was published too late: make a new plan",
         )
 
 
 def _addressees(
-    found: Mapping[int, Account | None], notice_of: Mapping[int, Facts]
+    accounts: Mapping[int, Account | None], notice_of: Mapping[int, Facts]
 ) -> dict[int, Addressee]:
     return {
         uid: Addressee(
-            account=found[uid],
+            account=accounts[uid],
             name=facts.name,
             header=list_header(facts),
             files=facts.user.files,
@@ -269,7 +279,9 @@ def _evidence(
 def _place(plan: Plan, notices: Notices) -> Path:
     if notices.directory is None:
         raise UsageError(
-            "no directory for lists is set", hint='[notices] directory = "/var/lib/trimtab/notices"'
+            "no directory for lists is set",
+            code="notice-directory-missing",
+            hint='[notices] directory = "/var/lib/trimtab/notices"',
         )
     return Path(notices.directory) / f"{plan.made_at.astimezone(UTC):%Y-%m-%d}-{plan.id}"
 
@@ -285,18 +297,18 @@ def _named(previous: LoadedPlan | None) -> tuple[Named | None, tuple[str, ...]]:
 
 def _facts(
     loaded: LoadedPlan,
-    found: Mapping[int, Account | None],
+    accounts: Mapping[int, Account | None],
     before: Named | None,
     dates: tuple[datetime, datetime],
     contact: str | None,
 ) -> dict[int, Facts]:
-    names = file_names(found)
+    names = file_names(accounts)
     changed = {} if before is None else changes(loaded.candidates, before)
     return {
         user.uid: Facts(
             plan=loaded.plan,
             user=user,
-            account=_name(found[user.uid]),
+            account=_name(accounts[user.uid]),
             name=names[user.uid],
             published_at=dates[0],
             not_before=dates[1],
@@ -307,27 +319,27 @@ def _facts(
     }
 
 
-def _told(plan: Plan, publication: Publication, contact: str | None) -> Iterator[Facts]:
+def _notices(plan: Plan, publication: Publication, contact: str | None) -> Iterator[Facts]:
     """Yield the notices of users with an account, as they were published."""
     users = {user.uid: user for user in plan.candidates.users}
-    for one in publication.lists:
-        if one.account is not None:
+    for user_list in publication.lists:
+        if user_list.account is not None:
             yield Facts(
                 plan=plan,
-                user=users[one.uid],
-                account=one.account,
-                name=one.name,
+                user=users[user_list.uid],
+                account=user_list.account,
+                name=user_list.name,
                 published_at=publication.published_at,
                 not_before=publication.not_before,
-                change=_change(one),
+                change=_change(user_list),
                 contact=contact,
             )
 
 
-def _change(one: UserList) -> Change | None:
-    if one.new_files is None or one.gone_files is None:
+def _change(user_list: UserList) -> Change | None:
+    if user_list.new_files is None or user_list.gone_files is None:
         return None
-    return Change(one.new_files, one.files - one.new_files, one.gone_files)
+    return Change(user_list.new_files, user_list.files - user_list.new_files, user_list.gone_files)
 
 
 def _name(account: Account | None) -> str | None:
@@ -355,5 +367,5 @@ def _without_account(publication: Publication) -> tuple[str, ...]:
 def _now(clock: Clock) -> datetime:
     at = clock()
     if at.tzinfo is None:
-        raise UsageError("the clock gives a time without a zone")
+        raise UsageError("the clock gives a time without a zone", code="zone-missing")
     return at.astimezone(UTC)

@@ -157,12 +157,12 @@ def mail_text(facts: Facts, directory: str) -> str:
 
 def _rules(rules: PlannedRules) -> Iterator[str]:
     """Yield the rules as their values say them, where whoever made the plan gave no words."""
-    found = [_READ] if rules.reads_count else []
+    uses = [_READ] if rules.reads_count else []
     if "ctime" in rules.counted:
-        found.append(_CHANGED)
+        uses.append(_CHANGED)
     elif "mtime" in rules.counted:
-        found.append(_WRITTEN)
-    yield f"A file is used when {' or '.join(found)}."
+        uses.append(_WRITTEN)
+    yield f"A file is used when {' or '.join(uses)}."
     if not rules.reads_count:
         yield "Reading a file does not count as use on this file system."
     oldest = datetime.fromtimestamp(rules.old_enough_before_s, UTC)

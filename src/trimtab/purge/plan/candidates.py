@@ -37,13 +37,17 @@ def pieces(
         source = pl.scan_parquet(path, glob=False)
         missing = [name for name in columns if name not in source.collect_schema().names()]
         if missing:
-            raise DataError(f"there is no column {', '.join(missing)}", file=path.name)
+            raise DataError(
+                f"there is no column {', '.join(missing)}", code="column-missing", file=path.name
+            )
         total = source.select(pl.len()).collect().item()
         for offset in range(0, total, rows):
             yield source.slice(offset, rows).select(columns).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(
-            f"it cannot be read as Parquet: {str(error)[:200]}", file=path.name
+            f"it cannot be read as Parquet: {str(error)[:200]}",
+            code="candidates-unreadable",
+            file=path.name,
         ) from error
 
 
@@ -96,14 +100,22 @@ def sha256_of(descriptor: int) -> str:
 def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int) -> None:
     for name, nulls in zip(piece.columns, piece.null_count().row(0), strict=True):
         if nulls:
-            raise DataError(f"{nulls} rows have no {name}", file=file)
+            raise DataError(f"{nulls} rows have no {name}", code="candidates-malformed", file=file)
     used = piece["last_use_s"]
     if not used.is_sorted() or (last is not None and used[0] < last):
-        raise DataError("its rows are not in order of their last use", file=file)
+        raise DataError(
+            "its rows are not in order of their last use", code="candidates-malformed", file=file
+        )
     if used[0] < _EARLIEST_S:
-        raise DataError("it names a time that no file can have", file=file)
+        raise DataError(
+            "it names a time that no file can have", code="candidates-malformed", file=file
+        )
     if used[-1] >= before_s:
-        raise DataError("it names a file that was used since the cut-off", file=file)
+        raise DataError(
+            "it names a file that was used since the cut-off",
+            code="candidates-malformed",
+            file=file,
+        )
 
 
 def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:

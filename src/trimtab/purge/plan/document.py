@@ -41,7 +41,9 @@ def of_json(kind: type[Value], data: bytes, noun: str) -> Value:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         message = visible(f"{place}: {first['msg']}"[:_MESSAGE_MAX])
-        raise DataError(f"{noun} does not hold what its format says: {message}") from error
+        raise DataError(
+            f"{noun} does not hold what its format says: {message}", code="document-malformed"
+        ) from error
 
 
 def plan_of(data: bytes) -> Plan:
@@ -55,11 +57,12 @@ def plan_of(data: bytes) -> Plan:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DataError("the plan is not JSON") from error
+        raise DataError("the plan is not JSON", code="document-malformed") from error
     number = document.get("format") if isinstance(document, dict) else None
     if number != FORMAT:
         raise DataError(
             f"the plan has format {visible(str(number)[:40])}, this version reads {FORMAT}",
+            code="format-version-unknown",
             hint="make a new plan",
         )
     return of_json(Plan, data, "the plan")
@@ -82,17 +85,21 @@ def check_signature(purpose: str, data: bytes, signature: Any, key: SigningKey, 
     RefusedError
         Another key, another algorithm, or another content.
     """
-    found = signature if isinstance(signature, dict) else {}
-    if found.get("algorithm") != ALGORITHM or not isinstance(found.get("signature"), str):
-        raise RefusedError(f"{noun} has no signature that this version knows")
-    if found.get("key") != key.fingerprint:
+    fields = signature if isinstance(signature, dict) else {}
+    if fields.get("algorithm") != ALGORITHM or not isinstance(fields.get("signature"), str):
+        raise RefusedError(
+            f"{noun} has no signature that this version knows", code="signature-missing"
+        )
+    if fields.get("key") != key.fingerprint:
         raise RefusedError(
             f"{noun} is signed with another key than {key.fingerprint}",
+            code="key-mismatch",
             hint="it was made at another site, or the key was replaced since: make a new plan",
         )
-    if not key.signed(purpose, data, found["signature"]):
+    if not key.signed(purpose, data, fields["signature"]):
         raise RefusedError(
             f"{noun} is not what was signed: it was changed, or damaged",
+            code="signature-mismatch",
             hint="make a new plan, and find out who or what changed this one",
         )
 

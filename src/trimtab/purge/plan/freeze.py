@@ -15,12 +15,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.plan.candidates import sha256_of, summarise
 from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
 from trimtab.purge.plan.trusted import trusted_directory, trusted_file, write_durably
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 CANDIDATES_FILE: Final = "candidates.parquet"
@@ -70,13 +71,11 @@ def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]
         _refuse_present(place, parent)
         _remove_left(place.name, parent)
         name = f".{place.name[:200]}.{secrets.token_hex(6)}"
-        try:
+        with system_errors(
+            f"the plan cannot be written to {visible(str(place))}", code="plan-unwritable"
+        ):
             os.mkdir(name, 0o700, dir_fd=parent)
             held = _held(name, parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"the plan cannot be written to {visible(str(place))}: {error.strerror}"
-            ) from error
         try:
             yield Staging(place, place.parent / name, owner)
         finally:
@@ -148,32 +147,36 @@ def _with_holdings(candidates: Candidates, held_bytes: Mapping[int, int] | None)
 def _check(draft: PlanDraft) -> None:
     for name, at in (("made", draft.made_at), ("indexed", draft.index.ended_at)):
         if at.tzinfo is None:
-            raise UsageError(f"the time at which the plan was {name} has no zone")
+            raise UsageError(
+                f"the time at which the plan was {name} has no zone", code="zone-missing"
+            )
     if draft.index.ended_at > draft.made_at:
         raise UsageError(
             f"the index ends at {draft.index.ended_at}, after the plan was made",
+            code="clocks-disagree",
             hint="the clocks of the two disagree: set them right and scan again",
         )
     if draft.notice_s < 0 or draft.valid_s <= 0:
-        raise UsageError("a notice period is not negative, and a plan is valid for some time")
+        raise UsageError(
+            "a notice period is not negative, and a plan is valid for some time",
+            code="value-out-of-range",
+        )
     if draft.horizon.before_s > draft.rules.as_of_s:
-        raise UsageError("the cut-off lies after the metadata were taken")
+        raise UsageError("the cut-off lies after the metadata were taken", code="cut-off-late")
 
 
 def _settled(directory: int, owner: int) -> str:
     """Return the hash of the candidates, once they are private and on stable storage."""
-    try:
+    with system_errors("the plan has no candidates", code="candidates-missing"):
         state = os.stat(CANDIDATES_FILE, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISREG(state.st_mode):
             os.chmod(CANDIDATES_FILE, 0o600, dir_fd=directory)  # a directory of our own
-    except OSError as error:
-        raise UnreadableError(f"the plan has no candidates: {error.strerror}") from error
-    with trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor:
-        try:
-            os.fsync(descriptor)
-            return sha256_of(descriptor)
-        except OSError as error:
-            raise UnreadableError(f"the candidates cannot be read: {error.strerror}") from error
+    with (
+        trusted_file(CANDIDATES_FILE, directory, "the candidates", owner=owner) as descriptor,
+        system_errors("the candidates cannot be read", code="candidates-unreadable"),
+    ):
+        os.fsync(descriptor)
+        return sha256_of(descriptor)
 
 
 def _put(staged: Staging) -> None:
@@ -181,13 +184,11 @@ def _put(staged: Staging) -> None:
         staged.out.parent, "the directory of the plan", owner=staged.owner
     ) as parent:
         _refuse_present(staged.out, parent)
-        try:
+        with system_errors(
+            f"the plan could not be put to {visible(str(staged.out))}", code="plan-unwritable"
+        ):
             os.rename(staged.directory.name, staged.out.name, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
-        except OSError as error:
-            raise UnreadableError(
-                f"the plan could not be put to {visible(str(staged.out))}: {error.strerror}"
-            ) from error
 
 
 def _held(name: str, parent: int) -> int:
@@ -200,13 +201,13 @@ def _held(name: str, parent: int) -> int:
 def _remove_left(name: str, parent: int) -> None:
     """Remove what attempts at this plan left that were killed; those at work hold a lock."""
     left = re.compile(rf"\.{re.escape(name[:200])}\.[0-9a-f]{{12}}\Z")
-    for one in filter(left.match, os.listdir(parent)):
+    for name_left in filter(left.match, os.listdir(parent)):
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         with contextlib.suppress(OSError):
-            descriptor = os.open(one, flags, dir_fd=parent)
+            descriptor = os.open(name_left, flags, dir_fd=parent)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(one, ignore_errors=True, dir_fd=parent)
+                shutil.rmtree(name_left, ignore_errors=True, dir_fd=parent)
             finally:
                 os.close(descriptor)
 
@@ -218,9 +219,10 @@ def _refuse_present(place: Path, parent: int) -> None:
         return
     except OSError as error:
         raise RefusedError(
-            f"{visible(str(place))} cannot be looked at: {error.strerror}"
+            f"{visible(str(place))} cannot be looked at: {error.strerror}", code="path-unreadable"
         ) from error
     raise UsageError(
         f"there is something at {visible(str(place))} already",
+        code="plan-present",
         hint="a plan is never changed: give --out a new place",
     )

@@ -76,6 +76,7 @@ def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
         if _is_there(file.name, directory):
             raise UsageError(
                 f"there is a file {visible(os.fspath(path))} already",
+                code="file-present",
                 hint="plans that are not carried out yet were signed with it; move it away first",
             )
         key = SigningKey(secrets.token_bytes(SECRET_BYTES))
@@ -98,13 +99,14 @@ def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
         data = read_trusted(
             file.name, directory, "the key", maximum_bytes=_SIZE_MAX_BYTES, owner=owner
         )
-    found = _LINE.match(data)
-    if found is None:
+    match = _LINE.match(data)
+    if match is None:
         raise RefusedError(
             f"the file {visible(os.fspath(path))} holds no key of purge plans",
+            code="key-malformed",
             hint="it has one line: trimtab-purge-key-1 and 64 hexadecimal digits",
         )
-    return SigningKey(bytes.fromhex(found.group(1).decode()))
+    return SigningKey(bytes.fromhex(match.group(1).decode()))
 
 
 def _is_there(name: str, directory: int) -> bool:

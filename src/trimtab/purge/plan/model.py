@@ -44,9 +44,13 @@ class PlannedFileSystem:
     def __post_init__(self) -> None:
         """Refuse a root that is no absolute path, and a file system that cannot be known again."""
         if not self.root.startswith("/") or not self.root.isprintable():
-            raise UsageError(f"{self.root!r} is no absolute path of printable characters")
+            raise UsageError(
+                f"{self.root!r} is no absolute path of printable characters", code="path-relative"
+            )
         if self.name is None and self.fsid is None:
-            raise UsageError(f"nothing says which file system {self.root} is on")
+            raise UsageError(
+                f"nothing says which file system {self.root} is on", code="file-system-unknown"
+            )
 
     @property
     def identity(self) -> FileSystemIdentity:
@@ -157,7 +161,10 @@ class PlannedRules:
     def __post_init__(self) -> None:
         """Refuse a name of a time that there is not, and no time at all."""
         if not self.counted or not set(self.counted) <= {"atime", "mtime", "ctime"}:
-            raise UsageError(f"{self.counted!r} are no times that a file's age could count from")
+            raise UsageError(
+                f"{self.counted!r} are no times that a file's age could count from",
+                code="counted-unknown",
+            )
 
     @property
     def exempt_path_bytes(self) -> tuple[bytes, ...]:
@@ -204,9 +211,14 @@ class PlannedHorizon:
     def __post_init__(self) -> None:
         """Refuse what is no cut-off."""
         if self.before_s % HOUR_S:
-            raise UsageError(f"the cut-off {self.before_s} is not at a whole hour")
+            raise UsageError(
+                f"the cut-off {self.before_s} is not at a whole hour", code="cut-off-malformed"
+            )
         if not 0 < self.target <= 1:
-            raise UsageError(f"the target {self.target} is no fraction of a file system")
+            raise UsageError(
+                f"the target {self.target} is no fraction of a file system",
+                code="value-out-of-range",
+            )
 
 
 @dataclass(frozen=True, slots=True)

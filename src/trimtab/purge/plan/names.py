@@ -89,5 +89,6 @@ def _literal(part: str, whole: str) -> bytes:
             pass
     raise DataError(
         f"{visible(whole[:_SHOWN_MAX])!r} is not an escaped name",
+        code="escape-malformed",
         hint="a backslash in a name is written as two, other bytes as \\xHH",
     )

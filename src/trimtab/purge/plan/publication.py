@@ -97,7 +97,7 @@ class Publication:
     @property
     def without_account(self) -> tuple[int, ...]:
         """The numbers that nobody has: their files' owners could not be told."""
-        return tuple(one.uid for one in self.lists if one.account is None)
+        return tuple(user_list.uid for user_list in self.lists if user_list.account is None)
 
 
 def write_publication(directory: int, publication: Publication, key: SigningKey) -> None:
@@ -139,11 +139,18 @@ def read_publication(
         document = json.loads(data)
         body, signature = document["publication"], document["signature"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"{noun} does not hold what its format says") from error
+        raise DataError(
+            f"{noun} does not hold what its format says", code="document-malformed"
+        ) from error
     check_signature(PUBLICATION, canonical(body), signature, key, noun)
     publication = of_json(Publication, canonical(body), noun)
     if (publication.plan_id, publication.plan_sha256) != (plan.id, plan_sha256):
-        raise RefusedError(f"{noun} is that of plan {publication.plan_id}, not of {plan.id}")
+        raise RefusedError(
+            f"{noun} is that of plan {publication.plan_id}, not of {plan.id}",
+            code="publication-mismatch",
+        )
     if publication.not_before < publication.published_at + timedelta(seconds=plan.notice_s):
-        raise RefusedError(f"{noun} promises less than the plan's notice period")
+        raise RefusedError(
+            f"{noun} promises less than the plan's notice period", code="publication-early"
+        )
     return publication

@@ -173,7 +173,7 @@ def _opened(path: Path, noun: str, owner: int) -> int:
             os.close(descriptor)
             descriptor = below
         if len(path.parts) == 1:
-            raise RefusedError(f"{noun} cannot be the directory /")
+            raise RefusedError(f"{noun} cannot be the directory /", code="directory-root")
     except BaseException:
         os.close(descriptor)
         raise
@@ -186,12 +186,14 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
         raise RefusedError(
             f"{noun} lies below {visible(str(path))}, which belongs to user {state.st_uid}, "
             f"who could exchange it",
+            code="directory-untrusted",
             hint="keep it where every directory above it is root's",
         )
     # In a sticky directory nobody can rename or remove what is root's.
     if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
         raise RefusedError(
             f"{noun} lies below {visible(str(path))}, which others can write to",
+            code="directory-untrusted",
             hint=f"chmod go-w {visible(str(path))}, or keep it somewhere else",
         )
 
@@ -212,9 +214,12 @@ def _cannot_open(
     if stat.S_ISLNK(mode):
         return RefusedError(
             f"{noun} {shown} is, or lies behind, the symbolic link {visible(name)}",
+            code="path-is-link",
             hint="give the path that the link leads to; links can be exchanged",
         )
-    return UnreadableError(f"{noun} {shown} cannot be opened: {error.strerror}")
+    return UnreadableError(
+        f"{noun} {shown} cannot be opened: {error.strerror}", code="path-unreadable"
+    )
 
 
 def _refused(
@@ -222,8 +227,10 @@ def _refused(
 ) -> RefusedError:
     shown = visible(os.fspath(path))
     hint = f"{command} {shown}, once you know how it came to be so" if command else None
-    return RefusedError(f"{noun} {shown} {reason}", hint=hint)
+    return RefusedError(f"{noun} {shown} {reason}", code="file-untrusted", hint=hint)
 
 
-def _unreadable(name: str, noun: str, what: str, error: OSError) -> UnreadableError:
-    return UnreadableError(f"{noun} {visible(name)} {what}: {error.strerror or error}")
+def _unreadable(name: str, noun: str, failure: str, error: OSError) -> UnreadableError:
+    return UnreadableError(
+        f"{noun} {visible(name)} {failure}: {error.strerror or error}", code="file-unreadable"
+    )

@@ -41,8 +41,12 @@ def person_now(
         login = _NOBODY
     if login != _NOBODY:
         return login
-    said = (os.environ if environment is None else environment).get("SUDO_UID", "")
-    return int(said) if said.isascii() and said.isdigit() and int(said) < _NOBODY else None
+    sudo_uid = (os.environ if environment is None else environment).get("SUDO_UID", "")
+    return (
+        int(sudo_uid)
+        if sudo_uid.isascii() and sudo_uid.isdigit() and int(sudo_uid) < _NOBODY
+        else None
+    )
 
 
 def arm(
@@ -91,15 +95,15 @@ def _content(name: str, directory: int, owner: int) -> bytes:
 def _armed(text: bytes, plan: str, sha256: str) -> ArmedBy:
     try:
         line: Any = json.loads(text)
-        found = ArmedBy(float(line["at_s"]), line["person"], str(line["name"]))
+        armed = ArmedBy(float(line["at_s"]), line["person"], str(line["name"]))
         bound = (line["plan"], line["sha256"])
-        if found.person is not None and type(found.person) is not int:
+        if armed.person is not None and type(armed.person) is not int:
             raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RefusedError("a line of the arming file is none") from error
+        raise RefusedError("a line of the arming file is none", code="arming-malformed") from error
     if bound != (plan, sha256):
-        raise RefusedError("the arming file is that of another plan")
-    return found
+        raise RefusedError("the arming file is that of another plan", code="arming-mismatch")
+    return armed
 
 
 def _name(person: int | None) -> str:

@@ -101,9 +101,12 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.apply and self.target_fullness is None:
-            raise UsageError("a run that deletes needs a target to stop at")
+            raise UsageError("a run that deletes needs a target to stop at", code="target-missing")
         if self.target_fullness is not None and not 0 < self.target_fullness < 1:
-            raise UsageError(f"{self.target_fullness} is no target: a part of the whole is")
+            raise UsageError(
+                f"{self.target_fullness} is no target: a part of the whole is",
+                code="value-out-of-range",
+            )
 
 
 @dataclass(frozen=True, slots=True)

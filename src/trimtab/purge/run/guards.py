@@ -99,12 +99,12 @@ def armed(now: Situation) -> str | None:
         return facts.trouble
     if not facts.armed_by:
         return "nobody armed the plan"
-    if any(one.at_s > now.now_s for one in facts.armed_by):
+    if any(armed_by.at_s > now.now_s for armed_by in facts.armed_by):
         return "the plan was armed in the future, by some clock"
     if arming.kind == "second-person":
-        people = {one.person for one in facts.armed_by if one.person is not None}
+        people = {armed_by.person for armed_by in facts.armed_by if armed_by.person is not None}
         return None if len(people) > 1 else "no second person armed the plan"
-    left_s = min(one.at_s for one in facts.armed_by) + arming.delay_s - now.now_s
+    left_s = min(armed_by.at_s for armed_by in facts.armed_by) + arming.delay_s - now.now_s
     if left_s > 0:
         return f"the plan was armed, and may be carried out in {format_duration(left_s)}"
     return None
@@ -167,9 +167,9 @@ def clocks_agree(now: Situation) -> str | None:
     if canary is None or canary.file_system_at_s is None:
         return "the clock of the file system could not be compared with this host's"
     span = (canary.before_s, canary.after_s)
-    own = ServerClock("the file system", canary.file_system_at_s, *span)
+    file_system = ServerClock("the file system", canary.file_system_at_s, *span)
     most_s = now.policy.guards.clock_difference_max_s
-    apart = [(one.name, _apart_s(one)) for one in (own, *now.clocks)]
+    apart = [(clock.name, _apart_s(clock)) for clock in (file_system, *now.clocks)]
     wrong = [f"{visible(name)} by {format_duration(s)}" for name, s in apart if s > most_s]
     return f"clocks are apart from this host's: {', '.join(wrong)}" if wrong else None
 
@@ -251,8 +251,10 @@ GUARDS: Final = (
 
 def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Objection, ...]:
     """Return what every guard has to object."""
-    found = ((guard, guard.objects(now)) for guard in guards)
-    return tuple(Objection(g.name, reason, g.hint) for g, reason in found if reason is not None)
+    objections_found = ((guard, guard.objects(now)) for guard in guards)
+    return tuple(
+        Objection(g.name, reason, g.hint) for g, reason in objections_found if reason is not None
+    )
 
 
 def before_deleting() -> tuple[Guard, ...]:

@@ -45,6 +45,7 @@ from trimtab.purge.run.records import (
     encode,
 )
 from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.jsonl"
@@ -126,7 +127,9 @@ def read(path: Path) -> Chronicle:
     try:
         return decode(path.read_bytes())
     except OSError as error:
-        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
+        raise UnreadableError(
+            f"cannot read {shown}: {error.strerror}", code="unreadable-file"
+        ) from error
     except DataError as error:
         raise error.of(shown) from error
 
@@ -188,20 +191,22 @@ class Journal:
             It could not be written: the run must not go on, since nobody would know of it.
         """
         if self._broken:
-            raise UnreadableError(f"{self._shown} could not be written before; open it anew")
-        text, own = encode(line, self._sum)
+            raise UnreadableError(
+                f"{self._shown} could not be written before; open it anew",
+                code="journal-unwritable",
+            )
+        text, line_sum = encode(line, self._sum)
         self._broken = True
-        try:
+        with system_errors(
+            f"{self._shown} cannot be written",
+            code="journal-unwritable",
+            hint="free space there and run again: it goes on where it was",
+        ):
             if os.write(self._file, text) != len(text):
                 raise OSError(28, "only a part of a line could be written")
             os.fsync(self._file)
-        except OSError as error:
-            raise UnreadableError(
-                f"{self._shown} cannot be written: {error.strerror}",
-                hint="free space there and run again: it goes on where it was",
-            ) from error
         self._broken = False
-        self._sum = own
+        self._sum = line_sum
 
     @property
     def _shown(self) -> str:
@@ -230,13 +235,15 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
         It cannot be read or written.
     """
     if not _PLAN_ID.match(plan.plan):
-        raise DataError(f"{visible(plan.plan[:80])!r} is no id of a plan")
+        raise DataError(f"{visible(plan.plan[:80])!r} is no id of a plan", code="plan-id-malformed")
     with contextlib.ExitStack() as stack:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             shown = visible(os.fspath(directory))
-            raise UnreadableError(f"cannot make {shown}: {error.strerror}") from error
+            raise UnreadableError(
+                f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
+            ) from error
         held = stack.enter_context(
             trusted_directory(directory, "the journals' directory", owner=owner)
         )
@@ -255,12 +262,15 @@ def _ready(path: Path, file: int, plan: PlanLine, at: datetime) -> Journal:
             os.ftruncate(file, chronicle.size_bytes)
             os.fsync(file)
     except OSError as error:
-        raise UnreadableError(f"cannot read {shown}: {error.strerror}") from error
+        raise UnreadableError(
+            f"cannot read {shown}: {error.strerror}", code="unreadable-file"
+        ) from error
     except DataError as error:
         raise error.of(shown) from error
     if chronicle.plan is not None and chronicle.plan != plan:
         raise RefusedError(
             f"{shown} is the journal of another plan, or the plan is not the one it was",
+            code="journal-mismatch",
             hint="a plan is never changed: make a new one",
         )
     try:
@@ -292,32 +302,35 @@ def _lock(stack: contextlib.ExitStack, directory: int, file_system: str) -> None
     except BlockingIOError as error:
         raise RefusedError(
             f"another run is at work on {visible(file_system)} now",
+            code="run-running",
             hint="two runs at once would each delete what the other is about to: wait for it",
         ) from error
     except OSError as error:
         raise UnreadableError(
-            f"the lock of {visible(file_system)} cannot be had: {error.strerror}"
+            f"the lock of {visible(file_system)} cannot be had: {error.strerror}",
+            code="journal-unlocked",
         ) from error
 
 
 def _open(name: str, directory: int, path: Path, owner: int) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     shown = visible(os.fspath(path))
-    try:
+    with system_errors(f"cannot open {shown}", code="journal-unreadable"):
         file = os.open(name, flags, 0o600, dir_fd=directory)
-    except OSError as error:
-        raise UnreadableError(f"cannot open {shown}: {error.strerror}") from error
     try:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
             raise RefusedError(
                 f"{shown} is not a file of user {owner} that nobody else can write to",
+                code="journal-untrusted",
                 hint=f"see who made it: ls -l {shown}",
             )
         os.fsync(directory)  # its name too has to outlast a power cut
     except OSError as error:
         os.close(file)
-        raise UnreadableError(f"cannot open {shown}: {error.strerror}") from error
+        raise UnreadableError(
+            f"cannot open {shown}: {error.strerror}", code="journal-unreadable"
+        ) from error
     except BaseException:
         os.close(file)
         raise
@@ -328,18 +341,32 @@ def _check_begun(
     line: BatchLine, todo: tuple[Rows, ...], open_batch: Batch | None, number: int
 ) -> None:
     if open_batch is not None:
-        raise DataError("a batch begins before the one before it has ended", line=number)
-    if sum(one.count for one in without(todo, line.rows)) != sum(one.count for one in todo) - (
+        raise DataError(
+            "a batch begins before the one before it has ended",
+            code="journal-contradictory",
+            line=number,
+        )
+    if sum(rows.count for rows in without(todo, line.rows)) != sum(rows.count for rows in todo) - (
         line.rows.count
     ):
-        raise DataError("a batch has rows that were dealt with before", line=number)
+        raise DataError(
+            "a batch has rows that were dealt with before",
+            code="journal-contradictory",
+            line=number,
+        )
 
 
 def _check_done(line: DoneLine, open_batch: Batch | None, number: int) -> None:
     if open_batch is None or open_batch.rows != line.rows:
-        raise DataError("a batch ends that was not begun", line=number)
+        raise DataError(
+            "a batch ends that was not begun", code="journal-contradictory", line=number
+        )
     if sum(count for _, count in line.outcomes) != line.rows.count:
-        raise DataError("a batch does not say of every row what became of it", line=number)
+        raise DataError(
+            "a batch does not say of every row what became of it",
+            code="journal-contradictory",
+            line=number,
+        )
 
 
 def _fates(line: DoneLine) -> Iterator[tuple[Rows, str]]:

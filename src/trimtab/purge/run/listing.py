@@ -34,7 +34,7 @@ class CandidatesListing:
 
     def __init__(self, path: Path, rows: int) -> None:
         self.path, self.rows = path, rows
-        self._kept: Listed | None = None
+        self._stretch: Listed | None = None
 
     def listed(self, rows: Rows) -> Listed:
         """Return what the plan says of some rows.
@@ -45,12 +45,15 @@ class CandidatesListing:
             The file has other rows, or cannot be read.
         """
         if rows.end > self.rows:
-            raise UsageError(f"the plan has {self.rows} rows, and none at {rows.end - 1}")
-        kept = self._kept
-        if kept is None or rows.first < kept.rows.first or rows.end > kept.rows.end:
+            raise UsageError(
+                f"the plan has {self.rows} rows, and none at {rows.end - 1}",
+                code="rows-out-of-range",
+            )
+        stretch = self._stretch
+        if stretch is None or rows.first < stretch.rows.first or rows.end > stretch.rows.end:
             count = max(rows.count, min(STRETCH_ROWS, self.rows - rows.first))
-            kept = self._kept = self._read(Rows(rows.first, count))
-        return kept.part(rows)
+            stretch = self._stretch = self._read(Rows(rows.first, count))
+        return stretch.part(rows)
 
     def _read(self, rows: Rows) -> Listed:
         import polars as pl
@@ -62,9 +65,15 @@ class CandidatesListing:
                 pl.col("uid").cast(pl.UInt32), pl.col("allocated_bytes").cast(pl.UInt64)
             ).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"it cannot be read as Parquet: {str(error)[:200]}", file=shown) from (
-                error
-            )
+            raise DataError(
+                f"it cannot be read as Parquet: {str(error)[:200]}",
+                code="candidates-unreadable",
+                file=shown,
+            ) from (error)
         if len(frame) != rows.count or any(column.null_count() for column in frame):
-            raise DataError(f"it has not the {self.rows} rows that the plan lists", file=shown)
+            raise DataError(
+                f"it has not the {self.rows} rows that the plan lists",
+                code="candidates-changed",
+                file=shown,
+            )
         return Listed(rows, frame["uid"].to_numpy(), frame["allocated_bytes"].to_numpy())

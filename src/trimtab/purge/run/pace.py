@@ -42,11 +42,19 @@ class PaceLimits:
 
     def __post_init__(self) -> None:
         if not 0 < self.rows_min <= self.rows_max or self.rows_step < 1:
-            raise UsageError(f"batches of {self.rows_min} to {self.rows_max} rows cannot be made")
+            raise UsageError(
+                f"batches of {self.rows_min} to {self.rows_max} rows cannot be made",
+                code="value-out-of-range",
+            )
         if not (self.latency_s_max > 0 and self.batch_s_max > 0):
-            raise UsageError("the latency and the length of a batch have to be above 0")
+            raise UsageError(
+                "the latency and the length of a batch have to be above 0",
+                code="value-out-of-range",
+            )
         if not 0 < self.pause_s_step <= self.pause_s_max:
-            raise UsageError("a pause has to be above 0, and its step within it")
+            raise UsageError(
+                "a pause has to be above 0, and its step within it", code="value-out-of-range"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,8 +218,8 @@ def encode(line: Line, last_sum: str) -> tuple[bytes, str]:
         Of the line before; `FIRST_SUM` where there is none.
     """
     rest = _adapter().dump_json(line)[1:]
-    own = _sum(last_sum, rest)
-    return _head(own) + rest + b"\n", own
+    line_sum = _sum(last_sum, rest)
+    return _head(line_sum) + rest + b"\n", line_sum
 
 
 def decode(text: bytes) -> Chronicle:
@@ -233,10 +233,14 @@ def decode(text: bytes) -> Chronicle:
     size = text.rfind(b"\n") + 1
     lines: list[Line] = []
     last_sum = FIRST_SUM
-    for number, one in enumerate(text[:size].split(b"\n")[:-1], start=1):
-        line, last_sum = _decoded(one, last_sum, number)
+    for number, data in enumerate(text[:size].split(b"\n")[:-1], start=1):
+        line, last_sum = _decoded(data, last_sum, number)
         if isinstance(line, PlanLine) != (number == 1):
-            raise DataError("a journal names its plan once, in its first line", line=number)
+            raise DataError(
+                "a journal names its plan once, in its first line",
+                code="journal-contradictory",
+                line=number,
+            )
         lines.append(line)
     first = lines[0] if lines else None
     plan = first if isinstance(first, PlanLine) else None
@@ -249,6 +253,7 @@ def _decoded(text: bytes, last_sum: str, number: int) -> tuple[Line, str]:
     if text[:_REST_FROM] != _head(expected):
         raise DataError(
             "the journal was changed or damaged here: the line does not follow from those before",
+            code="journal-changed",
             line=number,
             hint="nothing is deleted by it any more: keep it, and make a new plan",
         )
@@ -256,11 +261,13 @@ def _decoded(text: bytes, last_sum: str, number: int) -> tuple[Line, str]:
         return _adapter().validate_json(b"{" + rest, strict=True), expected
     except ValueError as error:
         reason = visible(str(error).splitlines()[0])
-        raise DataError(f"it is no line of a journal: {reason}", line=number) from error
+        raise DataError(
+            f"it is no line of a journal: {reason}", code="journal-malformed", line=number
+        ) from error
 
 
-def _head(own: str) -> bytes:
-    return b'{"sum":"' + own.encode() + b'",'
+def _head(line_sum: str) -> bytes:
+    return b'{"sum":"' + line_sum.encode() + b'",'
 
 
 def _sum(last_sum: str, rest: bytes) -> str:

@@ -107,15 +107,15 @@ class RemovalBatch(Protocol):
 class Remover(Protocol):
     """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
 
-    def check(self, first: int, count: int) -> RemovalBatch:
+    def check(self, first: int, count: int, /) -> RemovalBatch:
         """Say what would become of some rows, and touch nothing."""
         ...
 
-    def delete(self, first: int, count: int) -> RemovalBatch:
+    def delete(self, first: int, count: int, /) -> RemovalBatch:
         """Check some rows and delete those that may go."""
         ...
 
-    def recover(self, first: int, count: int) -> RemovalBatch:
+    def recover(self, first: int, count: int, /) -> RemovalBatch:
         """Say what became of rows that an interrupted process had begun to delete.
 
         What was moved aside is put back, or deleted if it may still go; every other row of them is
@@ -261,7 +261,9 @@ class RunResult:
         )
         first = self.objections[0].hint if len(self.objections) == 1 else None
         many = plural(len(self.objections), "guard")
-        return RefusedError(f"nothing was deleted, {many} object:{reasons}", hint=first)
+        return RefusedError(
+            f"nothing was deleted, {many} object:{reasons}", code="guards-object", hint=first
+        )
 
 
 def run(job: Job, *, apply: bool, progress: Callable[[Progress], None] | None = None) -> RunResult:
@@ -369,8 +371,8 @@ class _Run:
     def _look(self, instruction: Look) -> Looked:
         known = {objection.guard for objection in self.objections}
         now = self.job.surroundings.situation()
-        found = guards.objections(now, guards.before_batch())
-        new = tuple(one for one in found if one.guard not in known)
+        objections = guards.objections(now, guards.before_batch())
+        new = tuple(objection for objection in objections if objection.guard not in known)
         self.listed = self.job.listing.listed(instruction.rows)
         return Looked(self._now_s(), new, self.listed)
 
@@ -388,18 +390,18 @@ class _Run:
                 at = _moment(self._now_s())
                 self.journal.write(BatchLine(self.job.id, at, batch.rows, batch.leave))
             ask = remover.delete if self.apply else remover.check
-            return self._done(self._asked(batch, listed, ask))
+            return self._done(self._answered(batch, listed, ask))
 
     def _recover(self, instruction: Recover) -> Ended:
         batch = instruction.batch
         listed = self.job.listing.listed(batch.rows)
         with shielded():
             # Kept nowhere: it has the place to itself where files are moved aside.
-            outcome = self._asked(batch, listed, self.job.restorer().recover, recovered=True)
+            outcome = self._answered(batch, listed, self.job.restorer().recover, recovered=True)
             self.recovered_rows += batch.rows.count
             return self._done(outcome)
 
-    def _asked(
+    def _answered(
         self,
         batch: Batch,
         listed: Listed,
@@ -414,13 +416,13 @@ class _Run:
             start = rows.first - batch.rows.first
             names[start : start + rows.count] = _named(answer, rows, self.job.codes, recovered)
             answers.append(answer)
-        self.unexplained += [path for one in answers for path in one.unexplained]
+        self.unexplained += [path for reply in answers for path in reply.unexplained]
         return outcome_of(
             batch,
             listed,
             names,
-            freed_bytes=sum(one.freed_bytes for one in answers),
-            elapsed_s=sum(one.elapsed_s for one in answers),
+            freed_bytes=sum(reply.freed_bytes for reply in answers),
+            elapsed_s=sum(reply.elapsed_s for reply in answers),
             latency_s=_worst_latency_s(answers),
             recovered=recovered,
             dry=not self.apply,
@@ -532,6 +534,7 @@ def _named(
     if len(answer.outcomes) != rows.count:
         raise ToolError(
             f"the remover was given {rows.count} rows and accounts for {len(answer.outcomes)}",
+            code="remover-contradictory",
             hint="nothing more is deleted; run again, and the batch is recovered",
         )
     names = {code: codes.get(code, "unknown") for code in set(answer.outcomes)}

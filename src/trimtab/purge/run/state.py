@@ -40,7 +40,9 @@ class Rows:
 
     def __post_init__(self) -> None:
         if self.first < 0 or self.count < 0:
-            raise UsageError(f"there are no {self.count} rows from {self.first} on")
+            raise UsageError(
+                f"there are no {self.count} rows from {self.first} on", code="rows-out-of-range"
+            )
 
     @property
     def end(self) -> int:
@@ -76,14 +78,14 @@ def joined(rows: Iterable[Rows]) -> tuple[Rows, ...]:
     >>> joined([Rows(5, 5), Rows(0, 3), Rows(3, 2)])
     (Rows(first=0, count=10),)
     """
-    found: list[Rows] = []
+    stretches: list[Rows] = []
     for row in sorted(rows):
-        if found and found[-1].end >= row.first:
-            last = found.pop()
-            found.append(Rows(last.first, max(last.end, row.end) - last.first))
+        if stretches and stretches[-1].end >= row.first:
+            last = stretches.pop()
+            stretches.append(Rows(last.first, max(last.end, row.end) - last.first))
         elif row.count:
-            found.append(row)
-    return tuple(found)
+            stretches.append(row)
+    return tuple(stretches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,11 @@ class Batch:
         """Return the stretches that are not left alone, in order."""
         taken: list[Rows] = []
         first = self.rows.first
-        for one in joined(self.leave):
-            taken.append(Rows(first, max(0, min(one.first, self.rows.end) - first)))
-            first = max(first, one.end)
+        for left in joined(self.leave):
+            taken.append(Rows(first, max(0, min(left.first, self.rows.end) - first)))
+            first = max(first, left.end)
         taken.append(Rows(first, max(0, self.rows.end - first)))
-        return tuple(one for one in taken if one.count)
+        return tuple(rows for rows in taken if rows.count)
 
 
 Stretch = tuple[str, int]
@@ -122,13 +124,13 @@ def stretches(outcomes: Iterable[str]) -> tuple[Stretch, ...]:
     >>> stretches(["deleted", "deleted", "touched"])
     (('deleted', 2), ('touched', 1))
     """
-    found: list[tuple[str, int]] = []
+    runs: list[tuple[str, int]] = []
     for outcome in outcomes:
-        if found and found[-1][0] == outcome:
-            found[-1] = (outcome, found[-1][1] + 1)
+        if runs and runs[-1][0] == outcome:
+            runs[-1] = (outcome, runs[-1][1] + 1)
         else:
-            found.append((outcome, 1))
-    return tuple(found)
+            runs.append((outcome, 1))
+    return tuple(runs)
 
 
 def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[Rows]:
@@ -208,7 +210,7 @@ class Listed:
         """Return the same of some of the rows."""
         start = rows.first - self.rows.first
         if start < 0 or rows.end > self.rows.end:
-            raise UsageError(f"rows {rows} are not within {self.rows}")
+            raise UsageError(f"rows {rows} are not within {self.rows}", code="rows-out-of-range")
         chosen = slice(start, start + rows.count)
         return Listed(rows, self.uids[chosen], self.allocated_bytes[chosen])
 
@@ -279,18 +281,20 @@ def outcome_of(
     names
         One a row, those that were left alone too.
     """
-    found = stretches(names)
-    if sum(count for _, count in found) != batch.rows.count:
-        raise UsageError(f"the outcomes are not those of {batch.rows.count} rows")
+    outcomes = stretches(names)
+    if sum(count for _, count in outcomes) != batch.rows.count:
+        raise UsageError(
+            f"the outcomes are not those of {batch.rows.count} rows", code="rows-out-of-range"
+        )
     counted = {WOULD_DELETE} if dry else {DELETED, GONE} if recovered else {DELETED}
     by_user: dict[int, tuple[int, int]] = {}
     for outcome in counted:
-        for rows in rows_with(batch.rows, found, outcome):
+        for rows in rows_with(batch.rows, outcomes, outcome):
             _count(by_user, listed.part(rows))
     size = sum(size for _, size in by_user.values())
     return Outcome(
         batch=batch,
-        outcomes=found,
+        outcomes=outcomes,
         files=sum(files for files, _ in by_user.values()),
         bytes=size,
         freed_bytes=size if dry else freed_bytes,

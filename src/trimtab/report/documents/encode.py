@@ -35,6 +35,8 @@ SCHEMA_VERSION: Final = 1
 
 Value = TypeVar("Value")
 Getter = Callable[[Any], Any]
+Derived = tuple[Any, Getter]
+"""The type of a key and the function of the value that gives it."""
 
 _SENTENCES: Final = frozenset({"reason", "problem", "refusal", "notes", "doubts", "warnings"})
 """Fields that hold sentences also where they are annotated ``str``."""
@@ -43,7 +45,7 @@ _SENTENCES: Final = frozenset({"reason", "problem", "refusal", "notes", "doubts"
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shape:
     omit: frozenset[str]
-    derive: Mapping[str, tuple[Any, Getter]]
+    derive: Mapping[str, Derived | str]
     inline: Mapping[str, tuple[str, ...]]
     optional: frozenset[str]
 
@@ -64,7 +66,7 @@ def shape(
     of: type[Value],
     *,
     omit: Collection[str] = (),
-    derive: Mapping[str, tuple[Any, Callable[[Value], Any]]] | None = None,
+    derive: Mapping[str, tuple[Any, Callable[[Value], Any]] | str] | None = None,
     inline: Mapping[str, Collection[str]] | None = None,
     optional: Collection[str] = (),
 ) -> None:
@@ -77,7 +79,8 @@ def shape(
     omit
         Fields that are not written; ``level``: no level stands beside the intervals.
     derive
-        Key to type and function of the value. A key that is a field replaces it.
+        Key to type and function of the value, or to the path of an attribute (``terms.spare``),
+        whose annotation is the type. A key that is a field replaces it.
     inline
         Fields whose own keys stand in this object: all of them, or those that are named.
     optional
@@ -92,6 +95,23 @@ def shape(
     if unknown or of in _SHAPES:
         raise TypeError(f"shape of {of.__name__}: {sorted(unknown) or 'declared twice'}")
     _SHAPES[of] = _Shape(frozenset(omit), derived, inlined, frozenset(optional))
+
+
+def mapped(path: str, function: Callable[[Any], Any], kind: Any) -> Derived:
+    """Return how to derive a key: a function of the attribute at a path, and the type it gives."""
+    get = attrgetter(path)
+    return kind, lambda value: function(get(value))
+
+
+def bounds(low: str, high: str, kind: Any = float) -> Derived:
+    """Return how to derive ``[low, high]`` from two fields; null where either is."""
+    get = attrgetter(low, high)
+
+    def pair(value: Any) -> Any:
+        ends = get(value)
+        return None if None in ends else ends
+
+    return tuple[kind, kind] | None, pair
 
 
 def rfc3339(at: datetime) -> str:
@@ -154,8 +174,7 @@ def _entries(kind: type) -> tuple[_Entry, ...]:
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     written = [field.name for field in fields if field.name not in declared.omit]
     for name in written:
-        hint = declared.derive[name][0] if name in declared.derive else _field_hint(kind, name)
-        get = declared.derive[name][1] if name in declared.derive else attrgetter(name)
+        hint, get = _derived(kind, declared.derive.get(name, name))
         if name in declared.inline:
             entries += _inlined(hint, get, declared.inline[name])
             continue
@@ -164,13 +183,23 @@ def _entries(kind: type) -> tuple[_Entry, ...]:
         entries += _with_code(name.removesuffix("_"), get, hint)
     if intervals and "level" not in {*declared.omit, *declared.derive}:
         entries.append(_Entry("level", lambda value: _level(intervals, value), float | None))
-    for key, (hint, get) in declared.derive.items():
+    for key, derived in declared.derive.items():
         if key not in written:
+            hint, get = _derived(kind, derived)
             entries += _with_code(key, get, hint)
     return tuple(
         dataclasses.replace(entry, required=entry.required and entry.key not in declared.optional)
         for entry in entries
     )
+
+
+def _derived(kind: type, derived: Derived | str) -> Derived:
+    if not isinstance(derived, str):
+        return derived
+    hint: Any = kind
+    for name in derived.split("."):
+        hint = _annotation(hint, name)
+    return hint, attrgetter(derived)
 
 
 def _inlined(hint: Any, get: Getter, keys: tuple[str, ...]) -> list[_Entry]:
@@ -197,8 +226,7 @@ def _after(outer: Getter, inner: Getter, *, absent: bool = False) -> Getter:
 def _with_code(key: str, get: Getter, hint: Any) -> list[_Entry]:
     entry = _Entry(key, get, hint)
     plain = _without_none(hint)
-    one = plain in {Message, str} and _is_sentence(key, plain)
-    if one:
+    if plain in {Message, str} and _is_sentence(key, plain):
         return [
             entry,
             _Entry(
@@ -238,10 +266,14 @@ def _level(intervals: Iterable[Getter], value: Any) -> float | None:
     return next((held.level for get in intervals if (held := get(value)) is not None), None)
 
 
-def _field_hint(kind: type, name: str) -> Any:
-    """Return the type of one field: only it is looked up, others may hold what is costly."""
-    owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
-    hint = inspect.get_annotations(owner)[name]
+def _annotation(kind: type, name: str) -> Any:
+    """Return the type of a field or property: only it is looked up, others may be costly."""
+    held = inspect.getattr_static(kind, name, None)
+    if isinstance(held, property):
+        owner, hint = held.fget, inspect.get_annotations(held.fget)["return"]  # type: ignore[arg-type]
+    else:
+        owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+        hint = inspect.get_annotations(owner)[name]
     if not isinstance(hint, str):
         return hint
     return eval(hint, vars(sys.modules[owner.__module__]))  # noqa: S307 (our own annotations)

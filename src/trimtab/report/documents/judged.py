@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlation
+from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident
 from trimtab.model.ladder import (
     CheckedClaim,
@@ -16,19 +16,16 @@ from trimtab.model.ladder import (
     Efficiency,
     Estimate,
     Ladder,
-    Loss,
     Rung,
     Step,
     Track,
 )
 from trimtab.model.run import RunStatus
-from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
-from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis
+from trimtab.model.series import SeriesJudgement, SiteJudgement
+from trimtab.model.sweep import FactorEffect, Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
 from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
-from trimtab.report.documents.encode import shape
-
-Bounds = tuple[float, float] | None
+from trimtab.report.documents.encode import bounds, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +76,10 @@ class LadderDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrelatedSeries:
-    """One series with all telemetry that was held against it, the surest first."""
-
-    key: SeriesKey
-    runs: int
-    from_: datetime
-    to: datetime
-    correlations: tuple[Correlation, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CorrelateDocument:
     """``trimtab correlate --json``."""
 
-    store: str
-    site: str
-    snapshots: int
-    series: tuple[CorrelatedSeries, ...]
+    correlated: Correlated
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +90,6 @@ class HintsDocument:
     hints: tuple[Hint, ...]
     setstripe: tuple[str, ...]
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One point of one round, and the run that measured it."""
-
-    levels: Mapping[str, Level]
-    round: int
-    run: str | None
-    status: RunStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +122,23 @@ class SweepDocument:
     analysis: SweepAnalysis
 
 
-def _rounding(low: float | None, high: float | None) -> Bounds:
-    return None if low is None or high is None else (low, high)
-
-
 shape(
     SeriesJudgement,
     omit=["verdict", "changes"],
     inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
     derive={
-        "runs": (int, lambda series: series.overall.n),
-        "unfinished": (int, lambda series: series.overall.unfinished),
+        "runs": "overall.n",
+        "unfinished": "overall.unfinished",
         "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
-        "change_points": (tuple[ChangePoint, ...], lambda series: series.changes),
+        "change_points": "changes",
     },
 )
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
-shape(
-    Assessment,
-    omit=["cause", "measurement"],
-    derive={"id": (str, lambda assessment: assessment.cause)},
-)
+shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(Incident, inline={"key": ("probe", "metric", "unit")})
 shape(Explanation, inline={"incident": ()})
+shape(CorrelateDocument, inline={"correlated": ()})
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
 shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])
@@ -181,31 +147,20 @@ shape(
     Estimate,
     omit=["low", "high", "values"],
     derive={
-        "interval": (Bounds, lambda rate: _rounding(rate.low, rate.high)),
+        "interval": bounds("low", "high"),
         "n": (int, lambda rate: len(rate.values) or 1),
     },
 )
-shape(
-    Efficiency,
-    omit=["low", "high"],
-    derive={"interval": (Bounds, lambda efficiency: _rounding(efficiency.low, efficiency.high))},
-)
+shape(Efficiency, omit=["low", "high"], derive={"interval": bounds("low", "high")})
 shape(Rung, omit=["metric"])
 shape(Step, inline={"rung": ()})
-shape(
-    Track,
-    omit=["steps", "loss"],
-    derive={
-        "rungs": (tuple[Step, ...], lambda track: track.steps),
-        "largest_loss": (Loss, lambda track: track.loss),
-    },
-)
+shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
 shape(
     Claim,
     derive={
-        "printed": (str | None, lambda claim: claim.printed.text),
-        "printed_value": (float, lambda claim: claim.printed.middle),
-        "unit": (str, lambda claim: claim.printed.unit),
+        "printed": "printed.text",
+        "printed_value": "printed.middle",
+        "unit": "printed.unit",
     },
 )
 shape(
@@ -213,19 +168,19 @@ shape(
     omit=["low", "high", "loose_low", "loose_high"],
     inline={"claim": ()},
     derive={
-        "interval": (Bounds, lambda claim: _rounding(claim.low, claim.high)),
-        "interval_if_zeros_are_filling": (
-            Bounds,
-            lambda claim: _rounding(claim.loose_low, claim.loose_high),
-        ),
+        "interval": bounds("low", "high"),
+        "interval_if_zeros_are_filling": bounds("loose_low", "loose_high"),
     },
 )
-shape(
-    Ladder,
-    omit=["hardware", "claims"],
-    derive={"printed": (tuple[CheckedClaim, ...], lambda ladder: ladder.claims)},
-)
+shape(Ladder, omit=["hardware", "claims"], derive={"printed": "claims"})
 shape(LadderDocument, inline={"ladder": ()})
+shape(
+    SweepPoint,
+    derive={
+        "run": (str | None, lambda point: point.run and point.run.id),
+        "status": (RunStatus | None, lambda point: point.run and point.run.status),
+    },
+)
 shape(SweepEffect, inline={"effect": ()})
 shape(
     SweepAnalysis,

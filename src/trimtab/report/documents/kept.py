@@ -70,13 +70,7 @@ class WatchDocument:
     slots: tuple[Slot, ...]
 
 
-shape(
-    SeriesStatus,
-    derive={
-        "metric": (str, lambda series: series.verdict.metric),
-        "unit": (str, lambda series: series.verdict.unit),
-    },
-)
+shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
     SlowestTargets,
     derive={
@@ -86,11 +80,7 @@ shape(
         )
     },
 )
-shape(
-    Status,
-    omit=["last_runs"],
-    derive={"runs": (tuple[Run, ...], lambda status: status.last_runs)},
-)
+shape(Status, omit=["last_runs"], derive={"runs": "last_runs"})
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])

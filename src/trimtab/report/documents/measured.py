@@ -26,7 +26,7 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.model.verdict import Comparison, Trend, Verdict
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, shape
+from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, shape
 
 Problem = TrimtabError | Interrupted
 """What keeps a command from doing what was asked."""
@@ -284,42 +284,38 @@ def _readings(result: Imported) -> Iterator[dict[str, Any]]:
             }
 
 
-_ERROR_KEYS: Mapping[str, tuple[Any, Any]] = {
-    "message": (str, lambda error: error.message),
-    "code": (str, lambda error: error.code),
-    "hint": (str | None, lambda error: error.hint),
-    "exit_code": (int, lambda error: error.exit_code),
+_ERROR_KEYS = {
+    "message": (str, attrgetter("message")),
+    "code": (str, attrgetter("code")),
+    "hint": (str | None, attrgetter("hint")),
+    "exit_code": (int, attrgetter("exit_code")),
 }
 shape(TrimtabError, derive=_ERROR_KEYS, optional=["code"])
 shape(Interrupted, derive=_ERROR_KEYS, optional=["code"])
 
-shape(Sample, derive={"unit": (str, attrgetter("unit"))})
+shape(Sample, derive={"unit": "unit"})
 shape(
     RawOutput,
     omit=["stdout", "stderr"],
     derive={
-        "stdout_bytes": (int, lambda output: len(output.stdout)),
+        "stdout_bytes": mapped("stdout", len, int),
         "sha256": (str, lambda output: hashlib.sha256(output.stdout).hexdigest()),
     },
 )
 shape(Trend, omit=["metric", "unit", "probe"])
-shape(
-    PathDescription,
-    omit=["device_number"],
-    derive={"is_flash": (bool | None, lambda path: path.is_flash)},
-)
-shape(Reading, derive={"unit": (str | None, lambda reading: reading.unit)})
+shape(PathDescription, omit=["device_number"], derive={"is_flash": "is_flash"})
+shape(Reading, derive={"unit": "unit"})
 shape(
     TargetSnapshot,
     inline={"target": ()},
     derive={
         "fullness": (float | None, lambda seen: seen.fullness()),
-        "settings": (tuple[SettingRow, ...], lambda seen: _setting_rows(seen.settings)),
+        "settings": mapped("settings", _setting_rows, tuple[SettingRow, ...]),
     },
 )
 shape(
     HostSnapshot,
-    derive={"settings": (tuple[SettingRow, ...], lambda host: _setting_rows(host.settings))},
+    derive={"settings": mapped("settings", _setting_rows, tuple[SettingRow, ...])},
 )
 shape(HostRow, inline={"host": ()})
 shape(TargetState, inline={"seen": ()})
@@ -349,10 +345,10 @@ shape(
     Spread,
     omit=["median_bytes_per_s", "least_bytes_per_s", "most_bytes_per_s"],
     derive={
-        "unit": (str, lambda spread: METRIC_UNITS[spread.metric]),
-        "median": (float, lambda spread: spread.median_bytes_per_s),
-        "least": (float, lambda spread: spread.least_bytes_per_s),
-        "most": (float, lambda spread: spread.most_bytes_per_s),
+        "unit": mapped("metric", METRIC_UNITS.__getitem__, str),
+        "median": "median_bytes_per_s",
+        "least": "least_bytes_per_s",
+        "most": "most_bytes_per_s",
     },
 )
 shape(SurveyDocument, inline={"plan": ()})

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import Horizon, OwnedBy, Step
-from trimtab.purge.horizon.replay import Replay, Share, UserReplay
+from trimtab.purge.horizon.replay import Replay, UserReplay
 from trimtab.purge.horizon.targets import GroupHorizon, GroupHorizons, ost_name
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Unread
@@ -20,12 +21,13 @@ from trimtab.purge.index.owners import user_name
 from trimtab.purge.notice.mailing import MailFailure, MailResult
 from trimtab.purge.plan.model import Plan, UserTotals
 from trimtab.purge.plan.publication import UserList
+from trimtab.purge.policy import Exemption
 from trimtab.purge.report import Day, Measured, PlanStanding, UserDay
 from trimtab.purge.rules import RulesInForce
 from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.runner import RunResult
 from trimtab.purge.signs import KINDS, MAY_BE, Kind, Signs, Suspicion, statement
-from trimtab.report.documents.encode import shape
+from trimtab.report.documents.encode import Derived, bounds, mapped, shape
 from trimtab.report.documents.measured import Problem
 from trimtab.visible import visible
 
@@ -240,12 +242,16 @@ def moment_of(at_s: float | None) -> datetime | None:
         return None
 
 
-def _time_of(at_s: int) -> datetime:
-    return datetime.fromtimestamp(at_s, UTC)
+def _moment(path: str) -> Derived:
+    return mapped(path, moment_of, datetime | None)
 
 
-def _visible(text: str | bytes | None) -> str | None:
-    return None if text is None else _shown(text)
+def _time(path: str) -> Derived:
+    return mapped(path, lambda at_s: datetime.fromtimestamp(at_s, UTC), datetime)
+
+
+def _text(path: str) -> Derived:
+    return mapped(path, _shown, str)
 
 
 def _shown(text: str | bytes) -> str:
@@ -253,20 +259,23 @@ def _shown(text: str | bytes) -> str:
 
 
 def _name_of(uid: int) -> str | None:
-    return _visible(user_name(uid))
+    name = user_name(uid)
+    return None if name is None else _shown(name)
+
+
+_USER_NAME = mapped("uid", _name_of, str | None)
 
 
 def _hour(hour: int | None) -> datetime | None:
     return None if hour is None else moment_of(hour * HOUR_S)
 
 
-def _growth_interval(growth: Growth) -> tuple[int, int] | None:
-    low, high = growth.low_bytes, growth.high_bytes
-    return None if low is None or high is None else (low, high)
-
-
 def _owners(owners: Iterable[OwnedBy], *, users: bool) -> list[OwnerRow]:
     return [OwnerRow(owned, _name_of(owned.owner) if users else None) for owned in owners]
+
+
+def _exemptions(exemptions: Iterable[Exemption]) -> list[str]:
+    return [exemption.shown for exemption in exemptions]
 
 
 def _groups(horizons: GroupHorizons | None) -> tuple[GroupHorizon, ...]:
@@ -297,27 +306,27 @@ def _plain(value: object) -> Plain:
 
 
 shape(FileSystemIdentity, omit=["device"])
-shape(Unread, derive={"path": (str, lambda unread: _shown(unread.path))})
+shape(Unread, derive={"path": _text("path")})
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
     derive={
-        "root": (str, lambda manifest: _shown(manifest.root)),
-        "file_system": (FileSystemIdentity | None, lambda manifest: manifest.filesystem),
-        "tool": (str, lambda manifest: visible(manifest.tool)),
+        "root": _text("root"),
+        "file_system": "filesystem",
+        "tool": _text("tool"),
         "started_at": (
             datetime | None,
             lambda manifest: moment_of(manifest.started_ns and manifest.started_ns // 10**9),
         ),
-        "ended_at": (datetime, lambda manifest: _time_of(manifest.as_of_s)),
-        "obstacles": (tuple[str, ...], lambda manifest: manifest.obstacles),
-        "names": (int, lambda manifest: manifest.rows),
-        "size_bytes": (int, lambda manifest: manifest.size_bytes),
+        "ended_at": _time("as_of_s"),
+        "obstacles": (tuple[str, ...], attrgetter("obstacles")),
+        "names": "rows",
+        "size_bytes": "size_bytes",
         "notes": (tuple[str, ...], lambda manifest: [_shown(note) for note in manifest.notes]),
     },
 )
 shape(IndexDocument, inline={"manifest": ()})
-shape(Usage, omit=["capacity_bytes"], derive={"fullness": (float, lambda usage: usage.fullness)})
+shape(Usage, omit=["capacity_bytes"], derive={"fullness": "fullness"})
 shape(
     RulesInForce,
     omit=[
@@ -325,21 +334,18 @@ shape(
         *("exempt_projects", "words"),
     ],
     derive={
-        "old_enough_before": (datetime, lambda rules: _time_of(rules.old_enough_before_s)),
-        "exemptions": (
-            tuple[str, ...],
-            lambda rules: [exemption.shown for exemption in rules.exemptions],
-        ),
-        "expired": (tuple[str, ...], lambda rules: [one.shown for one in rules.expired]),
+        "old_enough_before": _time("old_enough_before_s"),
+        "exemptions": mapped("exemptions", _exemptions, tuple[str, ...]),
+        "expired": mapped("expired", _exemptions, tuple[str, ...]),
     },
 )
 shape(
     Horizon,
     omit=["usage", "cut_off_hour", "after"],
     derive={
-        "before": (datetime | None, lambda horizon: moment_of(horizon.cut_off_s)),
-        "shortfall_bytes": (int, lambda horizon: horizon.shortfall_bytes),
-        "usage_after": (Usage | None, lambda horizon: horizon.after),
+        "before": _moment("cut_off_s"),
+        "shortfall_bytes": "shortfall_bytes",
+        "usage_after": "after",
     },
 )
 shape(
@@ -352,48 +358,42 @@ shape(
     Step,
     omit=["cut_off_hour", "after"],
     derive={
-        "before": (datetime, lambda step: _time_of(step.cut_off_hour * HOUR_S)),
-        "usage_after": (Usage | None, lambda step: step.after),
+        "before": mapped("cut_off_hour", _hour, datetime),
+        "usage_after": (Usage | None, attrgetter("after")),
     },
 )
-shape(OwnedBy, omit=["owner"], derive={"id": (int, lambda owned: owned.owner)})
+shape(OwnedBy, omit=["owner"], derive={"id": "owner"})
 shape(OwnerRow, inline={"owned": ()})
 shape(
     GroupHorizon,
     omit=["group", "cut_off_hour", "best", "after"],
     derive={
-        "name": (str, lambda group: visible(group.name)),
-        "before": (datetime | None, lambda group: _hour(group.cut_off_hour)),
-        "usage_after": (Usage | None, lambda group: group.after),
-        "usage_at_best": (Usage | None, lambda group: group.best),
+        "name": _text("name"),
+        "before": mapped("cut_off_hour", _hour, datetime | None),
+        "usage_after": "after",
+        "usage_at_best": "best",
     },
 )
 shape(
     PoolRow,
     inline={"horizon": ()},
     derive={
-        "limit": (float, lambda pool: pool.horizon.group.limit),
+        "limit": "horizon.group.limit",
         "osts": (tuple[str, ...], lambda pool: list(map(ost_name, pool.horizon.group.osts))),
     },
 )
 shape(
     Growth,
     omit=["low_bytes", "high_bytes"],
-    derive={"interval": (tuple[int, int] | None, _growth_interval)},
+    derive={"interval": bounds("low_bytes", "high_bytes", int)},
 )
 shape(UserList, omit=["text_sha256", "lines_sha256", "names_sha256"])
-shape(
-    MailFailure,
-    derive={
-        "account": (str, lambda failure: visible(failure.account)),
-        "reason": (str, lambda failure: visible(failure.reason)),
-    },
-)
+shape(MailFailure, derive={"account": _text("account"), "reason": _text("reason")})
 shape(
     Objection,
     derive={
-        "reason": (str, lambda objection: visible(objection.reason)),
-        "hint": (str | None, lambda objection: _visible(objection.hint)),
+        "reason": _text("reason"),
+        "hint": mapped("hint", lambda hint: hint and _shown(hint), str | None),
     },
 )
 shape(
@@ -401,8 +401,8 @@ shape(
     omit=["totals"],
     inline={"manifest": ("index_id", "root"), "answer": ()},
     derive={
-        "files": (int, lambda document: document.totals.files),
-        "allocated_bytes": (int, lambda document: document.totals.allocated_bytes),
+        "files": "totals.files",
+        "allocated_bytes": "totals.allocated_bytes",
         "needed": (
             HorizonAt,
             lambda document: HorizonAt(document.answer.needed, document.answer.as_of_s),
@@ -417,10 +417,10 @@ shape(
     Answer,
     omit=["as_of_s", "needed", "published"],
     derive={
-        "as_of": (datetime, lambda answer: _time_of(answer.as_of_s)),
+        "as_of": _time("as_of_s"),
         "users": (tuple[OwnerRow, ...], lambda answer: _owners(answer.users, users=True)),
         "projects": (tuple[OwnerRow, ...], lambda answer: _owners(answer.projects, users=False)),
-        "osts": (tuple[GroupHorizon, ...], lambda answer: _groups(answer.osts)),
+        "osts": mapped("osts", _groups, tuple[GroupHorizon, ...]),
         "pools": (
             tuple[PoolRow, ...],
             lambda answer: [PoolRow(group) for group in _groups(answer.pools)],
@@ -431,9 +431,9 @@ shape(
     UserTotals,
     omit=["oldest_use_s", "newest_use_s"],
     derive={
-        "name": (str | None, lambda user: _name_of(user.uid)),
-        "oldest_use": (datetime | None, lambda user: moment_of(user.oldest_use_s)),
-        "newest_use": (datetime | None, lambda user: moment_of(user.newest_use_s)),
+        "name": _USER_NAME,
+        "oldest_use": _moment("oldest_use_s"),
+        "newest_use": _moment("newest_use_s"),
     },
 )
 shape(
@@ -441,23 +441,23 @@ shape(
     omit=["format", "id", "index", "policy", "rules", "horizon"],
     inline={"candidates": ("files", "size_bytes", "allocated_bytes", "users")},
     derive={
-        "plan": (str, lambda plan: plan.id),
-        "root": (str, lambda plan: plan.file_system.root),
-        "file_system": (FileSystemIdentity, lambda plan: plan.file_system.identity),
-        "earliest": (datetime, lambda plan: plan.earliest),
-        "index_id": (str, lambda plan: plan.index.id),
-        "policy": (str, lambda plan: plan.policy.name),
-        "policy_sha256": (str, lambda plan: plan.policy.sha256),
-        "before": (datetime, lambda plan: plan.before),
-        "needed_before": (datetime | None, lambda plan: moment_of(plan.horizon.needed_before_s)),
-        "target": (float, lambda plan: plan.horizon.target),
+        "plan": "id",
+        "root": "file_system.root",
+        "file_system": "file_system.identity",
+        "earliest": "earliest",
+        "index_id": "index.id",
+        "policy": "policy.name",
+        "policy_sha256": "policy.sha256",
+        "before": "before",
+        "needed_before": _moment("horizon.needed_before_s"),
+        "target": "horizon.target",
         "usage": (
             Usage,
             lambda plan: Usage(plan.horizon.used_bytes, plan.horizon.available_bytes),
         ),
-        "to_free_bytes": (int, lambda plan: plan.horizon.to_free_bytes),
-        "candidates_sha256": (str, lambda plan: plan.candidates.sha256),
-        "obstacles": (tuple[str, ...], lambda plan: plan.index.obstacles),
+        "to_free_bytes": "horizon.to_free_bytes",
+        "candidates_sha256": "candidates.sha256",
+        "obstacles": "index.obstacles",
         "words": (tuple[str, ...], lambda plan: (*plan.rules.words, *plan.horizon.words)),
     },
 )
@@ -466,10 +466,10 @@ shape(
     Suspicion,
     omit=["first_s", "last_s"],
     derive={
-        "name": (str | None, lambda sign: _name_of(sign.uid)),
-        "first": (datetime | None, lambda sign: moment_of(sign.first_s)),
-        "last": (datetime | None, lambda sign: moment_of(sign.last_s)),
-        "may_be": (str, lambda sign: MAY_BE[sign.kind]),
+        "name": _USER_NAME,
+        "first": _moment("first_s"),
+        "last": _moment("last_s"),
+        "may_be": mapped("kind", MAY_BE.__getitem__, str),
         "query": (str, statement),
     },
 )
@@ -477,51 +477,51 @@ shape(
     Signs,
     omit=["manifest", "limits", "found"],
     derive={
-        "root": (str, lambda signs: _shown(signs.manifest.root)),
-        "index": (LookedAt, lambda signs: _looked_at(signs.manifest)),
+        "root": _text("manifest.root"),
+        "index": mapped("manifest", _looked_at, LookedAt),
         "earlier": (tuple[LookedAt, ...], lambda signs: list(map(_looked_at, signs.earlier))),
-        "minimum_files": (int, lambda signs: signs.limits.files),
-        "unused_s": (int, lambda signs: signs.limits.old_s),
-        "counted": (tuple[str, ...], lambda signs: signs.limits.counted),
+        "minimum_files": "limits.files",
+        "unused_s": "limits.old_s",
+        "counted": "limits.counted",
         "looked_for": (
             tuple[Kind, ...],
             lambda signs: [kind for kind in KINDS if kind not in signs.passed_over],
         ),
         "passed_over": (tuple[PassedOver, ...], _passed_over),
-        "signs": (tuple[Suspicion, ...], lambda signs: signs.found),
+        "signs": "found",
     },
 )
 shape(PurgeEvasionDocument, inline={"signs": ()})
-shape(UserReplay, derive={"name": (str | None, lambda user: _name_of(user.uid))})
+shape(UserReplay, derive={"name": _USER_NAME})
 shape(
     Replay,
     omit=["then_s", "later_s"],
     derive={
-        "then": (datetime | None, lambda replay: moment_of(replay.then_s)),
-        "later": (datetime | None, lambda replay: moment_of(replay.later_s)),
-        "deleted": (Share, lambda replay: replay.deleted),
-        "missed": (Share, lambda replay: replay.missed),
-        "words": (tuple[str, ...], lambda replay: replay.words),
+        "then": _moment("then_s"),
+        "later": _moment("later_s"),
+        "deleted": "deleted",
+        "missed": "missed",
+        "words": (tuple[str, ...], attrgetter("words")),
     },
 )
 shape(
     PurgeReplayDocument,
     omit=["before_s"],
     inline={"replay": ()},
-    derive={"before": (datetime | None, lambda document: moment_of(document.before_s))},
+    derive={"before": _moment("before_s")},
 )
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
     derive={
-        "run": (str, lambda run: run.id),
-        "applied": (bool, lambda run: run.apply),
-        "text": (str, lambda run: visible(run.text)),
+        "run": "id",
+        "applied": "apply",
+        "text": _text("text"),
         "unexplained": (tuple[str, ...], lambda run: list(map(_shown, run.unexplained))),
-        "trim_due": (bool, lambda run: run.trim_due),
-        "journal": (str, lambda run: visible(str(run.journal))),
+        "trim_due": "trim_due",
+        "journal": mapped("journal", lambda path: visible(str(path)), str),
     },
 )
 shape(PurgeRunDocument, inline={"result": ()})
 shape(Measured, inline={"usage": ()})
-shape(UserDay, derive={"name": (str | None, lambda user: _name_of(user.uid))})
+shape(UserDay, derive={"name": _USER_NAME})

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
-from trimtab.report.documents.encode import shape
+from trimtab.report.documents.encode import bounds, mapped, shape
 from trimtab.twin.amplification import Amplification
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
-from trimtab.twin.scenario.model import Lifetime, Scenario
+from trimtab.twin.scenario.model import Scenario
 from trimtab.validation.statements import Figure as PrintedFigure
 from trimtab.validation.statements import Relation, Row, SeededRow
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.reproduce.reproduce import Reproduction, Summary
+from trimtab.whatif.reproduce.reproduce import Reproduction
 from trimtab.whatif.sizing.amplifying import Amplified
-from trimtab.whatif.sizing.figure import Figure
+from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.peer import Comparison
 from trimtab.whatif.sizing.sizing import Sizing
 
@@ -123,10 +122,10 @@ def _figures(row: sweep.Row) -> list[FigureRow]:
 
 
 def _assumptions(document: WhatIfDocument) -> list[str]:
-    own = document.scenario.assumptions
+    assumptions = document.scenario.assumptions
     return [
         *document.swept.assumptions,
-        *(f"{key}: {why}" for key, why in sorted(own.items())),
+        *(f"{key}: {why}" for key, why in sorted(assumptions.items())),
     ]
 
 
@@ -134,17 +133,17 @@ shape(
     Amplification,
     omit=["terms", "warm", "measured"],
     derive={
-        "relative_error": (float | None, lambda result: result.relative_error),
-        "warm_drive_writes": (int, lambda result: result.warm),
-        "measured_drive_writes": (int, lambda result: result.measured),
-        "spare": (float, lambda result: result.terms.spare),
-        "pages_per_block": (int, lambda result: result.terms.units),
-        "superblocks": (int, lambda result: result.terms.superblocks),
-        "policy": (str, lambda result: result.terms.policy),
-        "live": (float, lambda result: result.terms.live),
-        "hot": (tuple[float, float] | None, lambda result: result.terms.hot),
-        "separate": (bool, lambda result: result.terms.separate),
-        "seed": (int, lambda result: result.terms.seed),
+        "relative_error": "relative_error",
+        "warm_drive_writes": "warm",
+        "measured_drive_writes": "measured",
+        "spare": "terms.spare",
+        "pages_per_block": "terms.units",
+        "superblocks": "terms.superblocks",
+        "policy": mapped("terms.policy", str, str),
+        "live": "terms.live",
+        "hot": "terms.hot",
+        "separate": "terms.separate",
+        "seed": "terms.seed",
     },
 )
 shape(AmplificationDocument, inline={"amplification": ()})
@@ -156,35 +155,35 @@ shape(
         *("trim", "placement", "purge", "gating"),
     ],
     derive={
-        "end": (datetime, lambda scenario: scenario.end),
+        "end": "end",
         "capacity_bytes": (float, capacity_bytes),
         "capacity_at_end_bytes": (
             float,
             lambda scenario: capacity_bytes(facts.at_the_end(scenario)),
         ),
         "settings": (tuple[facts.Setting, ...], facts.settings),
-        "lifetimes": (tuple[Lifetime, ...], lambda scenario: scenario.users.lifetimes),
+        "lifetimes": "users.lifetimes",
     },
 )
 shape(
     ScenarioSummary,
     inline={"scenario": ("name", "title", "start", "end", "capacity_bytes")},
     derive={
-        "osts": (int, lambda summary: summary.scenario.osts.count),
-        "probes": (int, lambda summary: len(summary.scenario.probes)),
-        "changes": (int, lambda summary: len(summary.scenario.changes)),
-        "faults": (int, lambda summary: len(summary.scenario.faults)),
+        "osts": "scenario.osts.count",
+        "probes": mapped("scenario.probes", len, int),
+        "changes": mapped("scenario.changes", len, int),
+        "faults": mapped("scenario.faults", len, int),
     },
 )
 shape(
     TwinRun,
     omit=["statuses"],
     derive={
-        "scenario": (str, lambda run: run.scenario.name),
-        "seed": (int, lambda run: run.scenario.seed),
-        "site_file": (str, lambda run: str(run.site_file)),
-        "truth": (tuple[str, ...], lambda run: [str(path) for path in run.truth]),
-        "runs": (Mapping[str, int], lambda run: run.statuses),
+        "scenario": "scenario.name",
+        "seed": "scenario.seed",
+        "site_file": mapped("site_file", str, str),
+        "truth": (tuple[str, ...], lambda run: list(map(str, run.truth))),
+        "runs": "statuses",
     },
 )
 shape(
@@ -201,7 +200,7 @@ shape(
     sweep.Row,
     omit=["combination"],
     derive={
-        "settings": (Mapping[str, str], lambda row: dict(row.combination.settings)),
+        "settings": mapped("combination.settings", dict, Mapping[str, str]),
         "figures": (tuple[FigureRow, ...], _figures),
     },
 )
@@ -209,11 +208,11 @@ shape(
     WhatIfDocument,
     omit=["swept"],
     derive={
-        "scenario": (str, lambda document: document.scenario.name),
-        "seed": (int, lambda document: document.scenario.seed),
-        "seeds": (int, lambda document: document.swept.seeds),
-        "until_s": (float, lambda document: document.swept.until_s),
-        "combinations": (tuple[sweep.Row, ...], lambda document: document.swept.rows),
+        "scenario": "scenario.name",
+        "seed": "scenario.seed",
+        "seeds": "swept.seeds",
+        "until_s": "swept.until_s",
+        "combinations": "swept.rows",
         "assumptions": (tuple[str, ...], _assumptions),
     },
 )
@@ -221,9 +220,9 @@ shape(
     Row,
     derive={
         "printed": (Printed, _printed),
-        "twin": (float | None, lambda row: _finite(row.twin)),
-        "error": (float | None, lambda row: _finite(row.error)),
-        "missed": (bool, lambda row: row.missed),
+        "twin": mapped("twin", _finite, float | None),
+        "error": mapped("error", _finite, float | None),
+        "missed": "missed",
         "reason": (str | None, _why_no_error),
     },
 )
@@ -231,20 +230,15 @@ shape(
     SeededRow,
     omit=["low", "high"],
     inline={"row": ()},
-    derive={
-        "range": (
-            tuple[float, float] | None,
-            lambda told: None if told.low is None or told.high is None else (told.low, told.high),
-        )
-    },
+    derive={"range": bounds("low", "high")},
 )
 shape(
     Reproduction,
     omit=["terms", "lives", "curves"],
     derive={
-        "documents": (tuple[str, ...], lambda result: result.terms.documents),
-        "seeds": (int, lambda result: result.terms.seeds),
-        "summary": (Summary, lambda result: result.summary),
+        "documents": "terms.documents",
+        "seeds": "terms.seeds",
+        "summary": "summary",
     },
 )
 shape(ReproduceDocument, inline={"reproduction": ()})
@@ -253,9 +247,9 @@ shape(
     omit=["untrimmed", "trimmed"],
     inline={"case": ("fullness", "spare", "discard")},
     derive={
-        "trim_every_capacities": (float | None, lambda one: one.case.trim_every),
-        "formula_trimmed": (float, lambda one: one.trimmed),
-        "formula_untrimmed": (float, lambda one: one.untrimmed),
+        "trim_every_capacities": "case.trim_every",
+        "formula_trimmed": "trimmed",
+        "formula_untrimmed": "untrimmed",
     },
 )
 shape(
@@ -263,22 +257,22 @@ shape(
     omit=["own_never", "own_trimmed", "peer_never", "peer_trimmed"],
     inline={"peer": ()},
     derive={
-        "never": (Amplified | None, lambda comparison: comparison.peer_never),
-        "trimmed": (Amplified | None, lambda comparison: comparison.peer_trimmed),
+        "never": "peer_never",
+        "trimmed": "peer_trimmed",
     },
 )
 shape(
     Sizing,
     omit=["request", "amplified", "sections"],
     derive={
-        "drive": (str, lambda sizing: sizing.request.drive.name),
-        "trim": (str, lambda sizing: sizing.request.trim),
-        "seed": (int, lambda sizing: sizing.request.seed),
+        "drive": "request.drive.name",
+        "trim": mapped("request.trim", str, str),
+        "seed": "request.seed",
         "figures": (
             tuple[Figure, ...],
             lambda sizing: [figure for section in sizing.sections for figure in section.figures],
         ),
-        "schedules": (Mapping[str, Amplified], lambda sizing: sizing.amplified),
+        "schedules": "amplified",
     },
 )
 shape(ScenarioDocument, inline={"scenario": ()})

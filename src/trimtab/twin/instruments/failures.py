@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from trimtab.message import Message
+
 FailureKind = Literal["no-mount", "name-service", "no-answer", "no-space"]
 
 
@@ -21,7 +23,7 @@ class Failure:
     stdout: bytes
     stderr: bytes
     exit_code: int | None
-    reason: str
+    reason: Message
     started: bool = True
 
 
@@ -38,23 +40,26 @@ def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Fail
                 b"",
                 f"couldn't call statvfs: No such file or directory\n{_abort(-1)}".encode(),
                 255,
-                f"{path} is not mounted on {node}",
+                Message(kind, f"{path} is not mounted on {node}"),
             )
         case "name-service":
             message = (
                 f"ssh: Could not resolve hostname {node}: Temporary failure in name resolution\n"
                 f"{'-' * 74}\nORTE was unable to reliably start one or more daemons.\n{'-' * 74}\n"
             )
-            return Failure(b"", message.encode(), 1, f"{node}: no name service", started=False)
+            reason = Message(kind, f"{node}: no name service")
+            return Failure(b"", message.encode(), 1, reason, started=False)
         case "no-answer":
-            return Failure(b"", b"", None, "it printed nothing until its time was over")
+            reason = Message(kind, "it printed nothing until its time was over")
+            return Failure(b"", b"", None, reason)
         case "no-space":
             message = (
                 "ior: aiori-POSIX.c:818: POSIX_Xfer: Assertion `rc >= 0' failed.\n"
                 f"{'-' * 74}\nmpirun noticed that process rank 0 with PID 0 on node {node} exited"
                 f" on signal 6 (Aborted).\n{'-' * 74}\n"
             )
-            return Failure(b"", message.encode(), 134, f"no space left on {path}")
+            reason = Message(kind, f"no space left on {path}")
+            return Failure(b"", message.encode(), 134, reason)
 
 
 def _abort(code: int) -> str:

@@ -76,10 +76,10 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
     )
 
 
-def ior_asked(probe: ProbeLoad, path: str, directory: str = ".trimtab-probe") -> IorCommand:
-    """Return what a probe asks of IOR; ``path`` is that of the file system."""
-    where = f"{path.rstrip('/')}/{directory}"
-    words = tuple(word.replace(_DIRECTORY, where) for word in command_of(probe))
+def ior_command(probe: ProbeLoad, path: str) -> IorCommand:
+    """Return the command of a probe; ``path`` is that of the file system."""
+    directory = f"{path.rstrip('/')}/.trimtab-probe"
+    words = tuple(word.replace(_DIRECTORY, directory) for word in command_of(probe))
     return parse_ior_command(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
 
 
@@ -139,20 +139,13 @@ def ior_result(
     return IorResult(began, finished, tuple(phases), node_names(1)[0], space or Space())
 
 
-def ior_run(
-    place: Place,
-    probe: ProbeLoad,
-    at: datetime,
-    result: IorResult | Failure,
-    *,
-    nodes: Sequence[str] | None = None,
-) -> Run:
+def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Failure) -> Run:
     """Return the run of an IOR, read from what it printed by the parser that reads real ones.
 
     A run without an end in its time is unfinished, whatever stands of it.
     """
-    command = ior_asked(probe, place.path)
-    names = node_names(probe.nodes) if nodes is None else tuple(nodes)
+    command = ior_command(probe, place.path)
+    names = node_names(probe.nodes)
     if isinstance(result, Failure):
         output = RawOutput(
             "command", command.argv, result.stdout, result.stderr, result.exit_code, at
@@ -183,7 +176,7 @@ def ior_run(
         tool_version=measured.tool_version,
         host=names[0] if names else None,
         parameters={
-            ASKED: asked_parameters(probe),
+            ASKED: requested_parameters(probe),
             "layer": "client",
             "phases": [dataclasses.asdict(phase) for phase in measured.phases],
             "warnings": list(measured.warnings),
@@ -215,13 +208,13 @@ def _run(place: Place, probe: ProbeLoad, at: datetime, took_s: float, **values: 
 
 
 @lru_cache(maxsize=64)
-def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
+def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
     """Return what makes runs of a probe comparable, whatever came of them.
 
     It is what a site that runs the probe as one command keeps of a run that came to its end
     (`trimtab.loop.probing.command`), so that its own runs go on with the series.
     """
-    command = ior_asked(probe, "/x")
+    command = ior_command(probe, "/x")
     began = datetime(2000, 1, 1)
     whole = ior_result(command, began, write_s=100.0, read_s=100.0, timeout_s=math.inf)
     (measured,) = ior.FORMAT.read(Source("ior", print_ior(command, whole)))
@@ -235,7 +228,7 @@ def asked_parameters(probe: ProbeLoad) -> dict[str, object]:
     return {**measured.requested, "command": words}
 
 
-def survey_asked(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyCommand:
+def survey_command(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyCommand:
     """Return the survey of all OSTs, each with the server that it runs on."""
     names = (f"{place.file_system}-{ost_name(number)}" for number in range(len(servers)))
     targets = tuple(f"{server}:{name}" for server, name in zip(servers, names, strict=True))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.config.schedule import Schedule, parse_schedule
+from trimtab.message import Message
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.demand import competing
@@ -20,6 +21,13 @@ from trimtab.twin.simulation.streams import stream
 Array = NDArray[np.float64]
 _INSTANT = timedelta(microseconds=1)
 Status = Literal["ok", "unfinished", "failed", "not_started"]
+
+
+_NO_NAMES: Final = Message("name-service", "the name service does not answer")
+_NOTHING_OPEN: Final = Message("no-space", "no OST takes new files (ENOSPC)")
+_OST_FULL: Final = Message("no-space", "an OST ran full under it (ENOSPC)")
+_OST_SILENT: Final = Message("no-answer", "an OST does not answer")
+_TIMED_OUT: Final = Message("timed-out", "longer than its timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class JobRun:
     write_s: float | None = None
     read_s: float | None = None
     slowest: int | None = None
-    reason: str | None = None
+    reason: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class SurveyRun:
     status: Status
     write_bytes_per_s: Array
     read_bytes_per_s: Array
-    reason: str | None = None
+    reason: Message | None = None
 
 
 class Agenda:
@@ -137,23 +145,21 @@ def run_job(
     if not troubles.names_resolve:
         # Whether it dies before or within its run is a matter of when it looks names up.
         status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
-        return JobRun(probe.name, at, status, reason="the name service does not answer")
+        return JobRun(probe.name, at, status, reason=_NO_NAMES)
     load = load_at(scenario, moment, at)
     if not moment.chosen.any():
-        return JobRun(probe.name, at, "failed", reason="no OST takes new files (ENOSPC)")
+        return JobRun(probe.name, at, "failed", reason=_NOTHING_OPEN)
     tasks = probe.nodes * probe.tasks_per_node
     ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
     each = probe.bytes_written / tasks
     if (np.bincount(ost_of_task, minlength=len(moment.room)) * each > moment.room).any():
-        return JobRun(probe.name, at, "failed", reason="an OST ran full under it (ENOSPC)")
+        return JobRun(probe.name, at, "failed", reason=_OST_FULL)
     could = rates.osts(scenario, moment.terms, from_clients=True)
     got = rates.job(scenario, probe, could, load, ost_of_task)
     if not math.isfinite(got.write_s + got.read_s):
-        reason = "an OST does not answer"
-        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason)
+        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_OST_SILENT)
     if got.write_s + got.read_s > probe.timeout_s:
-        reason = "longer than its timeout"
-        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason)
+        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_TIMED_OUT)
     # One factor of the write, one of the read.
     factor = np.exp(FITTED.run_spread * luck - FITTED.run_spread**2 / 2.0)
     return JobRun(
@@ -181,7 +187,7 @@ def run_survey(
     silent = moment.terms.conditions.silent
     write, read = np.where(silent, np.nan, write), np.where(silent, np.nan, read)
     if silent.any():
-        return SurveyRun(probe.name, at, "unfinished", write, read, "an OST does not answer")
+        return SurveyRun(probe.name, at, "unfinished", write, read, _OST_SILENT)
     return SurveyRun(probe.name, at, "ok", write, read)
 
 

@@ -13,8 +13,7 @@ from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
-from trimtab.twin.stack import survey as survey_layer
-from trimtab.twin.stack.job import IorJob, placed_job
+from trimtab.twin.stack.job import IorJob, placed_job, survey_share
 
 Array = NDArray[np.float64]
 
@@ -49,8 +48,10 @@ class StackRates:
 
     def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST."""
-        seen = survey_layer.survey(rates.write, rates.read, competing.write, competing.read)
-        return seen.write_bytes_per_s, seen.read_bytes_per_s
+        return (
+            survey_share(rates.write, competing.write),
+            survey_share(rates.read, competing.read),
+        )
 
     def job(
         self,

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab.twin.constants import FITTED, Constants
-from trimtab.twin.stack import drive, network, raid
-from trimtab.twin.stack.hardware import Hardware
+from trimtab.twin.stack import network, raid
+from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
 REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
@@ -119,7 +119,7 @@ def rates(
 
 def small_reads_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
     """Return random 4 KiB reads of one OST through clients: its drives, or its cores."""
-    of_drives = machine.drives * drive.small_reads_per_s(
+    of_drives = machine.drives * small_operations_per_s(
         machine.drive_read_iops, machine.drive_read_bytes_per_s
     )
     of_cores = machine.cores * machine.platform.host(constants) / constants.small_read_core_s

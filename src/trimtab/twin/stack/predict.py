@@ -13,9 +13,9 @@ import numpy as np
 
 from trimtab.twin.constants import FITTED, FITTED_ON, Constants
 from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
-from trimtab.twin.stack import client, drive, network, ost, raid
-from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware
-from trimtab.twin.stack.job import IorJob, ior_job
+from trimtab.twin.stack import client, network, ost, raid
+from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
+from trimtab.twin.stack.job import IorJob, placed_job
 from trimtab.validation.statements import Row, needing, row
 
 MIB: Final = 1024**2
@@ -73,33 +73,21 @@ def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> fl
 def _probe(clients: Clients, constants: Constants) -> float:
     """Return the hourly probe's write on OSTs that write what the first month's survey says."""
     limits = client.node_limits(clients, E1000, 64, constants=constants)
-    rate = np.full(274, 15.1e9)
-    result = ior_job(
-        rate,
-        rate,
-        np.zeros(274),
-        np.ones(274, dtype=np.bool_),
-        clients=limits,
-        job=IorJob(32, 64, 125e12 / 2048),
-        rng=np.random.default_rng(0),
-    )
-    return result.write_bytes_per_s
+    return _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
 
 
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
     """Return the acceptance test's write of file per process with so many nodes."""
     limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
     rates = ost.rates(_perlmutter(), from_clients=True, constants=constants)
-    result = ior_job(
-        np.full(274, float(rates.write)),
-        np.full(274, float(rates.read)),
-        np.zeros(274),
-        np.ones(274, dtype=np.bool_),
-        clients=limits,
-        job=IorJob(nodes, tasks, 1e9),
-        rng=np.random.default_rng(0),
-    )
-    return result.write_bytes_per_s
+    return _job_write(float(rates.write), float(rates.read), limits, IorJob(nodes, tasks, 1e9))
+
+
+def _job_write(write: float, read: float, limits: client.NodeLimits, job: IorJob) -> float:
+    """Return what a job writes whose files go around 274 OSTs alike, bytes per second."""
+    placed = np.arange(job.tasks) % 274
+    rates = (np.full(274, write), np.full(274, read))
+    return placed_job(placed, *rates, clients=limits, job=job).write_bytes_per_s
 
 
 def _drive_rows(constants: Constants) -> dict[str, Prediction]:
@@ -110,7 +98,7 @@ def _drive_rows(constants: Constants) -> dict[str, Prediction]:
         "2-read": Prediction(12 * machine.drive_read_bytes_per_s, sheet),
         "2-write": Prediction(12 * machine.drive_write_bytes_per_s, sheet),
         "2-read-iops": Prediction(
-            12 * drive.small_reads_per_s(PM1733.read_iops, PM1733.read_bytes_per_s),
+            12 * small_operations_per_s(PM1733.read_iops, PM1733.read_bytes_per_s),
             "4 KiB reads fill the lanes of one server before the sheet's 1,450 kIOPS",
         ),
         "2-write-iops": Prediction(12 * PM1733.write_iops, sheet),
@@ -129,7 +117,7 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
     small = raid.small_write_operations(machine.raid)
     ior_write = _of(PERLMUTTER, True, True, constants) / 274
     ior_read = _of(PERLMUTTER, False, True, constants) / 274
-    small_fio = 12 * drive.small_reads_per_s(PM1733.read_iops, PM1733.read_bytes_per_s)
+    small_fio = 12 * small_operations_per_s(PM1733.read_iops, PM1733.read_bytes_per_s)
     array = "12 drives x 8/10 x RAID efficiency"
     e1000 = {write: _of(E1000_F, write, False, constants) for write in (True, False)}
     e2000 = {write: _of(E2000_F, write, False, constants) for write in (True, False)}

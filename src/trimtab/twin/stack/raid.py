@@ -1,4 +1,4 @@
-"""Drives as one array: parity, small writes, and what a missing drive costs.
+"""Drives as one array: parity, small writes, and what a rebuild costs.
 
 A full stripe costs ``(data + parity) / data`` bytes for each byte written. A write smaller than a
 stripe reads the old data and both parities and writes all three: 3 operations of each kind (two
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.model import Raid
-from trimtab.twin.stack import drive
-from trimtab.twin.stack.hardware import Hardware
+from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
 _REBUILD_SHARE = 0.3
 """Part of the drives' time that a rebuild may take: an assumption, no document prints it."""
@@ -66,27 +65,13 @@ def small_writes_per_s(machine: Hardware, constants: Constants = FITTED) -> floa
     The drives would give far more (12 x 135,000 / 3): what is measured is one array that takes them
     one after another, so twice the arrays take twice as many.
     """
-    drives = machine.drives * drive.small_writes_per_s(
+    drives = machine.drives * small_operations_per_s(
         machine.drive_write_iops, machine.drive_write_bytes_per_s
     )
     serial = machine.platform.host(constants) / constants.small_write_s
     return min(drives / small_write_operations(machine.raid), serial)
 
 
-def degraded_read_factor(raid: Raid, missing: int = 1) -> float:
-    """Return what is left of reads while drives are missing and nothing is rebuilt yet.
-
-    A block of a missing drive is worked out from ``data`` others; all drives share the load.
-
-    >>> round(degraded_read_factor(Raid()), 3)
-    0.579
-    """
-    if raid.kind == "raid10":
-        return 1 - missing / raid.drives
-    lost = missing / raid.drives
-    return (1 - lost) / (1 - lost + lost * raid.data)
-
-
-def rebuild_factor(raid: Raid, missing: int = 1) -> float:
+def rebuild_factor(raid: Raid) -> float:
     """Return what is left of writes and reads while a missing drive is rebuilt."""
-    return (1 - missing / raid.drives) * (1 - _REBUILD_SHARE)
+    return (1 - 1 / raid.drives) * (1 - _REBUILD_SHARE)

@@ -10,9 +10,19 @@ from typing import Final
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
-from trimtab.whatif.sizing import metadata, speed, trimming, wear
 from trimtab.whatif.sizing.amplifying import FINE, Amplified, Case, Miniature, amplify
-from trimtab.whatif.sizing.figure import Figure, Section
+from trimtab.whatif.sizing.figures import (
+    PERIODS,
+    WORDS,
+    Figure,
+    Section,
+    bandwidth_section,
+    case_of,
+    endurance_section,
+    metadata_section,
+    ost_write_bytes_per_s,
+    trim_section,
+)
 from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
 from trimtab.whatif.sizing.request import (
     DAY_S,
@@ -101,7 +111,7 @@ def size(
     wanted = request.write_bytes_per_s
     if wanted is not None and request.osts is None:
         wa = simulated.amplified[request.trim].simulated
-        needed = math.ceil(wanted / speed.ost_write_bytes_per_s(request, wa, from_clients=True))
+        needed = math.ceil(wanted / ost_write_bytes_per_s(request, wa, from_clients=True))
         _check_osts(needed, "--write-bandwidth", ost_bytes)
         if needed > osts:
             # More OSTs are written more slowly: trims come after fewer writes, never after more.
@@ -110,11 +120,11 @@ def size(
     chosen = simulated.amplified[request.trim]
     built = _built(request, osts, ost_bytes, why, chosen)
     held, short_held = _held(request, osts, ost_bytes)
-    endurance, short_wear = wear.section(request, osts, chosen)
-    bandwidth, short_speed = speed.section(request, osts, chosen, simulated.curve)
-    inodes, short_inodes = metadata.section(request, osts, ost_bytes)
+    endurance, short_wear = endurance_section(request, osts, chosen)
+    bandwidth, short_speed = bandwidth_section(request, osts, chosen, simulated.curve)
+    inodes, short_inodes = metadata_section(request, osts, ost_bytes)
     daily = request.gross_daily_bytes / (osts * ost_bytes)
-    trims = trimming.section(request, daily, simulated.amplified["never"], simulated.periods)
+    trims = trim_section(request, daily, simulated.amplified["never"], simulated.periods)
     return Sizing(
         request=request,
         osts=osts,
@@ -170,9 +180,9 @@ def _simulate(
     check_load(request, capacity)
     daily, spare = request.gross_daily_bytes / capacity, request.drive.spare
     fullness = _operating_fullness(request, capacity)
-    words = {word: trimming.case_of(word, spare, fullness, daily) for word in trimming.WORDS}
+    words = {word: case_of(word, spare, fullness, daily) for word in WORDS}
     chosen = words[request.trim]
-    periods = [Case(spare, fullness, period) for period in trimming.PERIODS]
+    periods = [Case(spare, fullness, period) for period in PERIODS]
     curve = [replace(chosen, fullness=fullness) for fullness in _CURVE]
     peer = peer_of(request.drive, fullness)
     others = cases_of(peer, chosen)
@@ -184,7 +194,7 @@ def _simulate(
         progress=progress,
     )
     by_case = dict(zip(cases, simulated, strict=True))
-    amplified: dict[TrimWord, Amplified] = {word: by_case[words[word]] for word in trimming.WORDS}
+    amplified: dict[TrimWord, Amplified] = {word: by_case[words[word]] for word in WORDS}
     return _Simulated(
         amplified,
         tuple(by_case[period] for period in periods),

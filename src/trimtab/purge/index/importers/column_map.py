@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,24 +110,31 @@ def parse_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
     >>> parse_map(["path=name,uid=owner", "size_bytes=size", "atime_ns=atime:s"])[3]
     Mapped(target='atime_ns', column='atime', unit='s')
     """
-    found: dict[str, Mapped] = {}
+    columns: dict[str, Mapped] = {}
     for text in (part for whole in texts for part in whole.split(",")):
-        one = _pair(text.strip())
-        if one.target in found:
-            raise UsageError(f"the map names {one.target} twice")
-        found[one.target] = one
-    placed_by_path = "path" in found
-    if placed_by_path == ("name" in found) or (placed_by_path and "parent" in found):
+        mapped = _pair(text.strip())
+        if mapped.target in columns:
+            raise UsageError(f"the map names {mapped.target} twice", code="column-repeated")
+        columns[mapped.target] = mapped
+    placed_by_path = "path" in columns
+    if placed_by_path == ("name" in columns) or (placed_by_path and "parent" in columns):
         raise UsageError(
             "the map has to name the path, or the directory and the name",
+            code="column-missing",
             hint="path=COLUMN, or parent=COLUMN,name=COLUMN",
         )
-    if not placed_by_path and "parent" not in found:
-        raise UsageError("the map names a name without its directory", hint="parent=COLUMN")
+    if not placed_by_path and "parent" not in columns:
+        raise UsageError(
+            "the map names a name without its directory",
+            code="column-missing",
+            hint="parent=COLUMN",
+        )
     for needed in ("uid", "size_bytes"):
-        if needed not in found:
-            raise UsageError(f"the map does not name {needed}", hint=f"{needed}=COLUMN")
-    return tuple(found.values())
+        if needed not in columns:
+            raise UsageError(
+                f"the map does not name {needed}", code="column-missing", hint=f"{needed}=COLUMN"
+            )
+    return tuple(columns.values())
 
 
 def _pair(text: str) -> Mapped:
@@ -136,6 +142,7 @@ def _pair(text: str) -> Mapped:
     if not equals or not column or target not in UNITS:
         raise UsageError(
             f"{visible(text)!r} is no part of a column map",
+            code="column-map-malformed",
             hint=f"write TARGET=COLUMN or TARGET=COLUMN:UNIT; targets are {', '.join(UNITS)}",
         )
     known = UNITS[target]
@@ -145,6 +152,7 @@ def _pair(text: str) -> Mapped:
     if target in _EXPLICIT:
         raise UsageError(
             f"{visible(text)!r} does not say in what unit {target} is",
+            code="unit-missing",
             hint=f"write {target}={visible(column)}:{known[0]}; units are {', '.join(known)}",
         )
     return Mapped(target, column, known[0])
@@ -152,15 +160,19 @@ def _pair(text: str) -> Mapped:
 
 def learn(mapping: Sequence[Mapped], reading: Reading) -> None:
     """Note what a table with this map tells, and how exact its times are."""
-    reading.columns |= {one.target for one in mapping}
-    times = [one for one in mapping if one.target.endswith("time_ns") and one.target[0] in "amc"]
+    reading.columns |= {mapped.target for mapped in mapping}
+    times = [
+        mapped
+        for mapped in mapping
+        if mapped.target.endswith("time_ns") and mapped.target[0] in "amc"
+    ]
     reading.resolution_ns = max((_RESOLUTION_NS[time.unit] for time in times), default=1)
 
 
 def frame_of(
     texts: Mapping[str, pl.Series],
     mapping: Sequence[Mapped],
-    found: Records,
+    rows: Records,
     reading: Reading,
     names: Names = NO_NAMES,
 ) -> pl.DataFrame:
@@ -177,21 +189,21 @@ def frame_of(
 
     columns: list[pl.Series] = []
     paths: dict[str, list[bytes | None]] = {}
-    for one in mapping:
-        values = texts[one.column].to_list()
-        if one.target in ("path", "parent", "name"):
-            paths[one.target] = _decoded(values, one.unit)
-        elif UNITS[one.target] == ("raw",):
-            columns.append(fields.names_of(one.target, values))
+    for mapped in mapping:
+        values = texts[mapped.column].to_list()
+        if mapped.target in ("path", "parent", "name"):
+            paths[mapped.target] = _decoded(values, mapped.unit)
+        elif UNITS[mapped.target] == ("raw",):
+            columns.append(fields.names_of(mapped.target, values))
         else:
-            text = fields.text_of(one.target, values)
-            columns.append(_reader(one, names)(text).alias(one.target))
+            text = fields.text_of(mapped.target, values)
+            columns.append(_reader(mapped, names)(text).alias(mapped.target))
     frame = pl.DataFrame(columns)
-    for one in mapping:
-        if one.target == "id":
-            frame = frame.with_columns(id_kind=pl.lit(one.unit))
+    for mapped in mapping:
+        if mapped.target == "id":
+            frame = frame.with_columns(id_kind=pl.lit(mapped.unit))
     # b"" is refused by what splits paths; a value that cannot be decoded becomes one.
-    return placed(frame, found, _joined(paths), reading)
+    return placed(frame, rows, _joined(paths), reading)
 
 
 def _joined(paths: Mapping[str, list[bytes | None]]) -> list[bytes]:
@@ -233,27 +245,27 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
 }
 
 
-def _reader(one: Mapped, names: Names) -> Reader:
+def _reader(mapped: Mapped, names: Names) -> Reader:
     import polars as pl
 
-    if one.target == "btime_ns":
-        return lambda text: fields.birth(_time(text, one.unit))
-    if one.target.endswith("time_ns"):
-        return lambda text: _time(text, one.unit)
-    if one.unit == "name":
-        numbers = names.users if one.target == "uid" else names.groups
+    if mapped.target == "btime_ns":
+        return lambda text: fields.birth(_time(text, mapped.unit))
+    if mapped.target.endswith("time_ns"):
+        return lambda text: _time(text, mapped.unit)
+    if mapped.unit == "name":
+        numbers = names.users if mapped.target == "uid" else names.groups
         return lambda text: text.replace_strict(
             list(numbers), list(numbers.values()), default=None, return_dtype=pl.UInt32
         )
-    if one.target == "id":
-        return identity.of_fids if one.unit == "fid" else _inodes
-    if one.target in ("size_bytes", "allocated_bytes"):
-        return lambda text: fields.multiples(text, _BYTES[one.unit])
-    if one.target == "type":
-        return lambda text: _type(text, one.unit)
-    if one.target == "osts":
-        return _osts
-    kind = pl.UInt64 if one.target == "device" else pl.UInt32
+    if mapped.target == "id":
+        return identity.of_fids if mapped.unit == "fid" else _inodes
+    if mapped.target in ("size_bytes", "allocated_bytes"):
+        return lambda text: fields.multiples(text, _BYTES[mapped.unit])
+    if mapped.target == "type":
+        return lambda text: _type(text, mapped.unit)
+    if mapped.target == "osts":
+        return fields.indices
+    kind = pl.UInt64 if mapped.target == "device" else pl.UInt32
     return lambda text: fields.whole(text, kind)
 
 
@@ -318,31 +330,3 @@ def _type(text: pl.Series, unit: str) -> pl.Series:
     return text.replace_strict(
         list(words), list(words.values()), default=None, return_dtype=pl.String
     )
-
-
-def _osts(text: pl.Series) -> pl.Series:
-    """Return all numbers in a text; null where there is none, or one is not to be had."""
-    import polars as pl
-
-    found = [[int(i) for i in re.findall(r"[0-9]+", one or "")] for one in text]
-    plain = [ids if ids and max(ids) < 2**32 else None for ids in found]
-    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))
-
-
-def read_names(passwd: str) -> dict[str, int]:
-    """Return the numbers by name of a passwd(5) or group(5) file.
-
-    Raises
-    ------
-    UsageError
-        A line is not of that format.
-    """
-    found: dict[str, int] = {}
-    for number, line in enumerate(passwd.splitlines(), start=1):
-        if not line or line.startswith(("#", "+", "-")):
-            continue
-        name, *rest = line.split(":")
-        if len(rest) < 2 or not re.fullmatch(r"[0-9]{1,10}", rest[1]):
-            raise UsageError(f"line {number} is no line of a passwd or group file")
-        found.setdefault(name, int(rest[1]))
-    return found

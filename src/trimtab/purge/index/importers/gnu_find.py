@@ -74,17 +74,17 @@ def read(
     reading.times, reading.resolution_ns = TimeTrust.EXACT_NS, 1
     headed, directory = False, b""
     lines = None if form is None or reading.plain_names else Joiner(reading, form, None)
-    for first, found in _with_last(records(file, terminator, reading), lines):
+    for first, chunk in _with_last(records(file, terminator, reading), lines):
         if first:
-            headed, _ = take_head(found, reading)
-            found = found.part(int(headed))  # noqa: PLW2901
-        found = _before_end(found, headed, reading)  # noqa: PLW2901
-        if len(found):
+            headed, _ = take_head(chunk, reading)
+            chunk = chunk.part(int(headed))  # noqa: PLW2901
+        chunk = _before_end(chunk, headed, reading)  # noqa: PLW2901
+        if len(chunk):
             form = form or fitting(
-                (FULL, SHORT), GNU, found.texts, tool="GNU find", option="-printf"
+                (FULL, SHORT), GNU, chunk.texts, tool="GNU find", option="-printf"
             )
             reading.columns |= form.columns
-            frame = frame_of(found, form, reading, _special())
+            frame = frame_of(chunk, form, reading, _special())
             if "type" not in form.columns:
                 directory = _no_directories(frame, directory)
             yield frame
@@ -98,20 +98,20 @@ def _with_last(
     if lines is None:
         yield from chunks
         return
-    for _, found in chunks:
-        yield False, lines.add(found)
+    for _, chunk in chunks:
+        yield False, lines.add(chunk)
     yield False, lines.last()
 
 
-def _before_end(found: Records, headed: bool, reading: Reading) -> Records:
+def _before_end(chunk: Records, headed: bool, reading: Reading) -> Records:
     """Return records without the one that ends the list; nothing may come after that."""
-    if reading.ended_well and len(found):
+    if reading.ended_well and len(chunk):
         reading.ended_well = False
-        found.refuse(0, "it comes after the end of the list", reading)
-        return found.part(len(found))
-    if headed and len(found) and take_end(found.texts[-1], reading):
-        return found.part(0, -1)
-    return found
+        chunk.refuse(0, "it comes after the end of the list", reading)
+        return chunk.part(len(chunk))
+    if headed and len(chunk) and take_end(chunk.texts[-1], reading):
+        return chunk.part(0, -1)
+    return chunk
 
 
 def _special() -> dict[str, Reader]:
@@ -136,6 +136,7 @@ def _no_directories(frame: pl.DataFrame, directory: bytes) -> bytes:
         if directory and parent == directory:
             raise DataError(
                 "the list has directories in it and does not tell what is one",
+                code="types-ambiguous",
                 hint="make it with -type f, or with %y in the format",
             )
         directory = parent + b"/" + name if parent else name

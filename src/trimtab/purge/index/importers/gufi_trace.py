@@ -104,12 +104,13 @@ def _rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, int, bytes, R
 
 def _delimiter(data: bytes) -> bytes:
     """Return the byte that parts the fields: what follows the first path."""
-    found = re.match(rb"[0-9a-f]{4}", data)
-    end = _LENGTH + int(found[0], 16) if found else len(data)
+    length = re.match(rb"[0-9a-f]{4}", data)
+    end = _LENGTH + int(length[0], 16) if length else len(data)
     # A trace begins with a directory; its own path may be long, but not longer than a chunk.
     if end + 2 >= len(data) or data[end + 1 : end + 2] != b"d" or data[end] != data[end + 2]:
         raise DataError(
             "this is no GUFI trace as gufi_dir2trace writes it",
+            code="format-unknown",
             hint="traces from before the lengths were added cannot be read unambiguously: "
             "trace again with a newer GUFI",
         )
@@ -118,21 +119,21 @@ def _delimiter(data: bytes) -> bytes:
 
 def _next_line(data: bytes, at: int) -> int:
     """Return where parsing may start again after something broken."""
-    found = data.find(b"\n", at)
-    return len(data) if found < 0 else found + 1
+    place = data.find(b"\n", at)
+    return len(data) if place < 0 else place + 1
 
 
 class _Parser:
     """Parses one record at a place in a buffer."""
 
     def __init__(self, delimiter: bytes) -> None:
-        one = re.escape(delimiter)
-        number = rb"(-?[0-9]{1,20})" + one
+        part = re.escape(delimiter)
+        number = rb"(-?[0-9]{1,20})" + part
         self._delimiter = delimiter
-        self._external = re.compile(one + rb"e" + one + rb"\n?")
-        self._numbers = re.compile(one + rb"([dfl])" + one + number * len(_NUMBERS))
-        self._birth = re.compile(one + number + (rb"-?[0-9]{1,20}" + one) * 4)
-        self._parent = re.compile(one + rb"-?[0-9]{1,20}" + one + rb"\n")
+        self._external = re.compile(part + rb"e" + part + rb"\n?")
+        self._numbers = re.compile(part + rb"([dfl])" + part + number * len(_NUMBERS))
+        self._birth = re.compile(part + number + (rb"-?[0-9]{1,20}" + part) * 4)
+        self._parent = re.compile(part + rb"-?[0-9]{1,20}" + part + rb"\n")
 
     def __call__(self, data: bytes, at: int) -> tuple[Row, int]:
         """Return the row, empty where the record stands for no file, and where the next begins."""
@@ -168,16 +169,16 @@ class _Parser:
         return begin, end
 
     def _match(self, pattern: re.Pattern[bytes], data: bytes, at: int) -> re.Match[bytes]:
-        found = pattern.match(data, at)
-        if found is None:
+        match = pattern.match(data, at)
+        if match is None:
             # Fields have a most of 20 digits: with as much behind it, it is broken and not short.
             if len(data) - at < 23 * (len(_NUMBERS) + 2):
                 raise _Short
             raise _Broken("its numbers are not what they should be")
-        return found
+        return match
 
 
-def _frame(found: Records, rows: list[Row], reading: Reading) -> pl.DataFrame:
+def _frame(records: Records, rows: list[Row], reading: Reading) -> pl.DataFrame:
     import polars as pl
 
     paths, letters, *numbers, births = zip(*rows, strict=True)
@@ -197,7 +198,7 @@ def _frame(found: Records, rows: list[Row], reading: Reading) -> pl.DataFrame:
             type_of_mode(mode, fields.text_of("letter", letters)).alias("type"),
         ]
     )
-    return placed(frame.with_columns(id_kind=pl.lit("inode")), found, paths, reading)
+    return placed(frame.with_columns(id_kind=pl.lit("inode")), records, paths, reading)
 
 
 def type_of_mode(mode: pl.Series, letter: pl.Series | None = None) -> pl.Series:
@@ -222,9 +223,9 @@ def type_of_mode(mode: pl.Series, letter: pl.Series | None = None) -> pl.Series:
         stat.S_IFCHR: "c",
     }
     kind = (mode.cast(pl.UInt64) // 0o10000 % 0o20 * 0o10000).cast(pl.Int64)
-    told = kind.replace_strict(
+    known_letters = kind.replace_strict(
         list(letters), list(letters.values()), default=None, return_dtype=pl.String
     )
     other = pl.lit("?") if letter is None else letter
-    known = pl.when(mode.is_not_null()).then(pl.coalesce(told, other))
+    known = pl.when(mode.is_not_null()).then(pl.coalesce(known_letters, other))
     return pl.select(known.alias(mode.name)).to_series()

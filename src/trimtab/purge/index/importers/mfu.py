@@ -75,19 +75,20 @@ def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
     if version not in (3, 4):
         raise DataError(
             "this is no file list of mpiFileUtils of version 3 or 4",
+            code="format-unknown",
             hint="make one with `dwalk -o LIST.mfu`; its text formats are not exact enough",
         )
     many = 6 if version == 4 else 8
     data = _exactly(file, 8 * many)
     if len(data) < 8 * many:
-        raise DataError("the list ends within its header")
+        raise DataError("the list ends within its header", code="list-truncated")
     *times, users, user_characters, groups, group_characters, files, characters = struct.unpack(
         f">{many}Q", data
     )
     tables = users * (user_characters + 8) * bool(user_characters)
     tables += groups * (group_characters + 8) * bool(group_characters)
     if tables > _TABLE_MAX_BYTES or characters > RECORD_MAX_BYTES or (files and not characters):
-        raise DataError("its header cannot be: the list is damaged")
+        raise DataError("its header cannot be: the list is damaged", code="list-damaged")
     if times and 0 < times[0] <= times[1] < _SECONDS_MAX:
         reading.started_ns = times[0] * fields.NS_PER_S
         reading.ended_ns = times[1] * fields.NS_PER_S + fields.NS_PER_S - 1
@@ -95,7 +96,9 @@ def _head(file: BinaryIO, reading: Reading) -> tuple[int, int, int]:
     while left:
         skipped = len(file.read(min(left, CHUNK_BYTES)))
         if not skipped:
-            raise DataError("the list ends within its table of users and groups")
+            raise DataError(
+                "the list ends within its table of users and groups", code="list-truncated"
+            )
         left -= skipped
     return files, characters, 8 + 8 * many + tables
 
@@ -134,8 +137,8 @@ def _frame(
     frame = small.drop("mode").with_columns(*times, type_of_mode(small["mode"]).alias("type"))
     size = kind.itemsize
     paths = array["path"].tolist()
-    found = Records(paths, lambda at: (number + at + 1, offset + at * size))
-    return placed(frame, found, paths, reading)
+    records = Records(paths, lambda at: (number + at + 1, offset + at * size))
+    return placed(frame, records, paths, reading)
 
 
 def _time(numbers: pl.DataFrame, name: str) -> pl.Series:

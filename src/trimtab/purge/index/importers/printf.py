@@ -137,26 +137,39 @@ def parse_format(text: str, known: dict[str, Directive]) -> Format:
     body, terminator = text[:-2], {r"\0": b"\0", r"\n": b"\n"}.get(text[-2:])
     *before, last = body.split(r"\t")
     if terminator is None or last != "%p" or not before:
-        raise UsageError(f"the format {visible(text)!r} cannot be read", hint=hint)
+        raise UsageError(
+            f"the format {visible(text)!r} cannot be read", code="format-unreadable", hint=hint
+        )
     unknown = [directive for directive in before if directive not in known]
     if unknown:
         raise UsageError(
             f"the format {visible(text)!r} has {visible(unknown[0])!r}, which is not known here",
+            code="directive-unknown",
             hint=f"known are {' '.join(known)}, parted by \\t; the path, %p, is the last",
         )
-    found = Format(text, tuple(known[directive] for directive in before), terminator)
-    columns = [directive.column for directive in found.directives if directive.column is not None]
+    form = Format(text, tuple(known[directive] for directive in before), terminator)
+    columns = [directive.column for directive in form.directives if directive.column is not None]
     if len(set(columns)) != len(columns):
-        raise UsageError(f"the format {visible(text)!r} has a directive twice", hint=hint)
+        raise UsageError(
+            f"the format {visible(text)!r} has a directive twice",
+            code="directive-repeated",
+            hint=hint,
+        )
     for needed in ("uid", "size_bytes"):
         if needed not in columns:
-            raise UsageError(f"the format {visible(text)!r} does not tell {needed}", hint=hint)
-    return found
+            raise UsageError(
+                f"the format {visible(text)!r} does not tell {needed}",
+                code="column-missing",
+                hint=hint,
+            )
+    return form
 
 
 def choose(formats: Sequence[Format], texts: Sequence[bytes]) -> Format | None:
     """Return the format that fits most of the first records of a list; ``None``: none fits."""
-    scores = [(sum(one.begins().match(text) is not None for text in texts), one) for one in formats]
+    scores = [
+        (sum(form.begins().match(text) is not None for text in texts), form) for form in formats
+    ]
     score, best = max(scores, key=lambda pair: pair[0])
     return best if score else None
 
@@ -187,6 +200,7 @@ def fitting(
     if form is None:
         raise DataError(
             f"this is no list of {tool} in a format that is known here",
+            code="format-unknown",
             hint=f"name the one that was given to {option} with --printf; "
             f"Trimtab's own is {usual[0]}",
         )
@@ -198,21 +212,21 @@ def take_head(first: Records, reading: Reading) -> tuple[bool, bytes | None]:
     text = first.texts[0]
     if not text.startswith(_HEAD_WORD):
         return False, None
-    found = _HEAD.fullmatch(text)
-    if found is None:
+    match = _HEAD.fullmatch(text)
+    if match is None:
         first.refuse(0, "it is no head of a list that this program knows", reading)
         return True, None
-    reading.started_ns = int(found[1]) * fields.NS_PER_S
-    return True, found[2]
+    reading.started_ns = int(match[1]) * fields.NS_PER_S
+    return True, match[2]
 
 
 def take_end(text: bytes, reading: Reading) -> bool:
     """Return whether a record is the end of a list that says so."""
-    found = _END.fullmatch(text)
-    if found is None:
+    match = _END.fullmatch(text)
+    if match is None:
         return False
     # The tool ended within that second.
-    reading.ended_ns = int(found[1]) * fields.NS_PER_S + fields.NS_PER_S - 1
+    reading.ended_ns = int(match[1]) * fields.NS_PER_S + fields.NS_PER_S - 1
     reading.ended_well = True
     return True
 
@@ -237,7 +251,7 @@ Reader = Callable[["pl.Series"], "pl.Series"]
 
 
 def frame_of(
-    found: Records, form: Format, reading: Reading, special: Mapping[str, Reader]
+    chunk: Records, form: Format, reading: Reading, special: Mapping[str, Reader]
 ) -> pl.DataFrame:
     """Return the rows of records, the columns in their types.
 
@@ -249,14 +263,14 @@ def frame_of(
     import polars as pl
 
     count = len(form.directives)
-    parted = [text.split(b"\t", count) for text in found.texts]
+    parted = [text.split(b"\t", count) for text in chunk.texts]
     short = [at for at, parts in enumerate(parted) if len(parts) <= count]
     if short:
         for at in short:
             reason = f"it has {len(parted[at])} fields instead of {count + 1}"
-            found.refuse(at, reason, reading)
+            chunk.refuse(at, reason, reading)
         left = [at for at, parts in enumerate(parted) if len(parts) > count]
-        found, parted = found.at(left), [parted[at] for at in left]
+        chunk, parted = chunk.at(left), [parted[at] for at in left]
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
     readers = {**_readers(), **special}
     series = [
@@ -266,7 +280,7 @@ def frame_of(
         for directive, values in zip(form.directives, columns, strict=False)
         if directive.column is not None
     ]
-    return placed(_with_identity(pl.DataFrame(series)), found, columns[-1], reading)
+    return placed(_with_identity(pl.DataFrame(series)), chunk, columns[-1], reading)
 
 
 def _with_identity(frame: pl.DataFrame) -> pl.DataFrame:

@@ -51,11 +51,15 @@ def read_csv(
     try:
         head = next(rows)
     except StopIteration:
-        raise DataError("it is empty: the first line has to name the columns") from None
+        raise DataError(
+            "it is empty: the first line has to name the columns", code="table-empty"
+        ) from None
     except csv.Error as error:
-        raise DataError(f"its first line is no CSV: {error}", line=1) from error
+        raise DataError(
+            f"its first line is no CSV: {error}", code="table-malformed", line=1
+        ) from error
     at = _places(mapping, head)
-    roots = {one.column for one in mapping if one.target == "parent"}
+    roots = {mapped.column for mapped in mapping if mapped.target == "parent"}
     taken: list[list[str]] = []
     numbers: list[int] = []
     length = 0
@@ -69,12 +73,12 @@ def read_csv(
         numbers.append(number)
         length += sum(map(len, row))
         if len(taken) >= _ROWS or length > _TEXT_BYTES:
-            texts, found = _texts(taken, at, roots), _found(taken, numbers)
-            yield frame_of(texts, mapping, found, reading, names)
+            texts, records = _texts(taken, at, roots), _records(taken, numbers)
+            yield frame_of(texts, mapping, records, reading, names)
             taken, numbers, length = [], [], 0
     if taken:
-        texts, found = _texts(taken, at, roots), _found(taken, numbers)
-        yield frame_of(texts, mapping, found, reading, names)
+        texts, records = _texts(taken, at, roots), _records(taken, numbers)
+        yield frame_of(texts, mapping, records, reading, names)
     text.detach()
 
 
@@ -93,7 +97,7 @@ def _rows(rows: Iterator[list[str]], reading: Reading) -> Iterator[tuple[int, li
             yield number, row
 
 
-def _found(taken: list[list[str]], numbers: list[int]) -> Records:
+def _records(taken: list[list[str]], numbers: list[int]) -> Records:
     shown = [",".join(row)[:_SHOWN].encode("utf-8", "surrogateescape") for row in taken]
     return Records(shown, lambda at: (numbers[at], None))
 
@@ -135,23 +139,27 @@ def read_parquet(
         table = pl.scan_parquet(file, glob=False)
         schema = table.collect_schema()
         at = _places(mapping, schema.names())
-        columns = {one.column: _as_text(schema, one) for one in mapping}
+        columns = {mapped.column: _as_text(schema, mapped) for mapped in mapping}
         table = table.select(text.alias(column) for column, text in columns.items())
         first = 0
         while True:
             batch = table.slice(first, _ROWS).collect()
             if not batch.height:
                 return
-            found = one_after_another([b""] * batch.height, first + 1, 0)
+            records = one_after_another([b""] * batch.height, first + 1, 0)
             texts = {column: batch[column] for column in at}
-            yield frame_of(texts, mapping, found, reading, names)
+            yield frame_of(texts, mapping, records, reading, names)
             first += batch.height
     except pl.exceptions.PolarsError as error:
         raise DataError(
-            f"it cannot be read as Parquet: {visible(str(error))}", file=shown
+            f"it cannot be read as Parquet: {visible(str(error))}",
+            code="table-malformed",
+            file=shown,
         ) from error
     except OSError as error:
-        raise DataError(f"it cannot be read: {visible(str(error))}", file=shown) from error
+        raise DataError(
+            f"it cannot be read: {visible(str(error))}", code="unreadable-file", file=shown
+        ) from error
 
 
 def _begin(mapping: Sequence[Mapped], reading: Reading) -> None:
@@ -163,23 +171,24 @@ def _begin(mapping: Sequence[Mapped], reading: Reading) -> None:
 
 
 def _places(mapping: Sequence[Mapped], head: Sequence[str]) -> dict[str, int]:
-    found = {}
-    for one in mapping:
-        if head.count(one.column) != 1:
-            several = "has several columns" if one.column in head else "has no column"
+    places = {}
+    for mapped in mapping:
+        if head.count(mapped.column) != 1:
+            several = "has several columns" if mapped.column in head else "has no column"
             raise UsageError(
-                f"the table {several} {visible(one.column)!r}, which the map names",
+                f"the table {several} {visible(mapped.column)!r}, which the map names",
+                code="column-missing",
                 hint=f"its columns are {', '.join(map(visible, head))}",
             )
-        found[one.column] = head.index(one.column)
-    return found
+        places[mapped.column] = head.index(mapped.column)
+    return places
 
 
-def _as_text(schema: pl.Schema, one: Mapped) -> pl.Expr:
+def _as_text(schema: pl.Schema, mapped: Mapped) -> pl.Expr:
     """Return a column as exact text, in bytes; null where a value cannot be said exactly."""
     import polars as pl
 
-    column, kind = pl.col(one.column), schema[one.column]
+    column, kind = pl.col(mapped.column), schema[mapped.column]
     if kind == pl.Binary:
         return column
     if kind.is_integer() or kind in (pl.String, pl.Categorical):
@@ -191,26 +200,29 @@ def _as_text(schema: pl.Schema, one: Mapped) -> pl.Expr:
             pl.when(whole).then(column.cast(pl.Int64, strict=False)).cast(pl.String).cast(pl.Binary)
         )
     if isinstance(kind, pl.Datetime):
-        return _datetime(column, kind, one)
-    if isinstance(kind, pl.List) and one.target == "osts":
+        return _datetime(column, kind, mapped)
+    if isinstance(kind, pl.List) and mapped.target == "osts":
         return column.cast(pl.List(pl.String)).list.join(",").cast(pl.Binary)
     raise UsageError(
-        f"the column {visible(one.column)!r} holds {kind}, which cannot be read as {one.target}",
+        f"column {visible(mapped.column)!r} holds {kind}, which is not readable as {mapped.target}",
+        code="column-type",
         hint="write it as a whole number or as text",
     )
 
 
-def _datetime(column: pl.Expr, kind: pl.Datetime, one: Mapped) -> pl.Expr:
+def _datetime(column: pl.Expr, kind: pl.Datetime, mapped: Mapped) -> pl.Expr:
     import polars as pl
 
-    if one.unit != "iso":
+    if mapped.unit != "iso":
         raise UsageError(
-            f"the column {visible(one.column)!r} holds times, not numbers of {one.unit}",
-            hint=f"write {one.target}={visible(one.column)}:iso",
+            f"the column {visible(mapped.column)!r} holds times, not numbers of {mapped.unit}",
+            code="unit-mismatch",
+            hint=f"write {mapped.target}={visible(mapped.column)}:iso",
         )
     if kind.time_zone is None:
         raise UsageError(
-            f"the times in {visible(one.column)!r} are without a zone",
+            f"the times in {visible(mapped.column)!r} are without a zone",
+            code="zone-missing",
             hint="write them with one, or as seconds since 1970",
         )
     utc = column.dt.convert_time_zone("UTC")

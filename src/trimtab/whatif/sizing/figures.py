@@ -1,0 +1,350 @@
+"""The sections of a sizing: bandwidth, endurance, metadata and trims, with their formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from trimtab.twin.formulas import greedy
+from trimtab.twin.scenario.model import Osts, Server
+from trimtab.twin.stack import ost
+from trimtab.twin.stack.hardware import hardware
+from trimtab.whatif.sizing.amplifying import Amplified, Case
+from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a sizing.
+
+    Attributes
+    ----------
+    value
+        Base SI; ``None``: there is none, for ``reason``.
+    unit
+        ``B``, ``B/s``, ``s``, ``1`` for a fraction, ``years``, or empty for a count.
+    formula
+        With the names of other figures, or ``simulated``.
+    """
+
+    name: str
+    title: str
+    value: float | None
+    unit: str
+    formula: str
+    source: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Figures that belong together."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+
+# Bandwidth: what OSTs take, and up to which fullness that is enough
+
+_STACK = "the twin's layers: drives x write x data/(data+parity) x RAID / write amplification"
+
+
+def ost_write_bytes_per_s(
+    request: SizingRequest, amplification: float, *, from_clients: bool
+) -> float:
+    """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients."""
+    machine = hardware(Osts(1, request.drive, request.raid), Server())
+    rates = ost.rates(machine, np.array([amplification]), from_clients=from_clients)
+    return float(rates.write[0])
+
+
+def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None:
+    """Return the greatest fullness at which a rate that falls with it is still enough.
+
+    Parameters
+    ----------
+    curve
+        Fullness and rate, fullness rising.
+
+    Returns
+    -------
+    float or None
+        Between two points by a straight line; the last where all are enough; ``None`` where not
+        even the first is.
+
+    Examples
+    --------
+    >>> round(fullest([(0.5, 20.0), (0.7, 10.0), (0.9, 6.0)], 12.0), 3)
+    0.66
+    """
+    if curve[0][1] < wanted:
+        return None
+    for (before, high), (after, low) in pairwise(curve):
+        if low < wanted:
+            return before + (after - before) * (high - wanted) / (high - low)
+    return curve[-1][0]
+
+
+def bandwidth_section(
+    request: SizingRequest, osts: int, amplified: Amplified, curve: Sequence[Amplified]
+) -> tuple[Section, list[str]]:
+    """Return bandwidth and the fullness that it allows, and what is missing."""
+    wa = amplified.simulated
+    fresh = ost_write_bytes_per_s(request, 1.0, from_clients=False)
+    alone = ost_write_bytes_per_s(request, wa, from_clients=False)
+    through = ost_write_bytes_per_s(request, wa, from_clients=True)
+    whole = osts * through
+    points = [
+        (
+            point.case.fullness,
+            osts * ost_write_bytes_per_s(request, point.simulated, from_clients=True),
+        )
+        for point in curve
+    ]
+    wanted, limit, why = request.write_bytes_per_s, None, None
+    if wanted is None:
+        why = "no --write-bandwidth to hold it against"
+    elif (limit := fullest(points, wanted)) is None:
+        why = f"not even {points[0][0]:.0%} full it writes as much as wanted"
+    needed = request.gross_daily_bytes / DAY_S
+    figures = (
+        Figure("ost_write_fresh_bytes_per_s", "write of a fresh OST", fresh, "B/s",
+               "write amplification 1", _STACK),
+        Figure("ost_write_bytes_per_s", "write of an OST alone", alone, "B/s",
+               "at write_amplification, as obdfilter-survey sees it", _STACK),
+        Figure("write_bytes_per_s", "write of all, through clients", whole, "B/s",
+               "osts x OST behind network and clients, enough of them and no other load", _STACK),
+        Figure("mean_write_bytes_per_s", "what a day's writes need", needed, "B/s",
+               "(daily writes + probes) / 86,400 s", "a mean: bursts need many times this"),
+        Figure("fullness_for_bandwidth", "fullness that the wanted write allows", limit, "1",
+               "where write_bytes_per_s falls to it, straight lines between simulated points",
+               f"simulated at {points[0][0]:.0%} to {points[-1][0]:.0%}", why),
+    )  # fmt: skip
+    short = []
+    if wanted is not None and whole < wanted:
+        short.append(
+            f"{osts} OSTs write {whole / 1e9:,.0f} GB/s, not the {wanted / 1e9:,.0f} GB/s wanted"
+        )
+    if whole < needed:
+        short.append(
+            f"a day's writes need {needed / 1e9:,.0f} GB/s all day, more than all OSTs write"
+        )
+    return Section("bandwidth", figures), short
+
+
+# Endurance: what the writes of a day do to the drives
+
+_WARRANTY_YEARS: Final = 5.0
+_SHEET: Final = "data sheet: drive writes a day over five years"
+
+
+def endurance_section(
+    request: SizingRequest, osts: int, amplified: Amplified
+) -> tuple[Section, list[str]]:
+    """Return writes of drives and flash, and how long the drives are sold for them."""
+    raid, drive = request.raid, request.drive
+    drives = osts * raid.drives / raid.shared
+    share = raid.data / (raid.data + raid.parity)
+    each = request.gross_daily_bytes / share / drives
+    host = each / drive.capacity_bytes
+    flash = host * amplified.simulated
+    life = drive.drive_writes_per_day * _WARRANTY_YEARS / flash
+    worst = greedy(drive.spare, 256)
+    figures = (
+        Figure("drive_daily_bytes", "writes of a drive a day", each, "B",
+               "(daily writes + probes) x (data + parity) / data / drives",
+               "whole stripes: writes smaller than a stripe add reads and writes of their own"),
+        Figure("host_drive_writes_per_day", "host drive writes a day", host, "DWPD",
+               "drive_daily_bytes / drive capacity", "the same in the drive's capacity"),
+        Figure("flash_drive_writes_per_day", "flash drive writes a day", flash, "DWPD",
+               "host_drive_writes_per_day x write_amplification", "simulated amplification"),
+        Figure("rated_drive_writes_per_day", "sold for", drive.drive_writes_per_day, "DWPD",
+               "as given", _SHEET),
+        Figure("life_years", "life, cautiously", life, "years",
+               "5 x rated / flash_drive_writes_per_day",
+               "if the sheet counts what the flash programs"),
+        Figure("life_random_years", "life, as sheets are mostly meant", life * worst, "years",
+               f"life_years x {worst:.2f}",
+               "if the sheet counts writes at random to a full drive, amplified by the formula"),
+        Figure("worn", "worn after the years asked", request.years / life, "1",
+               "years / life_years", "cautious reading"),
+    )  # fmt: skip
+    short = []
+    if life < request.years:
+        short.append(f"the drives are sold for {life:.1f} years of this, not for {request.years:g}")
+    return Section("endurance", figures), short
+
+
+# Metadata: inodes on MDTs and OSTs, as mkfs.lustre lays ldiskfs out
+
+_MKFS: Final = "mkfs.lustre's defaults (lustre/utils/mount_utils_ldiskfs.c)"
+_STRIPES_PLAIN: Final = 16
+_STRIPES_MOST: Final = 59
+"""More stripes than this keep their layout in a block of its own."""
+_INODES_OF_AN_MDT: Final = 4e9
+_OST_RATIOS: Final = ((16 * 2**40, 2**20), (4 * 2**40, 2**19), (2**40, 2**18))
+
+
+def bytes_per_inode(stripe_count: int) -> int | None:
+    """Return the space of an MDT for one inode; ``None``: more stripes than this knows.
+
+    Examples
+    --------
+    >>> bytes_per_inode(1), bytes_per_inode(32), bytes_per_inode(100)
+    (2560, 3584, None)
+    """
+    if stripe_count > _STRIPES_MOST:
+        return None
+    return (1024 if stripe_count <= _STRIPES_PLAIN else 2048) + 1536
+
+
+def ost_bytes_per_inode(ost_bytes: float) -> int:
+    """Return the space of an OST for one object.
+
+    Examples
+    --------
+    >>> ost_bytes_per_inode(135e12), ost_bytes_per_inode(2e12)
+    (1048576, 262144)
+    """
+    return next((ratio for over, ratio in _OST_RATIOS if ost_bytes > over), 69905)
+
+
+def metadata_section(
+    request: SizingRequest, osts: int, ost_bytes: float
+) -> tuple[Section, list[str]]:
+    """Return what files need, and what of it is not there."""
+    stored = osts * ost_bytes * request.limit
+    files = _files(request, stored)
+    if files.value is None:
+        return Section("metadata", (files,)), []
+    inodes = files.value / request.limit
+    each = bytes_per_inode(request.stripe_count)
+    mdt = None if each is None else inodes * each
+    objects = files.value * request.stripe_count / osts
+    ratio = ost_bytes_per_inode(ost_bytes)
+    room = ost_bytes / ratio
+    figures = (
+        files,
+        Figure("inodes", "inodes of all MDTs", inodes, "", "files / fullness limit",
+               "directories and links come on top; as much room as data has"),
+        Figure("mdt_bytes", "MDTs, after mirroring", mdt, "B",
+               f"inodes x {each} B (inode and 1.5 KiB), no data on MDTs",
+               _MKFS, None if mdt is not None else f"over {_STRIPES_MOST} stripes: not known here"),
+        Figure("mdts", "MDTs at least", float(-(-inodes // _INODES_OF_AN_MDT)), "",
+               "inodes / 4e9, rounded up", "ldiskfs numbers inodes with 32 bits"),
+        Figure("ost_objects", "objects of an OST", objects, "",
+               "files x stripe_count / osts", "spread evenly"),
+        Figure("ost_inodes", "inodes of an OST", room, "", f"ost_bytes / {ratio} B", _MKFS),
+    )  # fmt: skip
+    short = []
+    if objects > room:
+        short.append(
+            f"an OST has {room:.3g} inodes for {objects:.3g} objects: it is to be formatted with "
+            "more (mkfs.lustre --mkfsoptions=-i), or files are to be larger"
+        )
+    return Section("metadata", figures), short
+
+
+def _files(request: SizingRequest, stored: float) -> Figure:
+    title = "files"
+    if request.files is not None:
+        return Figure("files", title, request.files, "", "as asked", "--files")
+    if request.mean_file_bytes is None:
+        why = "neither --files nor --mean-file tells how many"
+        return Figure("files", title, None, "", "", "", why)
+    return Figure(
+        "files",
+        title,
+        stored / request.mean_file_bytes,
+        "",
+        "stored_bytes / mean file",
+        "--mean-file",
+    )
+
+
+# Trims: what each schedule gives, and where trimming stops to help
+
+WORDS: Final[tuple[TrimWord, ...]] = ("never", "weekly", "nightly", "discard")
+_DAYS: Final = {"weekly": 7.0, "nightly": 1.0}
+PERIODS: Final = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+"""Capacities of writes between two trims."""
+
+
+def case_of(word: TrimWord, spare: float, fullness: float, daily: float) -> Case:
+    """Return a schedule in capacities of writes.
+
+    Parameters
+    ----------
+    daily
+        Capacities that a day writes.
+    """
+    if word == "never":
+        return Case(spare, fullness)
+    if word == "discard":
+        return Case(spare, fullness, discard=True)
+    return Case(spare, fullness, trim_every=_DAYS[word] * daily)
+
+
+def longest_useful(never: float, trimmed: Sequence[tuple[float, float]]) -> float | None:
+    """Return the period that keeps half of what the shortest gives.
+
+    Parameters
+    ----------
+    never
+        Write amplification without trims.
+    trimmed
+        Period and write amplification, periods rising.
+
+    Returns
+    -------
+    float or None
+        Between two periods by a straight line over their logarithm; ``None`` where the longest
+        keeps more than half, or trimming gives nothing.
+
+    Examples
+    --------
+    >>> round(longest_useful(2.0, [(0.01, 1.5), (0.1, 1.7), (1.0, 1.8)]), 3)
+    0.316
+    """
+    half = (never - trimmed[0][1]) / 2
+    if half <= 0:
+        return None
+    for (short, better), (long, worse) in pairwise(trimmed):
+        if never - worse < half:
+            part = (never - half - better) / (worse - better)
+            return math.exp(math.log(short) + part * (math.log(long) - math.log(short)))
+    return None
+
+
+def trim_section(
+    request: SizingRequest, daily: float, never: Amplified, trimmed: Sequence[Amplified]
+) -> Section:
+    """Return how far apart trims may be."""
+    points = [(point.case.trim_every or math.inf, point.simulated) for point in trimmed]
+    period = longest_useful(never.simulated, points)
+    gain = never.simulated - points[0][1]
+    why = None
+    if period is None:
+        why = (
+            "trimming changes nothing here"
+            if gain <= 0
+            else f"one trim in {points[-1][0]:g} capacities still keeps more than half of it"
+        )
+    figures = (
+        Figure("daily_capacities", "capacities written a day", daily, "",
+               "(daily writes + probes) / usable_bytes", "spread evenly over OSTs"),
+        Figure("trim_gain", "amplification that trimming takes away at most", gain, "",
+               "never - a trim each 1/64 of a capacity", "simulated, at this fullness"),
+        Figure("trim_period_capacities", "trims further apart lose half of that", period, "",
+               "simulated at 1/64 to 1 capacity of writes between trims",
+               "a next-fit allocator, which writes all addresses in turn, needs 0.5 or less", why),
+        Figure("trim_period_s", "the same in time", None if period is None
+               else period / daily * DAY_S, "s", "trim_period_capacities / daily_capacities",
+               "at this rate of writes", why),
+    )  # fmt: skip
+    return Section("trim", figures)
