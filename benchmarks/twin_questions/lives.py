@@ -11,7 +11,7 @@ from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Lifetime, Scenario
 from trimtab.whatif.runs import Run, seeded
 from trimtab.whatif.sweep import summed
-from trimtab.whatif.words import settings_of
+from trimtab.whatif.vary import settings_of
 
 DAYS: Final = 30
 CLASSES: Final = 16

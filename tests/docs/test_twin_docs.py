@@ -53,7 +53,7 @@ def test_every_command_that_the_page_shows_is_there() -> None:
 def test_the_files_that_the_page_names_are_those_that_a_run_leaves(tmp_path: Path) -> None:
     wanted = Wanted(load_scenario("template"), tmp_path / "template", until_s=3 * 3600.0)
     run_twin(wanted, progress=lambda *_: None)
-    table = TWIN[TWIN.index("| in `template/` |") : TWIN.index("`--directory` names")]
+    table = TWIN[TWIN.index("| in `template/` |") : TWIN.index("`--directory` selects")]
     first = [line.split("|")[1] for line in table.splitlines()[2:] if line]
     named = {name.rstrip("/") for cell in first for name in re.findall(r"`([^`]+)`", cell)}
     left = {path.name for path in (tmp_path / "template").iterdir()}

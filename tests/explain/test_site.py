@@ -13,7 +13,7 @@ from tests.incidents.world import Incident as Fault
 from tests.incidents.world import Site, Spec, World
 
 from trimtab.explain.causes import TABLE
-from trimtab.explain.site import Known, explain_incidents, explain_moment, standing_explanation
+from trimtab.explain.site import Known, explain_incidents, explain_moment, standing_of
 from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
 from trimtab.model.incident import Shape
 
@@ -93,10 +93,10 @@ def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: boo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         world = make_world(Spec(6, days=35, osts=8, site=site))
-    result = standing_explanation(known_of(world), WorldSource(world))
-    causes = [] if result is None else [condition.cause for condition in result.standing]
-    assert ("trim-overdue" in causes) == stopped
-    if result is not None and stopped:
-        assert result.incident.shape is Shape.STANDING
-        assert "trim" in result.deciding.lower()
-        assert result.notes
+    standing = {
+        condition.cause: condition for condition in standing_of(known_of(world), WorldSource(world))
+    }
+    assert ("trim-overdue" in standing) == stopped
+    if stopped:
+        assert standing["trim-overdue"].standing
+        assert standing["trim-overdue"].measurement

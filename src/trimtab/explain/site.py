@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -21,7 +21,6 @@ from trimtab.explain.explain import explain
 from trimtab.explain.ranking import Weighed, assessment, weigh
 from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
-from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
 from trimtab.model.incident import (
@@ -91,8 +90,17 @@ def explain_incidents(
 ) -> tuple[Explanation, ...]:
     """Return an explanation for each incident, in their order.
 
-    Where the site has conditions that are older than the record, every explanation lists them;
-    a site without any incident has them in `standing_explanation`.
+    Where the site has conditions that are older than the record (`standing_of`), every explanation
+    lists them.
+
+    Parameters
+    ----------
+    incidents
+        Of one site, as `trimtab.explain.incidents.find_incidents` returns them.
+    known
+        The record of the site.
+    source
+        Its snapshots; only those that an explanation needs are loaded.
     """
     standing = standing_of(known, source)
     return tuple(
@@ -147,30 +155,6 @@ def _is_present(candidate: Weighed) -> bool:
     )
 
 
-def standing_explanation(known: Known, source: TelemetrySource) -> Explanation | None:
-    """Return what was wrong with a site all along, ``None`` where nothing was."""
-    standing = standing_of(known, source)
-    if not standing:
-        return None
-    window = Window(known.record_from, known.now)
-    titles = ", ".join(condition.title for condition in standing)
-    return Explanation(
-        incident=_standing_incident(known, window),
-        causes=(),
-        cleared=(),
-        not_assessed=(),
-        standing=standing,
-        unexplained=False,
-        deciding=Message("decide-on-standing", standing[0].measurement),
-        notes=(
-            Message(
-                "older-than-record",
-                f"older than the record: {titles}; no contrast within it can test them",
-            ),
-        ),
-    )
-
-
 def explain_moment(
     at: datetime,
     known: Known,
@@ -190,22 +174,12 @@ def explain_moment(
     window = Window(at - _MOMENT, min(known.now, at + _MOMENT))
     before = Window(max(known.record_from, at - timedelta(days=7)), at - 2 * _MOMENT)
     good = (before,) if before.to > before.from_ else ()
-    moment = Incident(
-        id=_id(known.site, "moment", at),
-        site=known.site,
-        key=None,
-        shape=Shape.MOMENT,
-        state=IncidentState.ENDED,
-        certainty=ChangeStatus.SUSPECT,
-        at=window.from_,
-        until=window.to,
-        detected_at=at,
-        effect=None,
-        effect_interval=None,
-        runs=sum(window.holds(run.at) for run in known.runs),
-        unfinished=0,
-        summary=f"{at:%Y-%m-%d %H:%M} UTC",
-    )
+    moment = replace(
+        _standing_incident(known, window),
+        id=_id(known.site, "moment", at), shape=Shape.MOMENT, state=IncidentState.ENDED,
+        certainty=ChangeStatus.SUSPECT, until=window.to, detected_at=at,
+        runs=sum(window.holds(run.at) for run in known.runs), summary=f"{at:%Y-%m-%d %H:%M} UTC",
+    )  # fmt: skip
     context = _context(moment, known, source, Stretches((window,), good))
     if standing is None:
         standing = standing_of(known, source)

@@ -428,6 +428,25 @@ class Policy:
         """Whether its target is one of single OSTs or pools, which takes the layout of files."""
         return self.target_ost is not None or bool(self.target_pool)
 
+    def exempt_paths(self, at_s: int) -> set[bytes]:
+        """Return the exempt paths in force at a time, in seconds since 1970; relative to root."""
+        return {
+            exemption.value
+            for exemption in self.exemptions
+            if isinstance(exemption.value, bytes) and exemption.is_in_force(at_s)
+        }
+
+    def exempt_numbers(self, kind: ExemptionKind, at_s: int) -> set[int]:
+        """Return the exempt users (root too, by default), groups or projects in force at a time."""
+        root = {0} if kind == "user" and self.keep_root_files else set()
+        return root | {
+            exemption.value
+            for exemption in self.exemptions
+            if exemption.kind == kind
+            and isinstance(exemption.value, int)
+            and exemption.is_in_force(at_s)
+        }
+
     @property
     def horizon_ahead_s(self) -> int:
         """How far ahead the lists look: a plan made now is used until it expires."""

@@ -214,14 +214,10 @@ def rules_in_force(
         as_of_s=as_of_s,
         old_enough_before_s=(as_of_s - minimum_age_s) // HOUR_S * HOUR_S,
         minimum_size_bytes=policy.minimum_size_bytes,
-        exempt_paths=tuple(
-            sorted(
-                {exemption.value for exemption in in_force if isinstance(exemption.value, bytes)}
-            )
-        ),
-        exempt_users=_numbers(in_force, "user", (0,) if policy.keep_root_files else ()),
-        exempt_groups=_numbers(in_force, "group"),
-        exempt_projects=_numbers(in_force, "project"),
+        exempt_paths=tuple(sorted(policy.exempt_paths(now_s))),
+        exempt_users=tuple(sorted(policy.exempt_numbers("user", now_s))),
+        exempt_groups=tuple(sorted(policy.exempt_numbers("group", now_s))),
+        exempt_projects=tuple(sorted(policy.exempt_numbers("project", now_s))),
         linked=policy.linked_files == "delete",
         minimum_age_s=minimum_age_s,
         reads_count="atime" in counted,
@@ -276,17 +272,6 @@ def _require_columns(
                 if lack is Lack.PROJECT
                 else "scan anew, or import from a source that has it",
             )
-
-
-def _numbers(
-    exemptions: tuple[Exemption, ...], kind: str, always: tuple[int, ...] = ()
-) -> tuple[int, ...]:
-    values = {
-        exemption.value
-        for exemption in exemptions
-        if exemption.kind == kind and isinstance(exemption.value, int)
-    }
-    return tuple(sorted({*values, *always}))
 
 
 def _words(

@@ -62,7 +62,6 @@ class Life:
         self.diary = None if directory is None else Diary(directory)
         start = scenario.start.astimezone(UTC)
         self.watched_from = start if watched_from is None else watched_from
-        self.end = start + timedelta(seconds=scenario.length_s)
         self._epoch = timedelta(seconds=scenario.resolution.epoch_s)
         self.simulation = Simulation(scenario) if simulation is None else simulation
         self.held: dict[str, NDArray[np.float64]] = {}
@@ -117,11 +116,6 @@ class Life:
     def now(self) -> datetime:
         """The time in it, aware UTC."""
         return self._now
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the scenario's time is over; time can pass beyond it all the same."""
-        return self._now >= self.end
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass."""

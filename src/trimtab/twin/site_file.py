@@ -14,12 +14,7 @@ from trimtab.twin.scenario.model import ProbeLoad, Scenario
 
 
 def site_of(
-    scenario: Scenario,
-    named: str,
-    directory: str | os.PathLike[str],
-    store_url: str,
-    *,
-    osts: int | None = None,
+    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
 ) -> Site:
     """Return the site that a scenario is.
 
@@ -29,8 +24,6 @@ def site_of(
         What the driver finds the scenario by: a preset's name or a file.
     directory
         The site's path on this host.
-    osts
-        Now, where some were added since the start.
     """
     gating = scenario.gating
     probes = tuple(_probe(probe) for probe in scenario.probes if probe.kind == "ior")
@@ -40,22 +33,17 @@ def site_of(
         path=os.fspath(directory),
         timezone=scenario.timezone,
         scenario=named,
-        servers=_servers(scenario, osts),
+        servers=_servers(scenario),
         limits=SiteLimits(fullness=gating.limit, reopen=gating.reopen),
         probes=probes,
         launchers=(SiteLauncher(LAUNCHER, LAUNCHER),) if probes else (),
         store=SiteStore(url=store_url),
-        hardware=_hardware(scenario, osts or scenario.osts.count),
+        hardware=_hardware(scenario),
     )
 
 
 def site_text(
-    scenario: Scenario,
-    named: str,
-    directory: str | os.PathLike[str],
-    store_url: str,
-    *,
-    osts: int | None = None,
+    scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
 ) -> str:
     """Return the text of the site file of a scenario; see `site_of`.
 
@@ -64,13 +52,13 @@ def site_text(
     UsageError
         A value that no site file can hold, such as a name that no site may have.
     """
-    site = site_of(scenario, named, directory, store_url, osts=osts)
+    site = site_of(scenario, named, directory, store_url)
     notes = (f"simulated: {scenario.title}", "nothing of it is a real file system")
     return write.site_text(site, found=notes)
 
 
-def _servers(scenario: Scenario, osts: int | None) -> Servers:
-    layout = layout_of(scenario, osts)
+def _servers(scenario: Scenario) -> Servers:
+    layout = layout_of(scenario)
     osses, mdses = layout.osses, layout.mdses
     home = {ost_name(ost): osses[server] for ost, server in enumerate(layout.home.tolist())}
     home |= {mdt_name(mdt): mdses[mdt // MDTS_PER_SERVER] for mdt in range(layout.mdts)}
@@ -91,15 +79,15 @@ def _probe(probe: ProbeLoad) -> SiteProbe:
     )
 
 
-def _hardware(scenario: Scenario, count: int) -> Hardware:
+def _hardware(scenario: Scenario) -> Hardware:
     osts, drive, raid = scenario.osts, scenario.osts.drive, scenario.osts.raid
     return Hardware(
         drive_write=_rate(drive.write_bytes_per_s),
         drive_read=_rate(drive.read_bytes_per_s),
-        drives=-(-count // raid.shared) * raid.drives,
+        drives=-(-osts.count // raid.shared) * raid.drives,
         drives_per_ost=None if raid.shared > 1 else raid.drives,
-        osts=count,
-        oss=-(-count // osts.per_server),
+        osts=osts.count,
+        oss=-(-osts.count // osts.per_server),
         parity=Parity(1, 1) if raid.kind == "raid10" else Parity(raid.data, raid.parity),
         network=_rate(scenario.server.network_bytes_per_s),
         client_network=_rate(scenario.clients.network_bytes_per_s),

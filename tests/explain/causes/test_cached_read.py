@@ -58,24 +58,16 @@ def test_an_incident_of_writes() -> None:
     (90e9, Found.AGAINST),
 ])  # fmt: skip
 def test_reads_against_what_carries_them(value: float, outcome: Found) -> None:
-    piece = shows(
-        CAUSE,
-        reads(bad=False, good=False, value=value, hardware=BUILT_OF),
-        "read-rate-possible",
-        outcome,
-    )
+    scene = reads(bad=False, good=False, value=value, hardware=BUILT_OF)
+    piece = shows(CAUSE, scene, "read-rate-possible", outcome)
     assert "4 clients" in piece.what
 
 
 def test_read_rate_possible() -> None:
     # Drives may be the narrowest.
     built = Hardware(drive_read=Figure(3.5e9, "B/s", 1e8), drives=10)
-    piece = shows(
-        CAUSE,
-        reads(bad=False, good=False, value=50e9, hardware=built),
-        "read-rate-possible",
-        Found.FOR,
-    )
+    scene = reads(bad=False, good=False, value=50e9, hardware=built)
+    piece = shows(CAUSE, scene, "read-rate-possible", Found.FOR)
     assert "the drives together" in piece.what
     # What is not known of the hardware.
     shows(CAUSE, reads(bad=False, good=False), "read-rate-possible", Found.NOT_AVAILABLE)

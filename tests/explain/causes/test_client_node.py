@@ -39,13 +39,8 @@ def of(facts: list[RunFact]) -> Context:
 
 def test_slow_with_node() -> None:
     # The node is found.
-    piece = shows(
-        CAUSE,
-        of(spread(lambda fact, _: "nid0007" in fact.hosts, seed=3)),
-        "slow-with-node",
-        value=1.0,
-        reference=0.0,
-    )
+    scene = of(spread(lambda fact, _: "nid0007" in fact.hosts, seed=3))
+    piece = shows(CAUSE, scene, "slow-with-node", value=1.0, reference=0.0)
     assert piece.weight > 1.0
     assert "nid0007" in piece.what
     # A node that does not let runs end.

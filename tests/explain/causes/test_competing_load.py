@@ -57,13 +57,8 @@ def test_load_of_reach() -> None:
         facts.append(run(at - HOUR, {"write_bandwidth": value}, minutes=60, bytes_written=moved))
     readings = quiet_readings(but=BYTES) + counter(BYTES[1], 1e6)
     readings += counter(BYTES[0], idle / len(OSTS), (idle + own_rate) / len(OSTS))
-    shows(
-        CAUSE,
-        quiet(readings=readings, runs=facts),
-        "load-in-time",
-        Found.AGAINST,
-        value=pytest.approx(idle, rel=0.05),
-    )
+    scene = quiet(readings=readings, runs=facts)
+    shows(CAUSE, scene, "load-in-time", Found.AGAINST, value=pytest.approx(idle, rel=0.05))
     # Devices stand in where clients are not counted.
     readings = quiet_readings(but=BYTES)
     readings += missing(BYTES[0], "lctl may not be run") + counter("bytes_written_total", 1e9, 2e10)

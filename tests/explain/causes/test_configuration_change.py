@@ -218,13 +218,9 @@ def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
 def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> None:
     size = gauge("capacity_bytes", 133e12)
     added = gauge("capacity_bytes", None, 133e12, targets=("OST0020", "OST0021"))
+    scene = context(readings=[*size, *added])
     piece = shows(
-        CAUSE,
-        context(readings=[*size, *added]),
-        "targets-added",
-        value=2.0,
-        targets=("OST0020", "OST0021"),
-        weight=1.5,
+        CAUSE, scene, "targets-added", value=2.0, targets=("OST0020", "OST0021"), weight=1.5
     )
     assert piece.at == BAD_FROM
     shows(CAUSE, context(readings=size), "targets-unchanged")

@@ -360,12 +360,8 @@ def test_reads_that_fell_more_weigh_more_against() -> None:
 
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
-    piece = shows(
-        targets_over_limit.CAUSE,
-        sound(runs=runs(600e9, 400e9)),
-        "writes-and-reads",
-        Found.NOT_AVAILABLE,
-    )
+    scene = sound(runs=runs(600e9, 400e9))
+    piece = shows(targets_over_limit.CAUSE, scene, "writes-and-reads", Found.NOT_AVAILABLE)
     assert "reads" in (piece.reason or "")
 
 

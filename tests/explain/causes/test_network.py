@@ -95,12 +95,8 @@ def test_clients_against_servers() -> None:
     for row in rows:
         if row["at"] >= BAD_FROM:
             row["run"] = surveyed[0].id
-    shows(
-        CAUSE,
-        quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed)),
-        "clients-against-servers",
-        reason="survey-through-network",
-    )
+    scene = quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed))
+    shows(CAUSE, scene, "clients-against-servers", reason="survey-through-network")
 
 
 def test_connections_broken() -> None:

@@ -185,9 +185,5 @@ def test_errors_and_flags_that_nobody_read_say_why_with_the_reason_that_is_known
     shows(CAUSE, of, "errors-reported", reason="name-not-available")
     shows(CAUSE, sound(but=["errors_total", "read_only"]), "errors-reported", reason="name-missing")
     devices = missing("bytes_written_total", "lctl may not be run")
-    shows(
-        CAUSE,
-        sound(devices, but=["client_bytes_written_total"]),
-        "idle-while-busy",
-        reason="name-not-available",
-    )
+    scene = sound(devices, but=["client_bytes_written_total"])
+    shows(CAUSE, scene, "idle-while-busy", reason="name-not-available")

@@ -61,14 +61,9 @@ def test_bytes_moved() -> None:
     shows(CAUSE, scene, "workload-invalid", Found.AGAINST, value=0.0, reference=0.0)
     # A mismatch in good hours as well is no news.
     facts = [run(at, {}, status=RunStatus.INVALID_WORKLOAD) for at in HOURS]
+    scene = quiet(runs=facts)
     shows(
-        CAUSE,
-        quiet(runs=facts),
-        "workload-invalid",
-        Found.NEUTRAL,
-        value=1.0,
-        reference=1.0,
-        throughout=True,
+        CAUSE, scene, "workload-invalid", Found.NEUTRAL, value=1.0, reference=1.0, throughout=True
     )
 
 

@@ -17,7 +17,7 @@ from tests.purge.index.trees import NS
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, UsageError
-from trimtab.purge.index.importers.column_map import Names, parse_map, read_names
+from trimtab.purge.index.importers.column_map import Names, parse_map
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
 MAP = (
@@ -82,17 +82,12 @@ def test_a_directory_and_a_name_may_stand_apart(tmp_path: Path) -> None:
 
 
 def test_owners_may_be_names(tmp_path: Path) -> None:
-    names = Names(read_names("root:x:0:0::/:/bin/sh\n# more\nami:x:1000:1000::/:\n"), {"staff": 50})
+    names = Names({"root": 0, "ami": 1000}, {"staff": 50})
     content = "path,owner,group,size\na,ami,staff,2\nb,nobody-knows,staff,2\nc,root,none,2\n"
     mapping = ["path=path,uid=owner:name,gid=group:name,size_bytes=size"]
     manifest, rows = _csv(tmp_path, content, mapping, names=names)
     assert only(rows, "name", "uid", "gid") == [(b"a", 1000, 50)]
     assert manifest.refused == 2
-
-
-def test_a_file_of_names_is_one() -> None:
-    with raises(UsageError, "account-malformed"):
-        read_names("root:x:0:0:\nrubbish\n")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from tests.purge.plan.making import (
     DAY_S,
     KEY,
     MADE_AT,
-    POLICY_SHA256,
     Row,
     draft,
     frame_of,
@@ -21,10 +19,9 @@ from tests.purge.plan.making import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.errors import DataError, RefusedError, TrimtabError, UnreadableError
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.load import Circumstances, LoadedPlan, load_plan, published_before, refusals
+from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
 from trimtab.purge.plan.publication import PUBLISHED_FILE, Publication, write_publication
 from trimtab.purge.plan.trusted import trusted_directory
 
@@ -54,16 +51,6 @@ def publish(loaded: LoadedPlan, evidence: Publication, key: SigningKey = KEY) ->
     with trusted_directory(loaded.directory, "the plan", private=True) as directory:
         write_publication(directory, evidence, key)
     return load_plan(loaded.directory, KEY)
-
-
-def circumstances(**changed: object) -> Circumstances:
-    values = {
-        "at": MADE_AT + timedelta(days=15),
-        "file_system": FileSystemIdentity("lustre", "perlmutter", None, 99),
-        "root": "/scratch",
-        "policy_sha256": POLICY_SHA256,
-    }
-    return Circumstances(**(values | changed))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -153,53 +140,6 @@ def test_so_is_a_directory(plan: LoadedPlan, tmp_path: Path) -> None:
             load_plan(path, KEY)
     with pytest.raises(UnreadableError):
         load_plan(tmp_path / "none", KEY)
-
-
-def test_an_unpublished_plan_is_not_carried_out(plan: LoadedPlan) -> None:
-    assert any("not published" in refusal for refusal in refusals(plan, circumstances()))
-
-
-def test_a_published_plan_is_carried_out_in_its_time(plan: LoadedPlan) -> None:
-    loaded = publish(plan, publication(plan))
-    for days, words in ((0, "notice"), (14, "notice"), (15, None), (27, None), (28, "expired")):
-        found = refusals(loaded, circumstances(at=MADE_AT + timedelta(days=days)))
-        assert (not found) if words is None else any(words in one for one in found), (days, found)
-    early = refusals(loaded, circumstances(at=MADE_AT - timedelta(seconds=1)))
-    assert any("yet to come" in one for one in early)
-    with pytest.raises(UsageError):
-        refusals(loaded, circumstances(at=MADE_AT.replace(tzinfo=None)))
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"file_system": FileSystemIdentity("lustre", "other")}, "another file system"),
-        ({"file_system": FileSystemIdentity("ext4", "perlmutter")}, "another file system"),
-        ({"root": "/scratch/"}, "it is for /scratch"),
-        ({"policy_sha256": "00"}, "another policy"),
-        ({"policy_sha256": "00", "loosened": ("the notice period falls",)}, "looser: the notice"),
-    ],
-)
-def test_what_it_is_bound_to_must_be_the_same(
-    plan: LoadedPlan, changed: dict[str, object], words: str
-) -> None:
-    loaded = publish(plan, publication(plan))
-    found = refusals(loaded, circumstances(**changed))
-    assert len(found) == 1
-    assert words in found[0]
-
-
-def test_a_policy_that_only_keeps_more_is_as_good(plan: LoadedPlan) -> None:
-    loaded = publish(plan, publication(plan))
-    assert refusals(loaded, circumstances(policy_sha256="00", loosened=())) == ()
-
-
-def test_an_index_that_cannot_drive_a_deletion_stays_so(tmp_path: Path) -> None:
-    why = ("it knows names only", "3 subtrees could not be read")
-    index = replace(draft().index, obstacles=why)
-    loaded = make(tmp_path / "plan", ROWS, draft(index=index))
-    loaded = publish(loaded, publication(loaded))
-    assert len(refusals(loaded, circumstances())) == 2
 
 
 @pytest.mark.parametrize(

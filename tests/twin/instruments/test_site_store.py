@@ -168,7 +168,7 @@ def test_its_site_file_reads_back():
     assert replace(site, source=None) == expected
     assert (site.driver, site.scenario, site.hardware.drives) == ("twin", "toy.toml", 96)
     assert site.servers.home["OST0005"] == "oss0002"
-    grown = site_of(scenario, "toy.toml", "/x/toy", "sqlite:////x/toy.db", osts=10)
+    grown = site_of(scenario_of(10), "toy.toml", "/x/toy", "sqlite:////x/toy.db")
     assert (grown.hardware.osts, grown.hardware.drives, len(grown.servers.home)) == (10, 120, 14)
     (probe,) = site.probes
     assert (probe.nodes, probe.tasks_per_node, probe.timeout_s) == (4, 8, 1800.0)

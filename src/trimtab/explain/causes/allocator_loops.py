@@ -112,13 +112,9 @@ def _profile(context: Context) -> Evidence:
     contrast = expected(share, _CPU_SHARE, over=1.2, under=-0.9, scale=0.03)
     before = "" if usual is None else f", {format_percent(usual, 0)} in good hours"
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
-    return sign.weighed(
-        f"{subject}: {format_percent(share, 0)}{before}",
-        contrast.weight / 3 if same else contrast.weight,
-        value=share,
-        reference=_CPU_SHARE,
-        throughout=same,
-    )
+    text = f"{subject}: {format_percent(share, 0)}{before}"
+    weight = contrast.weight / 3 if same else contrast.weight
+    return sign.weighed(text, weight, value=share, reference=_CPU_SHARE, throughout=same)
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:

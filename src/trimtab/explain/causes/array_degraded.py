@@ -87,15 +87,8 @@ def _media_errors(seen: Observations) -> Evidence:
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
-    return sign.weighed(
-        f"{subject}{who}",
-        min(0.4, contrast.weight),
-        value=contrast.value,
-        reference=contrast.reference,
-        targets=names,
-        at=contrast.at,
-        source=source,
-    )
+    text, weight = f"{subject}{who}", min(0.4, contrast.weight)
+    return sign.counted(text, weight, contrast, targets=names, at=contrast.at, source=source)
 
 
 CAUSE: Final = Cause(

@@ -202,12 +202,9 @@ def _jobs(context: Context) -> Evidence:
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
     # Jobs are no bytes: most move little. It counts beside them.
-    return sign.weighed(
-        f"{subject}: {contrast.in_words('jobs')}",
-        min(0.5, contrast.weight),
-        value=contrast.value,
-        reference=contrast.reference,
-    )
+    text = f"{subject}: {contrast.in_words('jobs')}"
+    weight = min(0.5, contrast.weight)
+    return sign.counted(text, weight, contrast)
 
 
 def _shape(context: Context) -> Evidence:

@@ -115,9 +115,7 @@ def _no_cpu(seen: Observations) -> Evidence:
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return sign.weighed(
-        text, weight, value=contrast.value, reference=contrast.reference, at=contrast.at
-    )
+    return sign.counted(text, weight, contrast, at=contrast.at)
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:

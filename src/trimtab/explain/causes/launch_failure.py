@@ -225,13 +225,7 @@ def _others_served(context: Context) -> Evidence:
     # The probe itself is missing from it, so only much less says something, and not much.
     share = contrast.value / contrast.reference if contrast.reference else 1.0
     text = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
-    return sign.weighed(
-        text,
-        0.0,
-        value=contrast.value,
-        reference=contrast.reference,
-        source="client_bytes_written_total",
-    )
+    return sign.counted(text, 0.0, contrast, source="client_bytes_written_total")
 
 
 CAUSE: Final = Cause(

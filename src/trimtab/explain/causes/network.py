@@ -74,12 +74,8 @@ def _selftest(context: Context) -> Evidence:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
-        return sign.weighed(
-            text,
-            contrast.weight + min(0.9, 0.3 * lost),
-            value=contrast.value,
-            reference=contrast.reference,
-        )
+        weight = contrast.weight + min(0.9, 0.3 * lost)
+        return sign.counted(text, weight, contrast)
     return sign.of(contrast)
 
 
@@ -163,13 +159,8 @@ def _clients_against_servers(context: Context) -> Evidence:
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    return sign.weighed(
-        text,
-        _SERVERS_TOO if extent.alike else _CLIENTS_ALONE,
-        value=extent.level,
-        reference=1.0,
-        unit="1",
-    )
+    weight = _SERVERS_TOO if extent.alike else _CLIENTS_ALONE
+    return sign.weighed(text, weight, value=extent.level, reference=1.0, unit="1")
 
 
 def _connections(context: Context) -> Evidence:

@@ -185,14 +185,7 @@ def _errors(seen: Observations) -> Evidence:
     contrast = presence(frame, absent=0.0)
     half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
-    return sign.weighed(
-        f"{subject}{who}",
-        half,
-        value=contrast.value,
-        reference=contrast.reference,
-        targets=names,
-        at=contrast.at,
-    )
+    return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
 
 
 def _runs(context: Context) -> Evidence:

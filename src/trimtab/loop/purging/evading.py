@@ -57,7 +57,7 @@ def look_for_evasion(
     manifests = (*(index for index, _ in older), manifest)
     _require_order(manifests)
     limits = _limits(policy, files)
-    kept = _exempt_users(policy, manifest)
+    kept = () if policy is None else sorted(policy.exempt_numbers("user", manifest.as_of_s))
     coarsest_ns = max(index.time_resolution_ns for index in manifests)
     with views.readable():
         looks = [
@@ -97,19 +97,6 @@ def _limits(policy: Policy | None, files: int | None) -> EvasionLimits:
     if policy is None:
         return limits
     return replace(limits, old_s=policy.minimum_age_s, counted=policy.counted)
-
-
-def _exempt_users(policy: Policy | None, manifest: Manifest) -> tuple[int, ...]:
-    if policy is None:
-        return ()
-    named = {
-        exemption.value
-        for exemption in policy.exemptions
-        if exemption.kind == "user"
-        and isinstance(exemption.value, int)
-        and exemption.is_in_force(manifest.as_of_s)
-    }
-    return tuple(sorted({*named, *((0,) if policy.keep_root_files else ())}))
 
 
 def _look(directory: Path, manifest: Manifest, kept: Sequence[int], resolution_ns: int) -> Look:

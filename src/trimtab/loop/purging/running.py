@@ -207,7 +207,7 @@ def remover_of(
     from trimtab._core import Removal, Rules
 
     plan, rules = loaded.plan, loaded.plan.rules
-    held = _held(policy, now_s)
+    exempt = partial(policy.exempt_numbers, at_s=now_s)
     counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
     return Removal(
         str(loaded.candidates),
@@ -217,10 +217,10 @@ def remover_of(
             as_of_s=now_s,
             old_enough_before_s=_old_enough_before_s(loaded, policy),
             minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted({*rules.exempt_path_bytes, *held.paths}),
-            exempt_users=sorted({*rules.exempt_users, *held.users}),
-            exempt_groups=sorted({*rules.exempt_groups, *held.groups}),
-            exempt_projects=sorted({*rules.exempt_projects, *held.projects}),
+            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s)}),
+            exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
+            exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
+            exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
@@ -263,37 +263,6 @@ class NotedRemover:
         self.check = notes.noted(removal.check)
         self.delete = notes.noted(removal.delete)
         self.recover = notes.noted(removal.recover)
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What the policy in force exempts at a time."""
-
-    paths: frozenset[bytes]
-    users: frozenset[int]
-    groups: frozenset[int]
-    projects: frozenset[int]
-
-
-def _held(policy: Policy, now_s: int) -> _Held:
-    in_force = [exemption for exemption in policy.exemptions if exemption.is_in_force(now_s)]
-
-    def numbers(kind: str, *always: int) -> frozenset[int]:
-        values = {
-            exemption.value
-            for exemption in in_force
-            if exemption.kind == kind and isinstance(exemption.value, int)
-        }
-        return frozenset({*values, *always})
-
-    return _Held(
-        paths=frozenset(
-            exemption.value for exemption in in_force if isinstance(exemption.value, bytes)
-        ),
-        users=numbers("user", *((0,) if policy.keep_root_files else ())),
-        groups=numbers("group"),
-        projects=numbers("project"),
-    )
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import AgeCurve
@@ -23,7 +24,6 @@ from trimtab.purge.horizon.horizon import (
     steps,
 )
 from trimtab.purge.horizon.tally import (
-    TallyLike,
     curve_of,
     ost_curves,
     project_days,
@@ -40,6 +40,9 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
 from trimtab.units import format_bytes, format_percent, plural
+
+if TYPE_CHECKING:
+    from trimtab._core import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Answer:
 def answer(
     policy: Policy,
     rules: RulesInForce,
-    tally: TallyLike,
+    tally: Tally,
     usage: Usage,
     *,
     ost_usages: Mapping[int, Usage] | None = None,
@@ -193,7 +196,7 @@ def _known(policy: Policy, ost_usages: Mapping[int, Usage] | None) -> Mapping[in
     return ost_usages
 
 
-def _layout(policy: Policy, tally: TallyLike, curve: AgeCurve) -> Mapping[int, AgeCurve]:
+def _layout(policy: Policy, tally: Tally, curve: AgeCurve) -> Mapping[int, AgeCurve]:
     curves = ost_curves(tally)
     if not curves and curve.total.files:
         noun = "pools" if policy.target_pool else "OSTs"
@@ -238,7 +241,7 @@ def _reached(group: GroupHorizon, whole: Fraction) -> Fraction:
     return Fraction(str(group.group.limit)) * whole / fullness
 
 
-def _words(outcome: Answer, policy: Policy, rules: RulesInForce, tally: TallyLike) -> Iterator[str]:
+def _words(outcome: Answer, policy: Policy, rules: RulesInForce, tally: Tally) -> Iterator[str]:
     yield from rules.words
     for groups in (outcome.osts, outcome.pools):
         if groups is not None:

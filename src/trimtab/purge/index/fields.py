@@ -7,6 +7,7 @@ a time: one large expression would work out its parts again and again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -151,3 +152,12 @@ def birth(value_ns: pl.Series) -> pl.Series:
 
     column = pl.col(value_ns.name)
     return value_ns.to_frame().select(pl.when(column != 0).then(column)).to_series()
+
+
+def indices(text: pl.Series) -> pl.Series:
+    """Return all numbers in a text, in order; null where there is none, or one is too large."""
+    import polars as pl
+
+    numbers = [[int(digits) for digits in re.findall(r"[0-9]+", value or "")] for value in text]
+    plain = [values if values and max(values) < 2**32 else None for values in numbers]
+    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))

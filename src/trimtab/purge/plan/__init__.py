@@ -6,9 +6,9 @@
                                                     │
                                      notice ────────┤  published.json    (once all lists are out)
                                                     ▼
-                                     load_plan ─▶ refusals ─▶ run
+                                     load_plan ─▶ run (guards)
 
 A plan is a directory of root's, 0700. What it is bound to (file system, root, index, policy) stands
-in ``plan.json``; `load_plan` gives it back only if every byte is what was signed, `refusals` says
-why it may not be carried out now.
+in ``plan.json``; `load_plan` gives it back only if every byte is what was signed;
+`trimtab.purge.run.guards` says why it may not be carried out now.
 """

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import RefusedError, TrimtabError, UsageError
-from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.errors import RefusedError, TrimtabError
 from trimtab.purge.plan.candidates import sha256_of
 from trimtab.purge.plan.document import PLAN, check_signature, plan_of
 from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
@@ -51,33 +49,6 @@ class LoadedPlan:
     def candidates(self) -> Path:
         """The file of candidates."""
         return self.directory / CANDIDATES_FILE
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What a plan is held against when it is to be carried out.
-
-    Attributes
-    ----------
-    at
-        Now.
-    file_system
-        What is mounted at the root.
-    root
-        What is to be purged.
-    policy_sha256
-        Of the policy in force.
-    loosened
-        What the policy in force allows that the plan's did not
-        (`trimtab.purge.policy.loosened`); empty: it only keeps more. ``None``: nobody compared,
-        so that another policy refuses the plan.
-    """
-
-    at: datetime
-    file_system: FileSystemIdentity
-    root: str
-    policy_sha256: str
-    loosened: Sequence[str] | None = None
 
 
 def load_plan(
@@ -121,14 +92,6 @@ def load_plan(
     return LoadedPlan(place, plan, sha256, publication)
 
 
-def refusals(loaded: LoadedPlan, circumstances: Circumstances) -> tuple[str, ...]:
-    """Return every reason why a plan may not be carried out now; empty: none.
-
-    Pure: whether the run itself may begin is another question (see `trimtab.purge.run`).
-    """
-    return tuple(_refusals(loaded, circumstances))
-
-
 def published_before(
     directories: Sequence[Path], plan: Plan, key: SigningKey, *, owner: int = 0
 ) -> tuple[LoadedPlan | None, tuple[str, ...]]:
@@ -159,33 +122,6 @@ def published_before(
 def _is_of_same(plan: Plan, other: Plan) -> bool:
     same = plan.file_system.identity.is_same(other.file_system.identity)
     return same and plan.file_system.root == other.file_system.root
-
-
-def _refusals(loaded: LoadedPlan, circumstances: Circumstances) -> Iterator[str]:
-    plan, publication = loaded.plan, loaded.publication
-    if circumstances.at.tzinfo is None:
-        raise UsageError("the time to hold a plan against has no zone", code="zone-missing")
-    yield from (
-        f"its index cannot drive a deletion: {obstacle}" for obstacle in plan.index.obstacles
-    )
-    if publication is None:
-        yield "it was not published: its users do not know of it"
-    elif circumstances.at < publication.not_before:
-        yield f"its notice period lasts until {publication.not_before:%Y-%m-%d %H:%M} UTC"
-    if circumstances.at >= plan.expires_at:
-        yield f"it expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC"
-    if circumstances.at < plan.made_at:
-        yield f"it was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, which is yet to come"
-    if not plan.file_system.identity.is_same(circumstances.file_system):
-        yield f"it is for another file system than the one that is mounted at {circumstances.root}"
-    if plan.file_system.root != circumstances.root:
-        yield f"it is for {plan.file_system.root}, not for {visible(circumstances.root)}"
-    if plan.policy.sha256 != circumstances.policy_sha256:
-        if circumstances.loosened is None:
-            yield "it was made under another policy than the one in force"
-        yield from (
-            f"the policy in force is looser: {change}" for change in circumstances.loosened or ()
-        )
 
 
 def _check_signature(data: bytes, directory: int, key: SigningKey, owner: int) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -265,7 +264,7 @@ def _reader(mapped: Mapped, names: Names) -> Reader:
     if mapped.target == "type":
         return lambda text: _type(text, mapped.unit)
     if mapped.target == "osts":
-        return _osts
+        return fields.indices
     kind = pl.UInt64 if mapped.target == "device" else pl.UInt32
     return lambda text: fields.whole(text, kind)
 
@@ -331,33 +330,3 @@ def _type(text: pl.Series, unit: str) -> pl.Series:
     return text.replace_strict(
         list(words), list(words.values()), default=None, return_dtype=pl.String
     )
-
-
-def _osts(text: pl.Series) -> pl.Series:
-    """Return all numbers in a text; null where there is none, or one is not to be had."""
-    import polars as pl
-
-    numbers = [[int(i) for i in re.findall(r"[0-9]+", value or "")] for value in text]
-    plain = [ids if ids and max(ids) < 2**32 else None for ids in numbers]
-    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))
-
-
-def read_names(passwd: str) -> dict[str, int]:
-    """Return the numbers by name of a passwd(5) or group(5) file.
-
-    Raises
-    ------
-    UsageError
-        A line is not of that format.
-    """
-    numbers: dict[str, int] = {}
-    for number, line in enumerate(passwd.splitlines(), start=1):
-        if not line or line.startswith(("#", "+", "-")):
-            continue
-        name, *rest = line.split(":")
-        if len(rest) < 2 or not re.fullmatch(r"[0-9]{1,10}", rest[1]):
-            raise UsageError(
-                f"line {number} is no line of a passwd or group file", code="account-malformed"
-            )
-        numbers.setdefault(name, int(rest[1]))
-    return numbers

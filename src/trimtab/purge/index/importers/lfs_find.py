@@ -19,11 +19,10 @@ empty where there is none; its bytes are printed as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from trimtab.purge.index import identity
+from trimtab.purge.index import fields, identity
 from trimtab.purge.index.importers.lines import Joiner
 from trimtab.purge.index.importers.printf import (
     END_WORD,
@@ -50,8 +49,6 @@ POOLLESS: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%
 """What it asked for before pools were kept."""
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
 """Of regular files, by ``-type f``."""
-
-_INDEX: Final = re.compile(r"[0-9]+")
 
 
 def script(root: str) -> str:
@@ -124,19 +121,10 @@ def _frame(chunk: Records, form: Format, reading: Reading) -> pl.DataFrame:
         present = [at for at, text in enumerate(chunk.texts) if not text.startswith(b"\t")]
         reading.vanished += len(chunk) - len(present)
         chunk = chunk.at(present) if len(present) < len(chunk) else chunk
-    special = {"id": identity.of_fids, "osts": _osts}
+    special = {"id": identity.of_fids, "osts": fields.indices}
     frame = frame_of(chunk, form, reading, special)
     for name in ("stripe_count", "osts", "pool"):
         if name in frame.columns and "type" in frame.columns:
             of_file = pl.when(pl.col("type") == "f").then(pl.col(name))
             frame = frame.with_columns(of_file.alias(name))
     return frame
-
-
-def _osts(text: pl.Series) -> pl.Series:
-    """Return the OSTs of all components, in their order; null where none is named."""
-    import polars as pl
-
-    found = [[int(i) for i in _INDEX.findall(one or "")] for one in text]
-    plain = [ids if ids and max(ids) < 2**32 else None for ids in found]
-    return pl.Series(text.name, plain, dtype=pl.List(pl.UInt32))
