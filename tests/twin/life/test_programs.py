@@ -19,6 +19,7 @@ from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.twin_site import twin_reach
 from trimtab.measure import ioload, ior
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import phases_of
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.model.telemetry import NotAvailable
@@ -52,7 +53,7 @@ def measured(
 ) -> Measurement:
     """What a probe reads of a command that it builds itself, as it does on a real file system."""
     benchmark = phases_of(name)
-    argv = benchmark.command(spec, access, program=name_of(driver, name), directory=WHERE)
+    argv = benchmark.command(PhaseRequest(spec, access, name_of(driver, name), WHERE))
     result = run(driver, *argv)
     assert result.problem is None, result.stderr
     return benchmark.parse(result.raw_output("command"), repetition=0, ordinal=0)
@@ -301,7 +302,7 @@ def test_a_silent_ost_hangs_a_run_until_its_time_is_over() -> None:
 def test_a_run_of_fixed_time_hangs_too() -> None:
     driver = faulty("silent-ost", 1)
     driver.life.pass_by(3600.0)
-    argv = ior.command(SPEC, "write", program="ior", directory=WHERE)
+    argv = ior.command(PhaseRequest(SPEC, "write", "ior", WHERE))
     assert run(driver, *argv, timeout_s=60.0).timed_out
 
 
