@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.support.codes import raises
 from tests.support.narrow import present
+from tests.support.processes import gone
 
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.errors import Interrupted, ToolError, UsageError
@@ -56,18 +57,6 @@ def ssh(tmp_path: Path) -> Ssh:
 
 def pids(ssh: Ssh) -> list[int]:
     return [int(word) for word in Path(ssh.command[0] + ".pids").read_text().split()]
-
-
-def gone(pid: int) -> bool:
-    for _ in range(400):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state in "ZX":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def descriptors() -> int:

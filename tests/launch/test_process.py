@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.support.codes import raises
 from tests.support.narrow import present
+from tests.support.processes import gone
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.errors import Interrupted, ToolError
@@ -31,19 +31,6 @@ PYTHON = [sys.executable, "-I", "-S", "-c"]
 def run(code: str, **arguments: object) -> ProcessResult:
     options: dict[str, object] = {"timeout_s": 30.0, "grace_s": 0.5, **arguments}
     return execute([*PYTHON, code], **options)  # type: ignore[arg-type]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie that nobody collects has."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state in "ZX":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_everything_that_a_program_says_is_kept() -> None:

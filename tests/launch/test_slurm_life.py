@@ -341,7 +341,7 @@ def test_what_nobody_knows_any_more_is_said() -> None:
     answers = Answers([RUNNING, RUNNING, ""])
     answers.steps = [(0, b"", BEGUN), (143, b"", BEGUN)]
     error = instance(JobLost, outcome(answers))
-    assert "Slurm does not know job 7 any more" in error.message
+    assert "Slurm no longer knows job 7" in error.message
 
 
 def test_a_pause_makes_even_a_good_result_worthless() -> None:

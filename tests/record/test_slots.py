@@ -185,7 +185,7 @@ def test_who_has_lost_the_lease_claims_nothing(store: Store) -> None:
     with raises(RefusedError, "site-watched-elsewhere", "b:2:2"):
         claim(store)
     store.release_lease("scratch", "b:2:2")
-    with raises(RefusedError, "site-watched-elsewhere", "given back"):
+    with raises(RefusedError, "site-watched-elsewhere", "released"):
         claim(store)
     assert store.open_slots("scratch") == ()
 

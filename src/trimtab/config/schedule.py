@@ -357,7 +357,7 @@ def _every(match: re.Match[str], text: str) -> _Every:
     every_s = parse_duration(match.group(1))
     if not every_s.is_integer() or not 1 <= every_s <= _PERIOD_MAX_S:
         raise UsageError(
-            f"{text!r} is not a schedule: the distance is to be whole seconds, 1 s to 366 d",
+            f"{text!r} is not a schedule: the interval must be whole seconds, from 1 s to 366 d",
             code="schedule-interval-invalid",
         )
     offset_s = int(match.group(2) or 0) * 60

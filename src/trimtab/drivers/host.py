@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import RefusedError
-from trimtab.model.telemetry import NotAvailable
+from trimtab.message import Message
+from trimtab.model.telemetry import NotAvailable, not_available
 
 LIMIT_BYTES: Final = 1 << 20
 """No file of /proc or /sys that Trimtab reads is near this; mountinfo of a busy node is 100 KiB."""
@@ -67,7 +68,7 @@ class Host:
         except OSError as error:
             return NotAvailable(_reason(path, error))
         if len(content) > limit_bytes:
-            return NotAvailable(f"{path} is longer than {limit_bytes} bytes")
+            return not_available("file-too-long", f"{path} is longer than {limit_bytes} bytes")
         return content.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def read_number(self, path: str) -> int | NotAvailable:
@@ -78,7 +79,7 @@ class Host:
         try:
             return int(text.strip(), 10)
         except ValueError:
-            return NotAvailable(f"{path} holds {text[:40]!r}, not a number")
+            return not_available("number-invalid", f"{path} holds {text[:40]!r}, not a number")
 
     def write_text(self, path: str, value: str) -> OSError | None:
         """Write one value as ``echo`` would; returns the error of the system, if there was one.
@@ -116,7 +117,7 @@ class Host:
         if root == "/":
             return real
         if not real.startswith(root + "/"):
-            return NotAvailable(f"{path} leads out of {self.root}")
+            return not_available("path-outside-root", f"{path} leads out of {self.root}")
         return real[len(root) :]
 
     def modified_at_s(self, path: str) -> float | NotAvailable:
@@ -127,11 +128,11 @@ class Host:
             return NotAvailable(_reason(path, error))
 
 
-def _reason(path: str, error: OSError) -> str:
+def _reason(path: str, error: OSError) -> Message:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
-            return f"{path} does not exist"
+            return Message("file-missing", f"{path} does not exist")
         case errno.EACCES | errno.EPERM:
-            return f"no permission to read {path}"
+            return Message("permission-denied", f"no permission to read {path}")
         case _:
-            return f"{path}: {error.strerror}"
+            return Message("file-unreadable", f"{path}: {error.strerror}")

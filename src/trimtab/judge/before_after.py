@@ -1,8 +1,8 @@
-"""What a series was before a time and after it: distributions, means, and the ratio.
+"""A series before and after a time: distributions, means, and the ratio.
 
-The time is that of a change in the log book (checksums turned on) or of a change point. Of a
-change point that was found in the same runs the interval is too kind: the time was chosen because
-the sides differ there.
+The time is that of a logged change (checksums turned on) or of a change point. For a change point
+that was detected in the same runs the interval is too narrow: the time was chosen because the sides
+differ there.
 """
 
 from __future__ import annotations
@@ -38,25 +38,36 @@ def before_after(
     timezone: str = "UTC",
     level: float = 0.95,
 ) -> BeforeAfter:
-    """Return both sides of ``at``, each ``width_s`` wide, and by how much they differ.
+    """Compare the runs before ``at`` with those after it.
 
     Parameters
     ----------
     frame
-        ``at``, ``value`` (in ``key.unit``), ``unfinished``.
-    at
-        The first run at or after it is on the later side.
+        ``at`` (UTC), ``value`` (in ``key.unit``; null if unfinished), ``unfinished``; a row a run.
+    at, width_s
+        Aware time, and length of each side in seconds; a run at ``at`` is on the later side.
+    key
+        Names, unit and sense of the series.
     wash_out_s
-        How much of the later side's beginning the effect leaves out: what the change itself
-        disturbs. The distributions show it.
-    timezone
-        IANA name of the zone in which people's weeks run.
+        Seconds at the start of the later side that the effect excludes; distributions do not.
+    timezone, level
+        IANA name of the site's time zone, for hours of the week; confidence level.
+
+    Returns
+    -------
+    BeforeAfter
+        Distribution of each side over shared bins, ratio of means, and the effect.
+
+    Raises
+    ------
+    UsageError
+        The frame lacks a column or a column has the wrong type.
 
     Notes
     -----
-    The effect is that of `compare.compare`: ratio of medians, blocks of runs resampled, every
-    hour of the week weighing the same on both sides where there is a week a side; below that it
-    is provisional. Unfinished runs count as 0; of a time they are left out.
+    The effect is that of `compare.compare`: ratio of medians, block bootstrap, every hour of the
+    week with equal weight on both sides where a side lasts a week; below that it is provisional.
+    Unfinished runs count as 0; in a time metric they are excluded.
     """
     tidy, _ = normalised(frame)
     width = timedelta(seconds=width_s)

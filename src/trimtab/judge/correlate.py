@@ -114,12 +114,18 @@ def correlate(
 
 
 def rate_of(counter: pl.DataFrame) -> pl.DataFrame:
-    """Return a counter as a rate: ``at`` of the later of two readings, ``value`` per second.
+    """Convert a counter to a rate.
 
     Parameters
     ----------
     counter
-        ``at``, ``value``. Where it falls, it was set back in between: no rate is told there.
+        ``at`` (Datetime), ``value``; one row per reading, in any order.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``at`` of the later of two readings and ``value``, the increase per second. Where the
+        counter falls it was reset, and there is no row.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""One day after another, as in the seeds' figure 6: mean with error bars, and COV."""
+"""Daily figures of a series, as in the seeds' figure 6: mean with error bars, and COV."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def daily(
     present: Sequence[datetime] = (),
     more_is_better: bool = True,
 ) -> tuple[Day, ...]:
-    """Return the figures of each day that has runs or should have had some, by day.
+    """Return the figures of each day that has runs or had runs due, by day.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``unfinished``.
     timezone
-        IANA name of the zone whose days are meant.
+        IANA name of the site's time zone.
     schedule
         Times at which runs were due; ``None`` where that is not known.
     present
-        Times of further runs, which took place and are not judged: they are not missing.
+        Times of further runs that took place but are not judged: they are not missing.
 
     Notes
     -----
-    Mean, standard deviation (n - 1) and COV count unfinished runs as 0, as the figure does; of a
-    time they leave them out. The median is of the finished runs.
+    Mean, standard deviation (n - 1) and COV count unfinished runs as 0; in a time metric they
+    exclude them. The median is of the finished runs.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""The stretches between confirmed changes of level, each with its own figures."""
+"""Regimes: the periods between confirmed change points, each with its own figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def confirmed_times(changes: Sequence[ChangePoint]) -> tuple[datetime, ...]:
-    """Return when a confirmed level began, by time; what was dismissed later is none."""
+    """Return the times of confirmed changes that were not dismissed later, in order."""
     return tuple(
         sorted(
             change.at
@@ -28,14 +28,14 @@ def confirmed_times(changes: Sequence[ChangePoint]) -> tuple[datetime, ...]:
 
 
 def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, ...]:
-    """Return the stretches that the times in ``changes`` cut a series into, by time.
+    """Return the regimes into which ``changes`` divide a series, by time.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``unfinished``.
     changes
-        First run of each new level; a stretch without runs is left out.
+        First run of each new level; a regime without runs is omitted.
 
     Notes
     -----

@@ -23,30 +23,30 @@ from trimtab.judge.spread import effective_n_mean
 from trimtab.units import format_bytes_per_s, format_duration
 
 WEEK_OF_HOURLY_RUNS: Final = 168.0
-"""How many runs are known from before, unless told."""
+"""Default number of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class StripedProbe:
-    """A probe whose files lie on many targets, and how it usually does.
+    """A probe whose files lie on many targets, and its usual performance.
 
     Attributes
     ----------
     bytes_moved
-        In the phase that is looked at (write, or read): not the sum of both.
+        Bytes of one phase (write or read), not the sum of both.
     targets
-        Open for creation.
+        Number of targets open for creation.
     bandwidth_bytes_per_s
-        Its usual bandwidth.
+        Usual bandwidth.
     cov
-        Of single runs, a fraction.
+        COV of single runs, a fraction.
     autocorrelation
-        Of neighbouring runs.
+        Lag-1 autocorrelation of the runs, 0 to below 1.
     files, stripe_count
-        Files in all and stripes of each; ``None``: spread evenly. With fewer objects than targets
-        some targets hold nothing.
+        Number of files and stripes of each; ``None``: spread evenly. With fewer objects than
+        targets some targets hold nothing.
     timeout_s
-        After which a run counts as unfinished; ``None``: never.
+        Seconds after which a run counts as unfinished; ``None``: never.
     """
 
     bytes_moved: float
@@ -70,22 +70,22 @@ class StripedProbe:
 
 @dataclass(frozen=True, slots=True)
 class NoticeLimit:
-    """The rate of one target below which an instrument notices it.
+    """Detection limit of an instrument: the rate of one target below which it detects it.
 
     Attributes
     ----------
     notices_below_bytes_per_s
-        A single target at less than it is noticed, four times in five or more.
+        A single target below this rate is detected with a power of 80 % or more.
     unfinished_below_bytes_per_s
-        At less than it a run does not end in its time; ``None`` without a limit of time.
+        Below this rate a run exceeds its time limit; ``None`` without one.
     share_bytes
-        On one target in one run.
+        Bytes on one target in one run; ``None`` for a survey.
     share_of_targets
-        Of the targets that a run touches; under 1 it may miss a slow one altogether.
+        Fraction of the targets that a run uses; under 1 it may miss a slow one altogether.
     detectable
-        The relative loss of bandwidth that is told from chance.
+        Minimum detectable relative loss of bandwidth, a fraction.
     reason
-        In words.
+        The limit in words.
     """
 
     notices_below_bytes_per_s: float
@@ -108,21 +108,28 @@ class NoticeLimit:
 def probe_limit(
     probe: StripedProbe, *, runs: float = 1, runs_before: float = WEEK_OF_HOURLY_RUNS
 ) -> NoticeLimit:
-    """Return the rate of one target below which a probe over all of them notices it.
+    """Return the rate of one target below which a probe over all of them detects it.
 
     Parameters
     ----------
+    probe
+        The probe and its usual performance.
     runs
-        That saw the slow target: more of them tell a smaller loss from chance.
+        Number of runs with the slow target; more runs detect a smaller loss.
     runs_before
-        That tell what is usual.
+        Number of earlier runs that give the usual bandwidth.
+
+    Returns
+    -------
+    NoticeLimit
+        The limit in bytes per second, with the bytes per target and the reason.
 
     Notes
     -----
-    The usual run is bound elsewhere, and its slow target alone ends it later: with a share b and
+    The usual run is limited elsewhere, and only the slow target delays its end: with a share b and
     the usual time T the bandwidth falls by d when b / r = T / (1 - d), so r = b (1 - d) / T for
-    the smallest d that is told from chance (`effect.minimum_detectable_effect`). Every other
-    target ends in its time: a lower bound of the effect where clients wait for one another.
+    the minimum detectable d (`effect.minimum_detectable_effect`). Every other target ends in its
+    time: a lower bound of the effect where clients wait for one another.
     """
     usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s
     share, touched = _share(probe)
@@ -149,14 +156,28 @@ def survey_limit(
     runs_before: float = 30,
     autocorrelation: float = 0.0,
 ) -> NoticeLimit:
-    """Return the rate of a target below which a survey of single targets notices it.
+    """Return the rate of a target below which a survey of single targets detects it.
 
     Parameters
     ----------
     rate_bytes_per_s
-        What the target usually does by itself.
+        Usual rate of one target by itself.
     cov
-        Of one target from survey to survey.
+        COV of one target from survey to survey, a fraction.
+    runs, runs_before
+        Number of surveys with the slow target, and of earlier ones.
+    autocorrelation
+        Lag-1 autocorrelation of one target's surveys, 0 to below 1.
+
+    Returns
+    -------
+    NoticeLimit
+        The limit in bytes per second, with the reason.
+
+    Raises
+    ------
+    ValueError
+        The rate is not greater than 0 or the COV is negative.
     """
     if rate_bytes_per_s <= 0 or cov < 0:
         raise ValueError("the rate must be greater than 0, the COV at least 0")

@@ -201,7 +201,7 @@ class HostAllocation:
         if demand.nodes != 1:
             raise UsageError(
                 f"launcher {kind} starts tasks on this host alone, and {demand.nodes} nodes are "
-                "asked for",
+                "requested",
                 code="launcher-one-host",
                 hint="give the probe a launcher of kind slurm, or write nodes = 1",
             )

@@ -17,8 +17,7 @@ from trimtab.errors import ToolError
 from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
 from trimtab.launch.process import execute
 from trimtab.launch.slurm.launcher import find_slurm
-from trimtab.message import Message
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 
 
 class Launcher(Protocol):
@@ -151,20 +150,18 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
     """
     program = path or shutil.which("mpirun")
     if program is None:
-        return NotAvailable(Message("tool-not-found", "mpirun is not on PATH"))
+        return not_available("tool-not-found", "mpirun is not on PATH")
     try:
         result = run([program, "--version"], timeout_s=20.0, output_limit_bytes=2**20)
     except ToolError as error:
-        return NotAvailable(Message(error.code, error.message))
+        return not_available(error.code, error.message)
     if result.problem is not None:
-        return NotAvailable(Message("tool-failed", f"{program} --version: {result.problem}"))
+        return not_available("tool-failed", f"{program} --version: {result.problem}")
     text = result.stdout.decode("utf-8", "replace")
     match = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
     if match is None:
-        return NotAvailable(
-            Message(
-                "tool-not-recognised", f"{program} is not Open MPI: it says {_first_line(text)!r}"
-            )
+        return not_available(
+            "tool-not-recognised", f"{program} is not Open MPI: it says {_first_line(text)!r}"
         )
     return OpenMpi(program, match.group(1), physical_cores(), os.geteuid() == 0)
 
@@ -181,10 +178,8 @@ def find_launcher(name: str) -> Launcher | NotAvailable:
     """Return the launcher of that kind, or why it cannot be used here."""
     find = LAUNCHERS.get(name)
     if find is None:
-        return NotAvailable(
-            Message(
-                "launcher-unknown", f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}"
-            )
+        return not_available(
+            "launcher-unknown", f"there is no launcher {name!r}; known: {', '.join(LAUNCHERS)}"
         )
     return find()
 

@@ -13,9 +13,8 @@ from typing import Protocol
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.measure.measurement import Measurement, tail
-from trimtab.message import Message
 from trimtab.model.run import Access, ProbeSpec, RawOutput
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
 _OPTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
@@ -157,15 +156,15 @@ def printed_version(
     try:
         output = ask(argv)
     except ToolError as error:
-        return NotAvailable(Message(error.code, error.message))
+        return not_available(error.code, error.message)
     text = output.stdout.decode("utf-8", "replace")
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         printed = tail(text + " " + output.stderr.decode("utf-8", "replace"), 120) or "no output"
         problem = f"{argv[0]} does not identify itself as {name}: {printed}"
-        return NotAvailable(Message("tool-not-recognised", problem))
+        return not_available("tool-not-recognised", problem)
     version = match[1]
     if int(re.match(r"[0-9]{1,9}", version)[0]) < oldest:  # type: ignore[index]
         problem = f"{argv[0]} is {name} {version}; version {oldest}.0 or later is needed"
-        return NotAvailable(Message("tool-too-old", problem))
+        return not_available("tool-too-old", problem)
     return version

@@ -16,15 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from trimtab.message import Message
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trimtab.measure.phases import Ask, Phases
     from trimtab.measure.source import Format
     from trimtab.model.run import Layer
-    from trimtab.model.telemetry import NotAvailable
+    from trimtab.model.telemetry import NotAvailable, not_available
 
 Start = Literal["phases", "one command", "site command", "servers", "import"]
 """How a probe of the site file starts a benchmark.
@@ -209,9 +207,7 @@ def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable
     benchmark = phases_of(name)
     program = path or _located(benchmark.programs)
     if program is None:
-        return NotAvailable(
-            Message("tool-not-found", f"{' or '.join(benchmark.programs)} is not on PATH")
-        )
+        return not_available("tool-not-found", f"{' or '.join(benchmark.programs)} is not on PATH")
     version = benchmark.version(run, program)
     if isinstance(version, NotAvailable):
         return version

@@ -1,4 +1,4 @@
-"""Which telemetry moves with performance. That two things move together makes neither a cause."""
+"""Correlation of telemetry with performance. A correlation is not a cause."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from trimtab.model.series import SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """One telemetry series beside the performance of one probe.
+    """Correlation of one telemetry series with the performance of one probe.
 
     Attributes
     ----------
     name
-        Of the telemetry, as it was given.
+        Name of the telemetry.
     n
-        Runs that have a value of it near in time.
+        Number of runs with a telemetry value near in time.
     n_effective
-        As how many independent pairs they count, both series having a memory.
+        Effective number of independent pairs, given the autocorrelation of both series.
     rho
-        Spearman's rank correlation, -1 to 1; positive: more of it goes with better performance
-        of a rate, or with longer times. ``None`` where it is not defined.
+        Spearman's rank correlation, -1 to 1; positive: higher telemetry values go with higher
+        rates, or with longer times. ``None`` where it is undefined.
     rho_without_rhythm
-        The same after the median of each hour of the day was taken out of both; ``None`` where
-        there are too few days. Near 0 where only the clock connects them.
+        The same after removing the median of each hour of the day from both; ``None`` with too
+        few days. Near 0 where only the hour of the day connects them.
     p_value, q_value
-        Of independent series as long and with the same memory; after Benjamini-Hochberg over all
-        telemetry of the question.
+        p-value for independent series with the same autocorrelation; q-value after
+        Benjamini-Hochberg over all telemetry.
     moves_with
-        Whether the q-value is within the level asked for.
+        Whether the q-value is at most the requested level.
     beside, rho_beside
-        The telemetry among those that move with performance that does so most, this one left out,
-        and what is left of the correlation once that is allowed for (a partial rank correlation).
+        The other telemetry that correlates most with performance, and the partial rank
+        correlation after allowing for it.
     apart_s
-        Median distance in time between a run and the value that it was held against.
+        Median distance in seconds between a run and its telemetry value.
     reason
         Codes: ``moves-with``, ``no-more-than-chance``, ``too-few-runs``, ``telemetry-constant``,
         ``performance-constant``.
@@ -58,7 +58,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedSeries:
-    """One series with all telemetry that was held against it, the surest first."""
+    """One series with the correlations of all telemetry, the most significant first."""
 
     key: SeriesKey
     runs: int

@@ -1,4 +1,4 @@
-"""The runs on both sides of a change as distributions: the seeds' figures 3 and 4."""
+"""Distributions of the runs on both sides of a change: the seeds' figures 3 and 4."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Distribution:
     from_, to
         First and last run; ``None`` where there is none.
     n, unfinished
-        Runs, and those of them that did not finish.
+        Number of runs, and of unfinished ones among them.
     mean, standard_deviation
-        Unfinished runs as 0, as in the seeds; of a time they are left out.
+        In the unit of the series; unfinished runs count as 0, in a time metric they are excluded.
     quantiles
-        Fraction to value (0.05, 0.25, 0.5, 0.75, 0.95), of the finished runs; empty where there
-        is none.
+        Pairs of fraction (0.05, 0.25, 0.5, 0.75, 0.95) and value, of the finished runs; empty
+        where there is none.
     counts
-        Finished runs in each bin between neighbouring ``edges`` of the whole.
+        Finished runs in each bin between neighbouring ``edges``.
     """
 
     from_: datetime | None
@@ -39,16 +39,16 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Both sides of a time, and by how much they differ.
+    """Both sides of a time and the effect.
 
     Attributes
     ----------
     edges
         Of the bins that both sides share, in the unit of the series.
     ratio_of_means
-        Mean after over mean before, as the seeds give it; ``None`` where it is not defined.
+        Mean after over mean before; ``None`` where it is undefined.
     effect
-        The ratio of medians with its interval; it says whether it is provisional.
+        The ratio of medians with its interval, and whether it is provisional.
     """
 
     at: datetime

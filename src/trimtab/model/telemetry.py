@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
+from trimtab.message import Message
+
 TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "capacity_bytes": "B",
     "used_bytes": "B",
@@ -61,6 +63,11 @@ class NotAvailable:
     """What a driver answers when it cannot know or do something: why not."""
 
     reason: str
+
+
+def not_available(code: str, text: str) -> NotAvailable:
+    """Return why not, with the code of the reason."""
+    return NotAvailable(Message(code, text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapsh
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
             code="snapshot-unreadable",
-            hint="a newer Trimtab may have written it; everything else in the store stands",
+            hint="a newer Trimtab may have written it; everything else in the store is intact",
         ) from error
     return Snapshot(
         at=at, driver=driver, complete=complete, targets=parts.targets(), hosts=parts.hosts()

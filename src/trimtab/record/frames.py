@@ -121,7 +121,7 @@ def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
         raise UnreadableError(
             f"the snapshot of {at.isoformat()} cannot be read: {error}",
             code="snapshot-unreadable",
-            hint="everything else in the store stands; trimtab show tells what is kept of a run",
+            hint="everything else in the store is intact; trimtab show lists what is kept of a run",
         ) from error
 
 

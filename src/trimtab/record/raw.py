@@ -70,7 +70,7 @@ class RawDirectory:
         """Put contents, given by their sha256; all are on stable storage when this returns.
 
         Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
-        instead of minutes for an archive. (Before Linux 5.8 it does not tell of failed writes;
+        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes;
         what was imported can be imported again, and `Store.integrity` finds what is missing.)
 
         Raises
@@ -126,7 +126,7 @@ class RawDirectory:
             raise UnreadableError(
                 f"the raw output {file} is damaged: its content does not match its hash",
                 code="raw-output-damaged",
-                hint="restore it from a copy of the store; the samples taken from it still stand",
+                hint="restore it from a copy of the store; the samples taken from it are valid",
             )
         return content
 

@@ -158,5 +158,5 @@ def understood(noun: str) -> Iterator[None]:
         raise UnreadableError(
             f"{noun} cannot be understood: {error}",
             code="record-unreadable",
-            hint="a newer Trimtab may have written it; everything else in the store stands",
+            hint="a newer Trimtab may have written it; everything else in the store is intact",
         ) from error

@@ -293,7 +293,7 @@ class Store(WatchRecords, ExplainingRecords):
                 f"the raw output {output.label!r} was removed on {output.pruned_at:%Y-%m-%d}, at "
                 "the end of its retention",
                 code="raw-output-pruned",
-                hint="the samples taken from it still stand",
+                hint="the samples taken from it are valid",
             )
         return output.with_content(
             self.raw.get(output.stdout_sha256, output.stdout_bytes),

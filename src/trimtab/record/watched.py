@@ -55,7 +55,7 @@ class WatchRecords(Connections):
                 lease = slots.lease_of(connection, site)
                 since = lease and f"{lease.holder} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
-                    f"{site} is watched by {since or 'nobody: the lease was given back'}",
+                    f"{site} is watched by {since or 'nobody: the lease was released'}",
                     code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )

@@ -185,10 +185,10 @@ def test_a_device_that_is_made_of_itself_ends(name: str, path: str, devices: lis
         ("/home", "network", "nfs4 from nas:/export/home"),
         ("/merged", "opaque", "an overlay: what is written goes to /upper/dir"),
         ("/sshfs", "network", "fuse.sshfs from user@host:/"),
-        ("/s3", "opaque", "fuse.s3fs: a user's process"),
-        ("/tmp", "memory", "tmpfs lives in memory"),
+        ("/s3", "opaque", "fuse.s3fs: a user process"),
+        ("/tmp", "memory", "tmpfs is held in memory"),
         ("/tank", "opaque", "zfs keeps its drives to itself"),
-        ("/btrfs", "opaque", "no block device is seen beneath /btrfs"),
+        ("/btrfs", "opaque", "no block device is visible under /btrfs"),
         ("/gpfs", "network", "gpfs from gpfs0"),
     ],
 )

@@ -202,7 +202,7 @@ def test_a_timer_that_passes_the_mount_by_is_no_mechanism(tmp_path: Path) -> Non
         machine, _description(), timer=Timer(active=True, last_run=AT), discarded_bytes=7
     )
     assert practice.timer_active is False
-    assert "/scratch does not" in practice.reasons["timer_active"]
+    assert "/scratch is not" in practice.reasons["timer_active"]
     assert not practice.has_mechanism
 
 

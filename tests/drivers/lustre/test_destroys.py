@@ -136,7 +136,7 @@ def test_another_file_system_on_the_same_server_and_its_clients_do_not_count() -
 # What is not known -------------------------------------------------------------------------------
 
 
-UNTOLD = "MDT0000 does not tell of"
+UNTOLD = "MDT0000 does not report"
 
 
 @for_each(
@@ -155,15 +155,15 @@ UNTOLD = "MDT0000 does not tell of"
                 printed("MDT0000", {f"OST000{n}": 0 for n in range(6)}),
                 printed("MDT0001", {"OST0003": 0}),
             ],
-            "MDT0001 does not tell of OST0000, OST0001, OST0002 and 2 more",
+            "MDT0001 does not report OST0000, OST0001, OST0002 and 2 more",
         ),
         # The kernel prints a sum of signed numbers without a sign.
         *(
             ([printed("MDT0000", {"OST0000": 0, "OST0001": value})], f"{UNTOLD} OST0001")
             for value in ("", "x", "-1", "1.5", "4294967295", "12 34", "\x00")
         ),
-        ([LAST_LINE, LAST_LINE], "no MDS told of scratch"),
-        ([], "no MDS told of scratch"),
+        ([LAST_LINE, LAST_LINE], "no MDS reports scratch"),
+        ([], "no MDS reports scratch"),
     ],
 )
 def test_what_is_not_known_has_its_reason(texts: list[str], problem: str) -> None:

@@ -174,7 +174,7 @@ def test_no_lustre_and_nothing_at_all() -> None:
     assert parse_lfs_df("\n \n", "\n") == ()
     (found,) = parse_lfs_df("df:/scratch Not a Lustre filesystem\n")
     assert (found.file_system, found.mount, found.complete) == (None, "/scratch", False)
-    assert found.problems == ("/scratch: not a Lustre file system, says lfs df",)
+    assert found.problems == ("/scratch: lfs df reports that it is not a Lustre file system",)
     (found,) = parse_lfs_df("", "lfs: cannot open '/scratch': Input/output error (5)\n")
     assert not found.complete
     assert "Input/output error" in found.problems[0]
@@ -203,8 +203,8 @@ def test_words_before_and_after_do_not_spoil_the_numbers() -> None:
     (found,) = parse_lfs_df("Welcome\n" + WHOLE + "rc=0\n")
     assert found.complete
     assert found.problems == (
-        "line 1 belongs to nothing: Welcome",
-        "line 9 belongs to nothing: rc=0",
+        "line 1 belongs to no file system: Welcome",
+        "line 9 belongs to no file system: rc=0",
     )
 
 

@@ -145,9 +145,9 @@ def test_what_clients_wrote_does_where_the_devices_do_not_count() -> None:
 
 
 def test_no_counters_no_dose() -> None:
-    rows = missing("bytes_written_total", "no block device is seen beneath")
+    rows = missing("bytes_written_total", "no underlying block device is visible")
     of = sound(rows, but=["client_bytes_written_total"])
-    assert "no block device" in dose_reason(of)
+    assert "no underlying block device" in dose_reason(of)
 
 
 def test_slow_targets_that_were_left_out_of_the_trims() -> None:

@@ -62,8 +62,8 @@ def test_not_known_how_much_was_lost() -> None:
 
 
 def test_devices_without_throttling() -> None:
-    of = sound(missing("wbt_latency_s", "no device beneath has writeback throttling"))
-    assert "no device beneath" in (CAUSE.assess(of)[0].reason or "")
+    of = sound(missing("wbt_latency_s", "no underlying device has writeback throttling"))
+    assert "no underlying device" in (CAUSE.assess(of)[0].reason or "")
 
 
 def test_turned_on_later_did_not_begin_it() -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,7 +265,10 @@ def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     check_clean(place, before)
 
 
-def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
+def ended_survey(
+    place: Place, answer: Callable[[str, Sequence[str]], ProcessResult | None]
+) -> Survey:
+    """Return a survey that a signal ended while it wrote; some commands are answered instead."""
     with place.changing() as state:
         state.survey_s = 0.5
     tools = hit(place, signal.SIGTERM, at="rewrite ")
@@ -273,11 +276,18 @@ def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
 
     def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
         for server, argv in commands.items():
-            if "destroy" in argv:
-                return {server: place.run({server: ("true",)}, timeout_s)[server]}
+            if (result := answer(server, argv)) is not None:
+                return {server: result}
         return usual(commands, timeout_s)
 
-    found = survey(place, on_servers("OST0000"), replace(tools, run=run))
+    return survey(place, on_servers("OST0000"), replace(tools, run=run))
+
+
+def test_objects_that_cannot_be_removed_are_named(place: Place) -> None:
+    def answer(server: str, argv: Sequence[str]) -> ProcessResult | None:
+        return place.run({server: ("true",)}, 60.0)[server] if "destroy" in argv else None
+
+    found = ended_survey(place, answer)
     assert isinstance(error_of(found), ToolError)
     assert "the object 0x2 of scratch-OST0000_ecc was not removed" in " ".join(found.notes)
     assert any("less are free than before" in note for note in found.notes)
@@ -379,19 +389,13 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
 
 
 def test_the_list_of_objects_stays_where_it_cannot_be_read(place: Place) -> None:
-    with place.changing() as state:
-        state.survey_s = 0.5
-    tools = hit(place, signal.SIGTERM, at="rewrite ")
-    usual = present(tools.run)
+    def answer(server: str, argv: Sequence[str]) -> ProcessResult | None:
+        if not argv[-1].endswith("survey.detail"):
+            return None
+        away = place.run({server: ("false",)}, 60.0)[server]
+        return replace(away, exit_code=255, stderr=b"Broken pipe")
 
-    def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
-        for server, argv in commands.items():
-            if argv[-1].endswith("survey.detail"):
-                away = place.run({server: ("false",)}, timeout_s)[server]
-                return {server: replace(away, exit_code=255, stderr=b"Broken pipe")}
-        return usual(commands, timeout_s)
-
-    found = survey(place, on_servers("OST0000"), replace(tools, run=run))
+    found = ended_survey(place, answer)
     (directory,) = directories(place)
     assert "is object id 0x2" in (directory / "survey.detail").read_text()
     assert f"oss1:{directory}" in " ".join(found.notes)

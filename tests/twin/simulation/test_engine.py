@@ -33,6 +33,12 @@ def simulation(scenario: Scenario) -> Simulation:
     return Simulation(scenario, layout=slow_layout, rates=FirstOrder(), windows=unthrottled)
 
 
+def ran(scenario: Scenario) -> Simulation:
+    of = simulation(scenario)
+    of.run()
+    return of
+
+
 def layout_of(simulated: Simulation) -> SlowLayout:
     layout = simulated.miniature.layout
     assert isinstance(layout, SlowLayout)
@@ -106,8 +112,7 @@ def test_the_same_scenario_gives_the_same_bit_for_bit():
     assert first.trace.jobs == second.trace.jobs
     np.testing.assert_array_equal(first.trace.of("fullness"), second.trace.of("fullness"))
     assert first.events == second.events
-    other = simulation(small(seed=8))
-    other.run()
+    other = ran(small(seed=8))
     assert other.trace.jobs != first.trace.jobs
 
 
@@ -139,8 +144,7 @@ def test_a_fault_changes_nothing_of_what_users_draw():
 def test_users_get_enospc_when_nothing_is_left_and_life_goes_on():
     scenario = small(4.0)
     users = replace(scenario.users, daily_writes_bytes=8 * 135e12, lifetimes=(Lifetime(1.0, None),))
-    of = simulation(replace(scenario, users=users))
-    of.run()
+    of = ran(replace(scenario, users=users))
     assert of.state.refused_space_bytes > 0.0
     np.testing.assert_allclose(of.state.fullness, 1.0)
     notes = [event.detail for event in of.events if event.kind == EventKind.NOTE]
@@ -168,8 +172,7 @@ def test_closed_osts_take_nothing_until_they_are_opened():
 
 def test_gating_holds_osts_near_the_limit():
     scenario = small(20.0, gating=Gating(enabled=True, limit=0.62, reopen=0.61), probes=())
-    of = simulation(scenario)
-    of.run()
+    of = ran(scenario)
     assert EventKind.TARGET_CLOSED in kinds(of)
     assert EventKind.TARGET_OPENED in kinds(of)
     closed = of.trace.of("open") == 0.0
@@ -182,8 +185,7 @@ def test_gating_holds_osts_near_the_limit():
 
 def test_a_silent_ost_hangs_jobs_and_is_missing_in_surveys():
     fault = Fault(START + 10 * HOUR, "silent-ost", START + 30 * HOUR, (5,))
-    of = simulation(small(faults=(fault,)))
-    of.run()
+    of = ran(small(faults=(fault,)))
     bad = [run.at for run in of.trace.jobs if run.status == "unfinished"]
     assert bad == [START + hour * HOUR for hour in range(10, 30)]
     survey = of.trace.surveys[0]
@@ -195,8 +197,7 @@ def test_a_silent_ost_hangs_jobs_and_is_missing_in_surveys():
 
 def test_without_names_jobs_do_not_start_or_do_not_end_and_surveys_do():
     fault = Fault(START + 10 * HOUR, "name-service", START + 40 * HOUR)
-    of = simulation(small(faults=(fault,)))
-    of.run()
+    of = ran(small(faults=(fault,)))
     bad = {run.status for run in of.trace.jobs if run.status != "ok"}
     assert bad == {"not_started", "unfinished"}
     assert sum(run.status != "ok" for run in of.trace.jobs) == 30
@@ -282,14 +283,12 @@ def test_what_cannot_change_is_refused_by_name():
 
 
 def test_a_trim_gives_back_and_is_told_once_a_night():
-    of = simulation(small(3.0, trim=Trim(every_s=DAY)))
-    of.run()
+    of = ran(small(3.0, trim=Trim(every_s=DAY)))
     trims = [event for event in of.events if event.kind == EventKind.TRIM]
     assert len(trims) == 3
     assert all(event.until is not None and not event.targets for event in trims)
     assert (of.state.bytes_discarded_total > 0.0).all()
-    untrimmed = simulation(small(3.0))
-    untrimmed.run()
+    untrimmed = ran(small(3.0))
     assert (of.state.amplification < untrimmed.state.amplification).all()
     by_hand = simulation(small())
     assert by_hand.trim(1) > 0.0
@@ -368,23 +367,20 @@ def test_a_rebuilding_ost_is_degraded_and_slower_and_one_moved_shares_a_server()
 
 def test_a_purge_brings_it_under_its_target_and_says_how_old_it_went():
     purge = Purge(enabled=True, target=0.5, min_age_s=7 * DAY)
-    of = simulation(small(3.0, purge=purge, probes=()))
-    of.run()
+    of = ran(small(3.0, purge=purge, probes=()))
     told = [event for event in of.events if event.kind == EventKind.PURGE]
     assert "days ago" in told[0].detail
     whole = float(of.state.used_bytes @ of.columns.weight) / float(
         of.state.capacity_bytes @ of.columns.weight
     )
     assert whole == pytest.approx(0.5, abs=0.04)
-    slow = simulation(small(3.0, purge=replace(purge, bytes_per_day=1e12), probes=()))
-    slow.run()
+    slow = ran(small(3.0, purge=replace(purge, bytes_per_day=1e12), probes=()))
     # The first pass is due at the end of the first day, so it begins in that day's last hour.
     assert slow.population.totals.purged == pytest.approx(49 / 24 * 1e12)
 
 
 def test_ids_of_events_are_unique_uuids_of_their_time():
-    of = simulation(small(3.0, trim=Trim(every_s=DAY)))
-    of.run()
+    of = ran(small(3.0, trim=Trim(every_s=DAY)))
     ids = [uuid.UUID(event.id) for event in of.events]
     assert len(set(ids)) == len(ids) > 0
     assert {one.version for one in ids} == {7}
@@ -432,8 +428,7 @@ def test_it_begins_as_full_as_it_is_to_be(fullness, spread):
 
 def test_little_writing_is_no_lack_of_space():
     users = replace(small().users, daily_writes_bytes=1e6)
-    of = simulation(small(5.0, osts=replace(small().osts, count=1), users=users, probes=()))
-    of.run()
+    of = ran(small(5.0, osts=replace(small().osts, count=1), users=users, probes=()))
     assert of.state.refused_space_bytes == 0.0
     assert of.population.totals.written > 2e6
     assert not [event for event in of.events if "ENOSPC" in event.detail]
@@ -474,8 +469,7 @@ def test_an_epoch_of_a_day_writes_what_24_of_an_hour_write():
     users = replace(small().users, burstiness=0.0, quota_bytes=None)
     written = []
     for epoch_s in (3600.0, DAY):
-        of = simulation(small(7.0, users=users, resolution=Resolution(None, epoch_s=epoch_s)))
-        of.run()
+        of = ran(small(7.0, users=users, resolution=Resolution(None, epoch_s=epoch_s)))
         written.append(of.population.totals.written)
     assert written[1] == pytest.approx(written[0], rel=1e-9)
 
@@ -490,8 +484,7 @@ def test_a_silent_ost_that_is_closed_hangs_no_job():
 
 def test_where_all_osts_are_silent_jobs_hang_for_no_lack_of_space():
     faults = (Fault(START + 3.5 * HOUR, "silent-ost", None, tuple(range(8))),)
-    of = simulation(small(1.0, faults=faults))
-    of.run()
+    of = ran(small(1.0, faults=faults))
     assert {job.status for job in of.trace.jobs[4:]} == {"unfinished"}
 
 
@@ -518,7 +511,6 @@ def test_what_is_over_is_no_longer_shown():
 
 
 def test_discard_at_each_deletion_is_counted():
-    of = simulation(small(1.0, trim=Trim(None, discard=True)))
-    of.run()
+    of = ran(small(1.0, trim=Trim(None, discard=True)))
     totals, given = of.population.totals, of.state.bytes_discarded_total.sum()
     assert given == pytest.approx(totals.deleted + 24 * 3e12)

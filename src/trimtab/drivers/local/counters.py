@@ -8,7 +8,7 @@ from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.units import is_digits
 
 _SECTOR_BYTES: Final = 512
@@ -92,7 +92,9 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
     # although its switch reads 0: no number is better than one that may stand still.
     switch = "../queue" if host.exists(f"{directory}/partition") else "queue"
     if host.read_number(f"{directory}/{switch}/iostats") == 0:
-        return NotAvailable(f"{device} counts nothing: queue/iostats is 0")
+        return not_available(
+            "device-counts-nothing", f"{device} counts nothing: queue/iostats is 0"
+        )
     path = f"{directory}/stat"
     text = host.read_text(path)
     if isinstance(text, NotAvailable):

@@ -17,7 +17,7 @@ from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount, find_mount, kind_of, parse_mountinfo
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
 Touch = Callable[[str], bounded.PathState]
@@ -148,7 +148,9 @@ def file_system_uuid(
     if not host.is_this_one:
         return NotAvailable("the file system's UUID is in none of udev's files")
     if os.geteuid() != 0:
-        return NotAvailable("the file system's UUID is not in udev's files; blkid needs root")
+        return not_available(
+            "root-needed", "the file system's UUID is not in udev's files; blkid needs root"
+        )
     # -p reads the superblock itself: the cache may remember the file system before this one.
     argv = ("blkid", "-p", "-o", "value", "-s", "UUID", f"/dev/{name}")
     result = run_tool(execute, argv, timeout_s=_BLKID_TIMEOUT_S)
@@ -169,7 +171,7 @@ def _note(mount: Mount) -> str | None:
         case "network":
             return f"{mount.fs_type} from {mount.source}: the drives are on its servers"
         case "memory":
-            return f"{mount.fs_type} lives in memory: there is no drive beneath"
+            return f"{mount.fs_type} is held in memory: there is no underlying drive"
         case "opaque" if mount.fs_type == "overlay":
             upper = mount.super_option("upperdir")
             return "an overlay: " + (
@@ -178,7 +180,7 @@ def _note(mount: Mount) -> str | None:
                 else "it has no upper directory and takes no writes"
             )
         case "opaque" if mount.fs_type.startswith("fuse"):
-            return f"{mount.fs_type}: a user's process stands between and hides what is beneath"
+            return f"{mount.fs_type}: a user process serves it and hides what is underneath"
         case "opaque" if mount.fs_type == "zfs":
             return "zfs keeps its drives to itself: see zpool status and zpool iostat"
         case "opaque":

@@ -86,7 +86,7 @@ def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
         if not isinstance(by_name, NotAvailable):
             return by_name
     return NotAvailable(
-        f"no block device is seen beneath {mount.mount_point} "
+        f"no block device is visible under {mount.mount_point} "
         f"({mount.fs_type} from {mount.source}, device {mount.device_number})"
     )
 

@@ -33,7 +33,14 @@ from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import find_mount
 from trimtab.model.site import Site
-from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.model.telemetry import (
+    NotAvailable,
+    Setting,
+    Snapshot,
+    Target,
+    TargetSnapshot,
+    not_available,
+)
 from trimtab.model.trim import TrimPractice
 from trimtab.visible import visible
 
@@ -169,7 +176,9 @@ class LocalDriver:
         if result.problem is not None:
             complaint_text = complaint(result)
             if "not supported" in complaint_text:
-                return NotAvailable(f"the discard operation is not supported on {target}")
+                return not_available(
+                    "discard-unsupported", f"the discard operation is not supported on {target}"
+                )
             if "Invalid argument" in complaint_text:
                 raise UsageError(
                     f"{target} has no range from {start} of length {length} to trim",
@@ -188,13 +197,13 @@ class LocalDriver:
         """Return how the file system is trimmed without Trimtab."""
         self._check(target)
         if not self._description.devices:
-            return NotAvailable("no block device is seen beneath")
+            return not_available("no-device", "no underlying block device is visible")
         devices = self._description.devices
         counters = read_bytes_of(self._host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
         # Mounting alone reads: a device that moved nothing has counters that stand still.
         if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
-            discarded = NotAvailable(f"{devices[0].name} counts nothing")
+            discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
         return trim_practice(
             self._host,
             self._description,
@@ -208,7 +217,10 @@ class LocalDriver:
         self._check(target)
         ext4 = self._ext4()
         if ext4 is None:
-            yield NotAvailable(f"{self._description.fs_type} does not show its block allocator")
+            yield not_available(
+                "allocator-not-shown",
+                f"{self._description.fs_type} does not show its block allocator",
+            )
             return
         with counting(self._host, ext4, allowed=allowed) as why_not:
             yield why_not
@@ -216,12 +228,16 @@ class LocalDriver:
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Answer that a local file system cannot be closed to new files alone."""
         self._check(target)
-        return NotAvailable("a local file system cannot be closed to new files alone")
+        return not_available(
+            "not-supported", "a local file system cannot be closed to new files alone"
+        )
 
     def reset_allocator(self, target: str) -> NotAvailable:
         """Answer that the allocator's goal cannot be set: only ldiskfs has ``mb_last_group``."""
         self._check(target)
-        return NotAvailable("only ldiskfs of a Lustre target lets its allocator's goal be reset")
+        return not_available(
+            "not-supported", "only ldiskfs of a Lustre target lets its allocator's goal be reset"
+        )
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return the one target, if the path is on this file system."""
@@ -232,7 +248,9 @@ class LocalDriver:
         real_path = existing(state)
         mount = find_mount(mount_table(self._host), real_path, state.device)
         if mount is None or mount.mount_point != self._description.mount_point:
-            return NotAvailable(f"{visible(path)} is on another file system")
+            return not_available(
+                "another-file-system", f"{visible(path)} is on another file system"
+            )
         return Placement(path, (self._description.mount_point,))
 
     def run(
@@ -240,9 +258,9 @@ class LocalDriver:
     ) -> ProcessResult | NotAvailable:
         """Run a program on this host, the only server there is."""
         if server not in {None, self._target().server}:
-            return NotAvailable(f"{server} is not this host")
+            return not_available("server-unknown", f"{server} is not this host")
         if not self._host.is_this_one:
-            return NotAvailable("programs of another machine are not run")
+            return not_available("another-machine", "programs of another machine are not run")
         return self._execute(argv, timeout_s=timeout_s)
 
     def launcher(self, name: str) -> Launcher | NotAvailable:
@@ -277,7 +295,7 @@ class LocalDriver:
         except TrimtabError as error:
             return NotAvailable(error.message)
         if mount is None or mount.device_number != description.device_number:
-            return NotAvailable(f"{description.mount_point} is no longer mounted")
+            return not_available("not-mounted", f"{description.mount_point} is no longer mounted")
         self._description = describe_mount(
             self._host,
             mount,
@@ -299,7 +317,7 @@ class LocalDriver:
             or mount.device_number != description.device_number
         ):
             raise RefusedError(
-                f"{description.mount_point} is not the mount point of this file system any more",
+                f"{description.mount_point} is no longer the mount point of this file system",
                 code="mount-changed",
                 hint="see what is mounted there: findmnt",
             )
@@ -308,7 +326,7 @@ class LocalDriver:
         if not self._host.is_this_one:
             return "another machine's file systems are not trimmed from here"
         if not self._description.devices:
-            return "no block device is seen beneath"
+            return "no underlying block device is visible"
         return "trimming needs root"
 
     def _cpu_fraction(self) -> float | NotAvailable:
@@ -317,7 +335,9 @@ class LocalDriver:
             return now
         before, self._cpu_times = self._cpu_times, now
         if before is None:
-            return NotAvailable("needs two snapshots: it is the share between them")
+            return not_available(
+                "one-snapshot", "needs two snapshots: it is the share between them"
+            )
         return busy_fraction(before, now)
 
 

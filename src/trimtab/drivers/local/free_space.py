@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.drivers.local.mballoc import FreeSpaceSummary
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.units import format_bytes, format_percent
 
 PIECE_BYTES: Final = 1024**2
@@ -131,13 +131,18 @@ def mean_extent_bytes(
     if impossible := _impossible(summary, groups):
         return impossible
     if groups.unread:
-        return NotAvailable(f"{groups.unread} of {groups.count} groups were not read yet")
+        return not_available(
+            "groups-unread", f"{groups.unread} of {groups.count} groups were not read yet"
+        )
     if sum(summary.average_fragment) != sum(summary.largest_free):
-        return NotAvailable("the lists changed while they were read")
+        return not_available("lists-inconsistent", "the lists changed while they were read")
     orders = [(2.0 ** (i + 1) if i else 1.0, n) for i, n in enumerate(summary.average_fragment)]
     listed = sum(summary.average_fragment)
     if sum(least * count for least, count in orders) > groups.free_blocks:
-        return NotAvailable("the lists do not match the free space: some of it is preallocated")
+        return not_available(
+            "lists-inconsistent",
+            "the lists do not match the free space: some of it is preallocated",
+        )
     most = sum(free / least for least, free in _spread(orders, groups))
     fewest = sum(
         free / min(2 * least if least > 1 else 4.0, groups.blocks_each)
@@ -169,7 +174,7 @@ def one_mean(bounds: tuple[float, float] | NotAvailable) -> float | NotAvailable
     if high > low * _FACTOR**2 * 1.01:  # for the extents that go on in the next group
         return NotAvailable(
             f"between {format_bytes(low)} and {format_bytes(high)}: the groups differ too much, "
-            "and how much is free in each is not told; e2freefrag counts"
+            "and the free space of each is not reported; e2freefrag counts it"
         )
     return math.sqrt(low * high)
 
@@ -177,12 +182,14 @@ def one_mean(bounds: tuple[float, float] | NotAvailable) -> float | NotAvailable
 def _impossible(summary: FreeSpaceSummary, groups: Groups) -> NotAvailable | None:
     listed = sum(summary.largest_free)
     if groups.free_blocks <= 0:
-        return NotAvailable("nothing is free")
+        return not_available("nothing-free", "nothing is free")
     if listed == 0:
         return NotAvailable("no group with free space was read since the mount")
     room = (listed + groups.unread) * groups.blocks_each
     if groups.unread < 0 or groups.free_blocks > room:
-        return NotAvailable("the lists do not match the size of the file system")
+        return not_available(
+            "lists-inconsistent", "the lists do not match the size of the file system"
+        )
     return None
 
 

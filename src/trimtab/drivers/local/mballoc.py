@@ -25,7 +25,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.units import is_digits
 
 _SECTION: Final = re.compile(r"(cr[\w.]*?)_stats:")
@@ -89,7 +89,7 @@ class FreeSpaceSummary:
 def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
     """Return the counters of ``mb_stats`` (Linux 5.13 and later), or why there are none."""
     if "collection turned off" in text:
-        return NotAvailable("the counters are off (mb_stats is 0)")
+        return not_available("counters-off", "the counters are off (mb_stats is 0)")
     top: dict[str, tuple[int, int | None]] = {}
     sections: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
@@ -111,7 +111,7 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
     incomplete = [name for name, section in sections.items() if "useless_loops" not in section]
     # The count of discarded preallocations is the last line in every version.
     if "reqs" not in top or "discarded" not in top or not sections or incomplete:
-        return NotAvailable("mb_stats is not in a format that is known, or was cut off")
+        return not_available("format-unknown", "mb_stats has an unknown format, or was cut off")
     loaded, groups = top.get("buddies_generated", (None, None))
     numbered = all(re.fullmatch(r"cr[\d.]+", name) for name in sections)
     return AllocatorStatistics(
@@ -144,7 +144,9 @@ def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
         if (match := _OLD_USELESS.match(name))
     }
     if "reqs" not in values or "discarded" not in values or not loops:
-        return NotAvailable("mb_alloc_stats is not in a format that is known, or was cut off")
+        return not_available(
+            "format-unknown", "mb_alloc_stats has an unknown format, or was cut off"
+        )
     shift = 0 if 0 in loops else 1
     return AllocatorStatistics(
         family="loops-by-number" if shift == 0 else "loops-by-number-shifted",
@@ -160,7 +162,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
     """Return the lists of ``mb_structs_summary`` (Linux 5.14 and later), or why there are none."""
     optimize = re.search(r"^optimize_scan:\s*(\d)", text, re.MULTILINE)
     if optimize is None:
-        return NotAvailable("mb_structs_summary is not in a format that is known")
+        return not_available("format-unknown", "mb_structs_summary has an unknown format")
     lists: dict[str, list[int]] = {"max_free_order_lists": [], "avg_fragment_size_lists": []}
     current: list[int] | None = None
     for line in text.splitlines():
@@ -168,7 +170,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
         if match := _LIST_ORDER.fullmatch(stripped):
             # The lists stand in order; a gap means that lines are missing.
             if current is None or int(match.group(1)) != len(current):
-                return NotAvailable("mb_structs_summary is not in a format that is known")
+                return not_available("format-unknown", "mb_structs_summary has an unknown format")
             current.append(int(match.group(2)))
         else:
             current = lists.get(stripped.rstrip(":"))

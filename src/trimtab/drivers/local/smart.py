@@ -20,7 +20,7 @@ from trimtab.drivers.host import Host
 from trimtab.drivers.local.tools import run_tool
 from trimtab.launch.launchers import Execute
 from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 
 _TIMEOUT_S: Final = 15.0
 _DATA_UNIT_BYTES: Final = 512_000
@@ -84,7 +84,7 @@ def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> DriveHealth:
         nothing = NotAvailable(f"{drive.name} is not an NVMe drive ({kind})")
         return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
     if not host.is_this_one:
-        nothing = NotAvailable("drives of another machine are not asked")
+        nothing = not_available("another-machine", "drives of another machine are not queried")
         return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
     result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
     log = result if isinstance(result, NotAvailable) else parse_smart_log(_decode(result.stdout))

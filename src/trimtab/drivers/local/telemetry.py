@@ -18,7 +18,7 @@ from trimtab.drivers.local.smart import DriveHealth
 from trimtab.drivers.local.trim import Timer, timer_covers
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import PathDescription
-from trimtab.model.telemetry import NotAvailable, Reading
+from trimtab.model.telemetry import NotAvailable, Reading, not_available
 
 Value = float | int | str | bool
 
@@ -31,7 +31,7 @@ _ELSEWHERE: Final = {
     "client_bytes_read_total": _NO_PARALLEL,
     "network_bytes_total": "no network lies between a local file system and its drives",
     "metadata_operations_total": "the kernel does not count them for a local file system",
-    "concurrent_jobs": "no scheduler was asked",
+    "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "this file system does not count checksum errors of data",
 }
 """What a local file system never has, and why."""
@@ -97,7 +97,7 @@ def _space(state: LocalState) -> Iterator[Reading]:
     yield _reading("used_bytes", space.used_bytes, source)
     yield _reading("available_bytes", space.available_bytes, source)
     # btrfs and others without a table of inodes give 0 for both: that is not a count.
-    none = NotAvailable("this file system has no fixed number of inodes")
+    none = not_available("inodes-not-fixed", "this file system has no fixed number of inodes")
     yield _reading("inodes_total", space.inodes if space.inodes else none, source)
     yield _reading("inodes_free", space.inodes_free if space.inodes else none, source)
 
@@ -113,11 +113,17 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
         path = f"{state.ext4.settings}/errors_count"
         yield _reading("errors_total", host.read_number(path), path)
     else:
-        reason = NotAvailable(f"{description.fs_type} does not count its errors")
+        reason = not_available(
+            "errors-not-counted", f"{description.fs_type} does not count its errors"
+        )
         yield _reading("errors_total", reason, None)
     arrays = [device for device in description.own_devices if device.kind == "md"]
     if not arrays:
-        yield _reading("degraded", NotAvailable("no md array is seen beneath"), None)
+        yield _reading(
+            "degraded",
+            not_available("no-md-array", "no underlying md array is visible"),
+            None,
+        )
     for array in arrays:
         path = f"/sys/class/block/{array.name}/md/degraded"
         missing = host.read_number(path)
@@ -127,7 +133,7 @@ def _state(host: Host, state: LocalState) -> Iterator[Reading]:
 
 def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
     top = description.devices[0] if description.devices else None
-    nothing = NotAvailable("no block device is seen beneath")
+    nothing = not_available("no-device", "no underlying block device is visible")
     counters = nothing if top is None else read_bytes_of(host, top, description.devices)
     path = None if top is None else f"/sys/class/block/{top.name}/stat"
     for name, attribute in (
@@ -144,7 +150,13 @@ def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
     yield _reading("discard_granularity_bytes", granularity, path)
     throttled = [d for d in description.own_devices if d.writeback_throttling_s is not None]
     if not throttled:
-        reason = NotAvailable("no device beneath has writeback throttling") if top else nothing
+        reason = (
+            not_available(
+                "no-writeback-throttling", "no underlying device has writeback throttling"
+            )
+            if top
+            else nothing
+        )
         yield _reading("wbt_latency_s", reason, None)
     for device in throttled:
         if device.kind != "partition" and device.writeback_throttling_s is not None:
@@ -167,7 +179,9 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
     pieces = ("free_extent_mean_bytes", "free_space_fragmented_fraction")
     names = ("allocator_family", "allocator_requests_total", *counted)
     if ext4 is None:
-        reason = NotAvailable(f"{state.description.fs_type} does not show its block allocator")
+        reason = not_available(
+            "allocator-not-shown", f"{state.description.fs_type} does not show its block allocator"
+        )
         yield from (_reading(name, reason, None) for name in (*names, *pieces))
         return
     devices = state.description.devices
@@ -191,7 +205,7 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
 def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
     drives = tuple(health)
     if not drives:
-        reason = NotAvailable("no drive is seen beneath")
+        reason = not_available("no-drive", "no underlying drive is visible")
         for name in (
             "drive_percentage_used",
             "drive_media_errors_total",

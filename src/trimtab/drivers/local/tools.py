@@ -8,7 +8,7 @@ from typing import Final
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 
 OUTPUT_LIMIT_BYTES: Final = 1 << 22
 """These tools print a page; a drive's JSON log is the longest, with some 10 KiB."""
@@ -33,9 +33,10 @@ def run_tool(
             environment=environment,
         )
     except ToolError as error:
-        return NotAvailable(error.message)
+        return not_available(error.code, error.message)
     if result.problem is not None:
-        return NotAvailable(f"{' '.join(argv[:2])}: {result.problem}{complaint(result)}")
+        text = f"{' '.join(argv[:2])}: {result.problem}{complaint(result)}"
+        return not_available("tool-failed", text)
     return result
 
 

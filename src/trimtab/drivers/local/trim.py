@@ -14,7 +14,7 @@ from trimtab.drivers.local.tools import run_tool
 from trimtab.launch.launchers import Execute
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import unescape
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.model.trim import TrimPractice
 
 _TIMER: Final = "fstrim.timer"
@@ -123,16 +123,21 @@ def read_timer(host: Host, execute: Execute) -> Timer:
     """
     if not host.exists("/run/systemd/system"):
         # In a container or a chroot the host's own timer may still trim this file system.
-        nothing = NotAvailable("systemd does not run here, so its timers are not seen")
+        nothing = not_available(
+            "no-systemd", "systemd does not run here, so its timers are not seen"
+        )
         return Timer(active=nothing, last_run=nothing)
     stamp = host.modified_at_s(f"/var/lib/systemd/timers/stamp-{_TIMER}")
     by_stamp = (
-        NotAvailable(f"{_TIMER} has not run yet")
+        not_available("never-run", f"{_TIMER} has not run yet")
         if isinstance(stamp, NotAvailable)
         else datetime.fromtimestamp(stamp, UTC)
     )
     if not host.is_this_one:
-        return Timer(NotAvailable("systemd of another machine is not asked"), by_stamp)
+        return Timer(
+            not_available("another-machine", "systemd of another machine is not queried"),
+            by_stamp,
+        )
     result = run_tool(
         execute,
         ("systemctl", "show", _TIMER, "-p", "ActiveState", "-p", "LastTriggerUSec"),
@@ -152,7 +157,7 @@ def parse_timer(text: str) -> tuple[bool | NotAvailable, datetime | NotAvailable
     active = NotAvailable("systemctl names no state") if state is None else state == "active"
     when = _TIMESTAMP.search(_property(text, "LastTriggerUSec") or "")
     if when is None:
-        return active, NotAvailable(f"{_TIMER} has not run yet")
+        return active, not_available("never-run", f"{_TIMER} has not run yet")
     at = datetime.strptime(when.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
     return active, at
 
@@ -185,9 +190,9 @@ def timer_covers(host: Host, description: PathDescription) -> str | NotAvailable
         if unescape(words[1]).rstrip("/") == description.mount_point.rstrip("/"):
             if len(words) > 3 and "X-fstrim.notrim" in words[3].split(","):
                 return NotAvailable("/etc/fstab marks the mount X-fstrim.notrim")
-            return "the mount stands in /etc/fstab, which fstrim.service goes through"
+            return "the mount is listed in /etc/fstab, which fstrim.service processes"
     return NotAvailable(
-        f"{_TIMER} trims what stands in /etc/fstab, and {description.mount_point} does not"
+        f"{_TIMER} trims what is listed in /etc/fstab, and {description.mount_point} is not"
     )
 
 
@@ -215,7 +220,7 @@ def trimmed_since_mount(
     mkfs discards too.
     """
     if not description.devices:
-        return NotAvailable("no block device is seen beneath"), ""
+        return not_available("no-device", "no underlying block device is visible"), ""
     device = description.devices[0]
     remembered, source = _remembered_by_ext4(host, description, device)
     if not isinstance(remembered, NotAvailable) or discarded_bytes != 0:

@@ -21,7 +21,7 @@ from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount
-from trimtab.model.telemetry import NotAvailable, Reading, Setting
+from trimtab.model.telemetry import NotAvailable, Reading, Setting, not_available
 from trimtab.model.trim import TrimPractice
 
 _KIB: Final = 1024
@@ -66,7 +66,7 @@ class Backing:
         """Return how the target is trimmed, as far as its server shows it."""
         devices = self.description.devices
         if not devices:
-            return NotAvailable("no block device is seen beneath")
+            return not_available("no-device", "no underlying block device is visible")
         counters = read_bytes_of(self.host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
         return trim_practice(

@@ -19,7 +19,7 @@ from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
 from trimtab.drivers.lustre.collector_tree import BLOCK_NAMES, NAMED_DIRECTORIES, NEVER_OPENED
 from trimtab.errors import RefusedError, ToolError
 from trimtab.launch.process import ProcessResult
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 
 _NOT_NAMES: Final = frozenset({"", ".", ".."})
 _REST: Final = ""
@@ -102,7 +102,7 @@ class CollectedHost(Host):
                 return self._missing(path)
         # Encoded only where it could matter: a character is four bytes at most.
         if len(text) * 4 > limit_bytes and len(_encoded(text)) > limit_bytes:
-            return NotAvailable(f"{path} is longer than {limit_bytes} bytes")
+            return not_available("file-too-long", f"{path} is longer than {limit_bytes} bytes")
         return text.rstrip("\n")
 
     def write_text(self, path: str, value: str) -> OSError | None:
@@ -187,19 +187,23 @@ class CollectedHost(Host):
             and path.rpartition("/")[2] in BLOCK_NAMES
             and self.request.get("block_devices")
         ):
-            return NotAvailable(f"{path} does not exist")
+            return not_available("file-missing", f"{path} does not exist")
         place = self._place(path)
         reason = skipped.get(path) or skipped.get(place)
         if reason is not None:
             return NotAvailable(reason)
         if not self.answer.whole:
-            return NotAvailable(f"{path} was not collected: {self.answer.problem}")
+            return not_available(
+                "file-not-collected", f"{path} was not collected: {self.answer.problem}"
+            )
         # What the reader did not come to may exist.
         if _REST in skipped:
-            return NotAvailable(f"{path} was not collected: {skipped[_REST]}")
+            return not_available(
+                "file-not-collected", f"{path} was not collected: {skipped[_REST]}"
+            )
         if self._absent(path, place):
-            return NotAvailable(f"{path} does not exist")
-        return NotAvailable(f"{path} was not collected")
+            return not_available("file-missing", f"{path} does not exist")
+        return not_available("file-not-collected", f"{path} was not collected")
 
     def _absent(self, path: str, place: str) -> bool:
         """Return whether it was looked for: then its absence says that it does not exist."""

@@ -112,7 +112,7 @@ def deleted_space(views: list[ServerView], file_system: str) -> DeletedSpace:
                 serving.append(view.name)
             if device.kind == "ost":
                 queues[device.by or "", device.target] = queue
-    gaps = list(_gaps(queues, servers)) or ([] if queues else [f"no MDS told of {file_system}"])
+    gaps = list(_gaps(queues, servers)) or ([] if queues else [f"no MDS reports {file_system}"])
     on = {pair: queue for pair, queue in queues.items() if queue.active is not False}
     off = {pair: queue for pair, queue in queues.items() if queue.active is False}
     return DeletedSpace(
@@ -162,7 +162,7 @@ def _gaps(queues: Mapping[Pair, _Queue], servers: Mapping[str, list[str]]) -> It
         missing = [ost for ost in osts if ost not in known or not known[ost].whole]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            yield f"{mdt} does not tell of {', '.join(missing[:3])}{more}"
+            yield f"{mdt} does not report {', '.join(missing[:3])}{more}"
 
 
 def _trash_cans(views: list[ServerView], file_system: str) -> Iterator[str]:

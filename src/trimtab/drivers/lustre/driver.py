@@ -30,7 +30,7 @@ from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
 from trimtab.model.trim import TrimPractice
 
 _READING_ONLY: Final = "the Lustre driver only reads"
@@ -161,7 +161,7 @@ class LustreDriver:
                 f"{start} and {length} are not the start and length of a range",
                 code="range-invalid",
             )
-        return NotAvailable(_READING_ONLY)
+        return not_available("driver-read-only", _READING_ONLY)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how a target was trimmed without Trimtab, as the last snapshot found it."""
@@ -194,12 +194,12 @@ class LustreDriver:
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Answer that nothing is opened or closed yet."""
         self._check(target)
-        return NotAvailable(_READING_ONLY)
+        return not_available("driver-read-only", _READING_ONLY)
 
     def reset_allocator(self, target: str) -> NotAvailable:
         """Answer that nothing is reset yet."""
         self._check(target)
-        return NotAvailable(_READING_ONLY)
+        return not_available("driver-read-only", _READING_ONLY)
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which OSTs a file lies."""
@@ -216,7 +216,9 @@ class LustreDriver:
         if server is None:
             return self._execute(argv, timeout_s=timeout_s)
         if server not in (*self._servers.names, *self._servers.clients):
-            return NotAvailable(f"{server} is not among the site's servers and clients")
+            return not_available(
+                "server-unknown", f"{server} is not among the site's servers and clients"
+            )
         if self._servers.reach == "local":
             return self._execute(argv, timeout_s=timeout_s)
         results: Mapping[str, ProcessResult] = self._fan_out(
@@ -261,7 +263,7 @@ class LustreDriver:
             before = self._cpu_times.get(name)
             self._cpu_times[name] = now
             fractions[name] = (
-                NotAvailable("needs two snapshots: it is the share between them")
+                not_available("one-snapshot", "needs two snapshots: it is the share between them")
                 if before is None
                 else busy_fraction(before, now)
             )

@@ -159,7 +159,7 @@ class _Block:
 
     def add(self, line: LfsDfLine) -> None:
         if line.target in self.lines:
-            self.complain(f"{line.target} stands there twice: the first line is used")
+            self.complain(f"{line.target} is listed twice: the first line is used")
         else:
             self.lines[line.target] = line
 
@@ -224,9 +224,11 @@ class _Reader:
             self._start(header[1])
         elif match := _NO_LUSTRE.fullmatch(line.strip()):
             self.blocks.append(_Block(usable=False, mount=match[1] or None))
-            self.complain(f"{visible(match[1])}: not a Lustre file system, says lfs df")
+            self.complain(
+                f"{visible(match[1])}: lfs df reports that it is not a Lustre file system"
+            )
         elif self._open is None:
-            self.complain(f"line {number} belongs to nothing: {_short(line)}", wrong=False)
+            self.complain(f"line {number} belongs to no file system: {_short(line)}", wrong=False)
         elif self._open.usable:
             self._read_into(self._open, line, number)
 
@@ -242,7 +244,7 @@ class _Reader:
             block.lines.clear()
             block.complain("the numbers are rounded for people (-h): they are not used")
         else:
-            block.complain(f"line {number} is in no known form: {_short(line)}")
+            block.complain(f"line {number} has an unknown format: {_short(line)}")
 
     def read_error(self, line: str) -> None:
         if not line:

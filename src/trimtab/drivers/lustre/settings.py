@@ -15,7 +15,7 @@ from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.model.telemetry import NotAvailable, Setting, not_available
 
 Settings = dict[str, Setting | NotAvailable]
 
@@ -87,7 +87,7 @@ def _partners(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvail
     link = next((link for link in view.links_to(target) if link.nids), None)
     name = "failover/servers"
     if link is None:
-        yield name, NotAvailable(f"nobody's connection to {target} is seen")
+        yield name, not_available("no-connection", f"no connection to {target} is visible")
         return
     # A NID of a server that did not answer stands for itself.
     servers = dict.fromkeys(view.server_of_nid.get(nid, nid) for nid in link.nids)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from trimtab.drivers.lustre.backing import Backing
 from trimtab.drivers.lustre.view import Link, ServerView, View
+from trimtab.message import Message
 from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, Reading
 
 
@@ -33,21 +34,23 @@ def state_readings(
     yield _read_only(view, target, server, backing)
 
 
-def why_not_served(view: View, target: str) -> str:
+def why_not_served(view: View, target: str) -> Message:
     """Return why no server can be named: who did not answer, or that none has it, or several."""
     if servers := view.serving(target):
         names = " and ".join(server.name for server in servers)
-        return f"{names} all say that they serve {target}"
+        return Message("served-twice", f"{names} all say that they serve {target}")
     silent = [server for server in view.servers.values() if not server.answered]
     home = view.home.get(target)
     if home is not None and any(server.name == home for server in silent):
         return view.servers[home].why_no("devices")
     if silent:
         names = ", ".join(server.name for server in silent[:4]) + (", ..." if silent[4:] else "")
-        return f"no server that answered serves {target}; not answered: {names}"
+        return Message(
+            "server-silent", f"no server that answered serves {target}; not answered: {names}"
+        )
     if not view.servers:
-        return "the site file names no servers"
-    return f"none of the {len(view.servers)} servers serves {target}"
+        return Message("no-servers", "the site file names no servers")
+    return Message("target-not-served", f"none of the {len(view.servers)} servers serves {target}")
 
 
 def lost(view: View, target: str) -> str | None:
@@ -106,7 +109,7 @@ def _import_state(view: View, target: str) -> Iterator[Reading]:
     worst = next((link for link in apart if link.state != INACTIVE), next(iter(apart), None))
     shown = worst or next(iter(known), None)
     if shown is None:
-        yield Reading("import_state", None, reason=f"nobody's connection to {target} is seen")
+        yield Reading("import_state", None, reason=f"no connection to {target} is visible")
     else:
         yield Reading("import_state", shown.state, source=shown.source)
     for link in _one_of_each(links):

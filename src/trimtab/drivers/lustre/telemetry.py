@@ -52,7 +52,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
-        Reading("concurrent_jobs", None, reason="no scheduler was asked"),
+        Reading("concurrent_jobs", None, reason="no scheduler was queried"),
     ]
     replaced = {reading.name for reading in of_lustre}
     # An md array that is degraded is told beside Lustre's own flag.
@@ -85,7 +85,7 @@ def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading
         line = lines.get(target)
         counted = None if line is None else (line.total, line.used, line.available)
         if gone is not None:
-            reason = f"{gone}: lfs df shows at most the last numbers that were known"
+            reason = f"{gone}: lfs df shows at most the last known numbers"
             yield from (Reading(name, None, reason=reason) for name in names)
         elif line is not None and line.problem is None and None not in (counted or ()):
             values = counted if names is _SPACE else (line.total, line.available)

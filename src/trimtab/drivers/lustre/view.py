@@ -18,6 +18,7 @@ from trimtab.drivers.lustre.names import parse_name
 from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
 from trimtab.drivers.lustre.reads import LAST
 from trimtab.drivers.lustre.statistics import parse_nis
+from trimtab.message import Message
 from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
 from trimtab.model.telemetry import INACTIVE, NotAvailable
 
@@ -154,50 +155,53 @@ class ServerView:
         first = log.first_line
         return parse_kernel_log(log.stdout if first is None else f"{first}\n{log.stdout}")
 
-    def why_no(self, key: str, noun: str | None = None) -> str:
+    def why_no(self, key: str, noun: str | None = None) -> Message:
         """Return why a command gave nothing, or why a value in its output is missing."""
         if self.answer.problem is not None:
-            return f"{self.name} did not answer: {self.answer.problem}"
+            return Message("server-silent", f"{self.name} did not answer: {self.answer.problem}")
         command = self.answer.command(key)
         if command is None:
             return self._why_not_run(key)
         sudo = len(self.request["sudo"] or ()) if command.argv[:1] == ("sudo",) else 0
         words = f"{' '.join(command.argv[sudo : sudo + 2])} on {self.name}"
         if command.error is not None:
-            return f"{words}: {command.error}"
+            return Message("command-not-started", f"{words}: {command.error}")
         if command.timed_out:
-            return f"{words} did not end in its time"
+            return Message("command-timed-out", f"{words} did not end in its time")
         if not command.stdout and command.exit_code != 0:
             complaints = command.stderr.strip().splitlines()
             if not complaints:
-                return f"{words} ended with {command.exit_code}"
-            return f"{words}: {complaints[0][:160]}"
+                return Message("command-failed", f"{words} ended with {command.exit_code}")
+            return Message("command-failed", f"{words}: {complaints[0][:160]}")
         if not command.complete:
-            return f"{words}: its output was cut"
+            return Message("output-cut", f"{words}: its output was cut")
         parameters = self._printed(key)
         # A kernel is blamed for what it lacks, not for what got lost on the way.
         if parameters is not None and not parameters.text:
-            return f"{words} gave nothing"
+            return Message("output-empty", f"{words} gave nothing")
         if parameters is not None and not parameters.complete:
-            return f"{words} was cut"
-        return f"not available on this kernel and version ({noun or key} on {self.name})"
+            return Message("output-cut", f"{words} was cut")
+        return Message(
+            "not-on-this-version",
+            f"not available on this kernel and version ({noun or key} on {self.name})",
+        )
 
-    def _why_not_run(self, key: str) -> str:
+    def _why_not_run(self, key: str) -> Message:
         """Return why a command is not among the answers: skipped, or there was nothing to ask."""
         requested = next(
             (command for command in self.request["commands"] if command["key"] == key), None
         )
         if requested is None:
-            return f"{self.name} was not asked for it"
+            return Message("not-queried", f"{self.name} was not queried for it")
         words = " ".join(word for word in requested["argv"] if word != "{}")
         for name, why in self.answer.skipped.items():
             if words in name:
-                return f"{self.name}: {why}"
+                return Message("command-skipped", f"{self.name}: {why}")
         if requested.get("each"):
-            return f"{self.name} has no device to ask"
-        return f"{self.name} had no time left for it"
+            return Message("no-device", f"{self.name} has no device to ask")
+        return Message("command-not-started", f"{self.name} had no time left for it")
 
-    def lacks(self, key: str) -> str | None:
+    def lacks(self, key: str) -> Message | None:
         """Return why not all that ``lctl get_param`` was asked came, ``None`` when all of it did.
 
         Parameters

@@ -42,9 +42,19 @@ def expected_minimum(values: Sequence[float], drawn: int) -> float:
     Parameters
     ----------
     values
-        One a target, of one survey.
+        One rate per target, of one survey; any unit.
     drawn
-        At most all of them are drawn.
+        Number of targets drawn; capped at the number of values.
+
+    Returns
+    -------
+    float
+        The expected minimum, in the unit of the values.
+
+    Raises
+    ------
+    ValueError
+        There are no values, or ``drawn`` is less than 1.
 
     Notes
     -----

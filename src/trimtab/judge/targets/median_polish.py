@@ -1,4 +1,4 @@
-"""What is left of each figure when its survey and its target are taken out.
+"""Residuals of each figure without the effects of its survey and its target.
 
 Tukey's median polish (Exploratory Data Analysis, 1977) on logarithms::
 
@@ -75,12 +75,15 @@ def median_polish(values: Floats) -> MedianPolish:
 
 
 def robust_residuals(surveys: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return how far each target was from what its survey and itself would have had it.
+    """Return the deviation of each target from the level of its survey and its own.
 
     Parameters
     ----------
     surveys
-        ``at``, ``run``, ``target``, ``metric``, ``value``, ``server`` where known.
+        ``at`` (UTC), ``run``, ``target``, ``metric``, ``value`` in the metric's unit, and
+        ``server`` where known; one row per target and survey.
+    metric
+        A key of `METRIC_UNITS`.
 
     Returns
     -------

@@ -389,7 +389,7 @@ class SlurmAllocation:
         job_id = self._known_id()
         view = self._client.job(job_id)
         if view is None:
-            raise ToolError(f"Slurm does not know job {job_id} any more", code="job-unknown")
+            raise ToolError(f"Slurm no longer knows job {job_id}", code="job-unknown")
         if view.submitted_at is None and self._view is not None:
             view = dataclasses.replace(view, submitted_at=self._view.submitted_at)
         self._view = view

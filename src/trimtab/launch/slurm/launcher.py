@@ -15,8 +15,7 @@ from trimtab.launch.process import execute
 from trimtab.launch.slurm.allocation import SlurmAllocation
 from trimtab.launch.slurm.client import Client, Patience, last_line, silence_of
 from trimtab.launch.slurm.script import job_name
-from trimtab.message import Message
-from trimtab.model.telemetry import NotAvailable
+from trimtab.model.telemetry import NotAvailable, not_available
 
 NEEDED: Final = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 
@@ -114,11 +113,8 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
     """
     programs = _programs(path)
     if missing := [name for name in NEEDED if name not in programs]:
-        return NotAvailable(
-            Message(
-                "tool-not-found",
-                f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing",
-            )
+        return not_available(
+            "tool-not-found", f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing"
         )
     client = Client(programs, run)
     try:
@@ -127,15 +123,13 @@ def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | No
             return version
         answer = client.ask("scontrol", "show", "config", patience_s=FINDING_S)
     except ToolError as error:
-        return NotAvailable(Message(error.code, error.message))
+        return not_available(error.code, error.message)
     silence = silence_of(answer)
     if silence is not None:
-        return NotAvailable(
-            Message("controller-silent", f"Slurm's controller does not answer: {silence}")
-        )
+        return not_available("controller-silent", f"Slurm's controller does not answer: {silence}")
     if answer.problem is not None:
         complaint = last_line(answer.stderr.decode("utf-8", "replace"))
-        return NotAvailable(Message("slurm-unusable", f"Slurm cannot be used here: {complaint}"))
+        return not_available("slurm-unusable", f"Slurm cannot be used here: {complaint}")
     settings = _settings(answer.stdout.decode("utf-8", "replace"))
     accounting = settings.get("AccountingStorageType", "").endswith("/slurmdbd")
     if not accounting:
@@ -162,13 +156,11 @@ def _version(client: Client) -> str | NotAvailable:
     if match is None:
         complaint = last_line(answer.stderr.decode("utf-8", "replace") or text)
         why = "cannot be used here" if answer.problem else "is not the one that is known"
-        return NotAvailable(Message("slurm-unusable", f"Slurm {why}: {complaint}"))
+        return not_available("slurm-unusable", f"Slurm {why}: {complaint}")
     version = f"{match.group(1)}.{match.group(2)}{match.group(3)}"
     if (int(match.group(1)), int(match.group(2))) < OLDEST:
-        return NotAvailable(
-            Message(
-                "tool-too-old", f"Slurm {version} has no srun --overlap: 20.11 or later is needed"
-            )
+        return not_available(
+            "tool-too-old", f"Slurm {version} has no srun --overlap: 20.11 or later is needed"
         )
     return version
 

@@ -71,9 +71,9 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
         It does not tell which devices it has.
     """
     devices = parse_device_list(answer_of(run, server, ("lctl", "dl")))
-    if not devices.devices:
+    if not devices:
         raise ToolError(f"{server}: lctl dl names no device", code="lctl-unreadable")
-    return frozenset(device.name for device in devices.devices if device.type == _ECHO)
+    return frozenset(device.name for device in devices if device.type == _ECHO)
 
 
 def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, int]:

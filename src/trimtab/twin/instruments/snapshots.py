@@ -198,7 +198,7 @@ REASONS: Final[Mapping[str, str]] = {
     "allocator_groups_considered_total": "this format does not count them",
     "free_space_fragmented_fraction": "the groups of this target were not looked at",
     "metadata_operations_total": "an OST serves no metadata operations",
-    "concurrent_jobs": "no scheduler was asked",
+    "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "they are counted for the server, not for its targets",
 }
 """Why a reading of an OST has no value."""
@@ -292,7 +292,7 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
 
 _WHY_MDT: Final[Mapping[str, str]] = {
     "degraded": "Lustre keeps no such flag for an MDT",
-    "concurrent_jobs": "no scheduler was asked",
+    "concurrent_jobs": "no scheduler was queried",
     "client_bytes_written_total": "no data on this MDT",
     "client_bytes_read_total": "no data on this MDT",
 }
