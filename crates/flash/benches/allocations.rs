@@ -3,7 +3,7 @@
 //! Groups of 2,048 units whose files come and go; requests are for 16 units, as a write of 1 MiB in
 //! units of 64 KiB. The time is that of a request and of what is given back for it.
 
-use flash::allocator::{Allocator, Extent, Family, Settings};
+use flash::allocator::{Allocator, Extent, Family, Request, Settings};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -26,12 +26,12 @@ fn one_family(family: Family) -> Vec<String> {
         .into_iter()
         .map(|full| {
             site.age(full, 1.5);
-            let (asked, began) = (site.blocks.counts(), processor_nanoseconds());
+            let (before, began) = (site.blocks.counts(), processor_nanoseconds());
             site.age(full, 3.0);
             let nanoseconds = processor_nanoseconds() - began;
             let now = site.blocks.counts();
-            let requests = (now.requests - asked.requests) as f64;
-            let useless: u64 = now.useless.iter().zip(asked.useless).map(|(a, b)| a - b).sum();
+            let requests = (now.requests - before.requests) as f64;
+            let useless: u64 = now.useless.iter().zip(before.useless).map(|(a, b)| a - b).sum();
             format!(
                 "{{\"family\": \"{name}\", \"full\": {full}, \"ns_per_request\": {:.0}, \
                  \"useless_per_1000\": {:.1}}}",
@@ -44,8 +44,8 @@ fn one_family(family: Family) -> Vec<String> {
 
 /// Time on a processor so far: other programs on the machine do not count.
 fn processor_nanoseconds() -> f64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
-    let first = told.split_whitespace().next().and_then(|number| number.parse().ok());
+    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
+    let first = statistics.split_whitespace().next().and_then(|number| number.parse().ok());
     first.expect("it is a number")
 }
 
@@ -84,10 +84,11 @@ impl Site {
         while left > 0 {
             let goal = extents.last().map(|last| (last.group, last.start + last.len));
             let goal = goal.filter(|(_, start)| *start < UNITS);
-            let asked = left.min(REQUEST);
-            let Ok(Some(found)) = self.blocks.allocate(asked, goal, true) else { break };
-            left -= found.len;
-            extents.push(found);
+            let length = left.min(REQUEST);
+            let request = Request { goal, stream: Some(0), ..Request::of(length) };
+            let Ok(Some(extent)) = self.blocks.serve(&request) else { break };
+            left -= extent.len;
+            extents.push(extent);
         }
         self.files.push(extents);
         size

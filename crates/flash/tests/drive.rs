@@ -36,7 +36,7 @@ fn check(drive: &Drive, holds: &HashSet<u32>) {
         }
     }
     assert_eq!(valid, counted);
-    let erased: u64 = wear.iter().map(|one| u64::from(*one)).sum();
+    let erased: u64 = wear.iter().map(|erasures| u64::from(*erasures)).sum();
     assert_eq!(erased, drive.counts().erased);
 }
 
@@ -117,7 +117,7 @@ fn erased_superblocks_wear_alike() {
     host.run(&mut drive, 400_000).unwrap();
     let (_, wear) = drive.superblocks();
     let mean = drive.counts().erased as f64 / wear.len() as f64;
-    assert!(wear.iter().all(|one| f64::from(*one) < 1.5 * mean));
+    assert!(wear.iter().all(|erasures| f64::from(*erasures) < 1.5 * mean));
 }
 
 #[test]

@@ -95,22 +95,22 @@ proptest! {
             ..terms()
         };
         terms.collection.superblock_bytes = 3e7;
-        let found = run(&terms).unwrap();
-        prop_assert_eq!(found.started, found.ended + found.outstanding);
-        prop_assert!(found.outstanding <= u64::from(load.depth));
+        let figures = run(&terms).unwrap();
+        prop_assert_eq!(figures.started, figures.ended + figures.outstanding);
+        prop_assert!(figures.outstanding <= u64::from(load.depth));
         if load.operations_per_s.is_none() {
-            prop_assert_eq!(found.outstanding, u64::from(load.depth));
+            prop_assert_eq!(figures.outstanding, u64::from(load.depth));
         }
         // Each that ended was counted by its kind; other reads are counted as well.
-        let counted = [found.writes, found.reads].iter().flatten().map(|one| one.count).sum::<u64>();
-        prop_assert!(counted >= found.ended);
+        let counted = [figures.writes, figures.reads].iter().flatten().map(|latencies| latencies.count).sum::<u64>();
+        prop_assert!(counted >= figures.ended);
         if load.reads_per_s < 1e-9 {
-            prop_assert_eq!(counted, found.ended);
+            prop_assert_eq!(counted, figures.ended);
         }
         // What the host was given was programmed: no drive can do more than its share.
-        let least = found.ceiling_bytes_per_s * (1.0 + f64::from(load.depth) * 0.02);
-        prop_assert!(found.write_bytes_per_s <= least || terms.failed_drives > 0);
-        prop_assert_eq!(run(&terms).unwrap(), found);
+        let least = figures.ceiling_bytes_per_s * (1.0 + f64::from(load.depth) * 0.02);
+        prop_assert!(figures.write_bytes_per_s <= least || terms.failed_drives > 0);
+        prop_assert_eq!(run(&terms).unwrap(), figures);
     }
 
     #[test]
@@ -170,10 +170,10 @@ fn without_collection_a_group_reaches_its_ceiling() {
         let mut terms = terms();
         terms.raid = Raid { kind, data, parity, ..terms.raid };
         terms.load.transfer_bytes = terms.raid.row_bytes();
-        let found = run(&terms).unwrap();
-        let part = found.write_bytes_per_s / found.ceiling_bytes_per_s;
+        let figures = run(&terms).unwrap();
+        let part = figures.write_bytes_per_s / figures.ceiling_bytes_per_s;
         assert!((part - 1.0).abs() < 0.01, "{kind:?}: {part}");
-        assert_eq!(found.met, Some(0.0));
+        assert_eq!(figures.met, Some(0.0));
     }
 }
 
@@ -186,8 +186,8 @@ fn a_drive_that_never_rests_gives_its_host_its_part_however_it_collects() {
         terms.amplification = 1.8;
         terms.collection = Collection { urgency, slice_s, ..terms.collection };
         terms.duration_s = 30.0;
-        let found = run(&terms).unwrap();
-        let part = found.write_bytes_per_s / found.ceiling_bytes_per_s * 1.8;
+        let figures = run(&terms).unwrap();
+        let part = figures.write_bytes_per_s / figures.ceiling_bytes_per_s * 1.8;
         assert!((part - 1.0).abs() < 0.01, "{urgency} {slice_s}: {part}");
     }
 }
@@ -247,15 +247,15 @@ fn one_more_drive_changes_no_draw_of_the_others() {
 
 #[test]
 fn impossible_windows_are_refused_with_the_key() {
-    let said = |change: fn(&mut Terms)| {
+    let message = |change: fn(&mut Terms)| {
         let mut terms = terms();
         change(&mut terms);
         run(&terms).unwrap_err().to_string()
     };
-    assert!(said(|terms| terms.raid.drives = 9).starts_with("drives is 9"));
-    assert!(said(|terms| terms.amplification = 0.9).starts_with("amplification is 0.9"));
-    assert!(said(|terms| terms.load.read_share = f64::NAN).starts_with("read_share is NaN"));
-    assert!(said(|terms| terms.failed_drives = 3).starts_with("failed_drives is 3"));
-    assert!(said(|terms| terms.slow_drive = Some((12, 0.5))).starts_with("slow_drive is 12"));
-    assert!(said(|terms| terms.load.depth = 0).starts_with("depth is 0"));
+    assert!(message(|terms| terms.raid.drives = 9).starts_with("drives is 9"));
+    assert!(message(|terms| terms.amplification = 0.9).starts_with("amplification is 0.9"));
+    assert!(message(|terms| terms.load.read_share = f64::NAN).starts_with("read_share is NaN"));
+    assert!(message(|terms| terms.failed_drives = 3).starts_with("failed_drives is 3"));
+    assert!(message(|terms| terms.slow_drive = Some((12, 0.5))).starts_with("slow_drive is 12"));
+    assert!(message(|terms| terms.load.depth = 0).starts_with("depth is 0"));
 }

@@ -274,7 +274,7 @@ fn check_geometry(geometry: &Geometry, tasks_per_rank: u64) -> Result<()> {
             "--block-size ({block_bytes}) must be a multiple of --transfer-size ({transfer_bytes})"
         )));
     }
-    let total = block_bytes.checked_mul(segments).and_then(|own| own.checked_mul(tasks));
+    let total = block_bytes.checked_mul(segments).and_then(|of_task| of_task.checked_mul(tasks));
     // Offsets of pread and pwrite are signed.
     if total.is_none_or(|total| total > i64::MAX as u64) {
         return Err(usage("block size x segments x tasks is more than 2^63 bytes"));

@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct Arrival {
     pub host: String,
     pub boot_id: Option<String>,
-    /// What must be the same for all ranks.
     pub parameters: String,
     /// Why direct I/O does not work here.
     pub direct_refused: Option<String>,
     /// Which of the rank's files were there already.
     pub existed: Vec<bool>,
-    /// Why this rank cannot take part.
     pub error: Option<ErrorReport>,
 }
 

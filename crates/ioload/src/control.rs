@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Why a run stops early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     TaskFailed,
@@ -25,7 +24,6 @@ impl Stop {
     }
 }
 
-/// Shared by all threads of a run.
 #[derive(Debug, Default)]
 pub struct Control {
     task_failed: AtomicU8,
@@ -75,7 +73,6 @@ pub struct State {
     pub reached: u64,
     /// Most transfers among those.
     pub most_transfers: u64,
-    /// Tasks that are through.
     pub finished: u64,
     /// When to begin (monotonic nanoseconds), once known.
     start_at_ns: Option<i64>,
@@ -129,7 +126,6 @@ impl Conductor {
         self.wait_for(control, |state| state.target_transfers)
     }
 
-    /// Task: it is through.
     pub fn finish(&self) {
         self.change(|state| state.finished += 1);
     }
@@ -138,7 +134,6 @@ impl Conductor {
         self.change(|state| state.start_at_ns = Some(at_ns));
     }
 
-    /// Supervisor: go on to so many transfers.
     pub fn set_target(&self, transfers: u64) {
         self.change(|state| state.target_transfers = Some(transfers));
     }

@@ -1,7 +1,7 @@
 //! Does O_DIRECT work here? Tried before the run, so that the report can say what was used and why.
 
 use crate::buffer::AlignedBuffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, removed};
 use crate::sys;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -29,12 +29,7 @@ pub fn probe_write(path: &Path, transfer_bytes: u64) -> Result<Option<String>> {
         Ok(file) => try_transfer(&file, path, transfer_bytes, |buffer| file.write_at(buffer, 0)),
     };
     // Before Linux 6.x an open that refuses O_DIRECT may still have created the file.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path, error))
-        }
-        _ => outcome,
-    }
+    removed(path, fs::remove_file(path)).and(outcome)
 }
 
 /// Tries a direct read of an existing file; the reason if it does not work.

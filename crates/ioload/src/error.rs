@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 /// What went wrong; `Display` says what, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line or the environment asks for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// A system call on a file failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The verb: open, write, read, flush, close, remove ...
@@ -30,42 +28,27 @@ pub enum Error {
     /// A file was removed while the run used it.
     #[error("{} was removed by someone else during the run", .0.display())]
     Vanished(PathBuf),
-    /// Files of that name are there already.
     #[error("{} exists already; hint: --overwrite writes into it, --name PREFIX takes another name", .0.display())]
     Exists(PathBuf),
-    /// A read phase found not even one whole transfer.
     #[error("nothing to read in {}: it holds {size_bytes} bytes, less than one transfer of this task", path.display())]
     NothingToRead { path: PathBuf, size_bytes: u64 },
-    /// What was read is not what was written.
     #[error("{} holds wrong data: {mismatches} bytes differ, the first at offset {offset}", path.display())]
-    Mismatch {
-        /// The file with the first difference.
-        path: PathBuf,
-        offset: u64,
-        /// Bytes that differ, over all tasks.
-        mismatches: u64,
-    },
-    /// Another rank did not come, or fell silent.
+    Mismatch { path: PathBuf, offset: u64, mismatches: u64 },
     #[error(
         "rank {rank} did not answer in {timeout_s} s ({waiting_for}); hint: was every rank started with the same --run-id and --dir?"
     )]
     RankSilent { rank: u64, timeout_s: f64, waiting_for: String },
-    /// Another rank gave up; its own report says why.
     #[error("stopped because rank {0} failed")]
     PeerFailed(u64),
-    /// A signal asked to stop.
     #[error("interrupted by {0}")]
     Interrupted(&'static str),
-    /// A file of the rendezvous cannot be understood.
     #[error("the rendezvous file {} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     /// A failure that stands in the report of a phase already.
     #[error("{}", .0.message)]
     Reported(ErrorReport),
-    /// A task met a bug of this program.
     #[error("task {task} met a bug of ioload and stopped; please report it with the message above")]
     Bug { task: u64 },
-    /// The system refused a resource: memory or a thread.
     #[error("cannot get {what}: {source}")]
     Resource { what: String, source: io::Error },
 }
@@ -133,7 +116,6 @@ impl Error {
         }
     }
 
-    /// This error as it stands in the report.
     pub fn report(&self) -> ErrorReport {
         if let Self::Reported(error) = self {
             return error.clone();
@@ -144,6 +126,16 @@ impl Error {
             path: self.path().map(|path| path.to_string_lossy().into_owned()),
             errno: self.errno(),
         }
+    }
+}
+
+/// What the removal of a file or directory came to; that it is gone already is no error.
+pub fn removed(path: &Path, answer: io::Result<()>) -> Result<()> {
+    match answer {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path, error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -161,16 +153,12 @@ fn io_kind(error: &io::Error) -> &'static str {
     }
 }
 
-/// An error in the JSON report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorReport {
     /// Stable word: `no_space`, `io_error`, `vanished`, `interrupted` ...
     pub kind: String,
-    /// One sentence for a person.
     pub message: String,
-    /// The file it happened on, if one.
     pub path: Option<String>,
-    /// The system's error number, if one.
     pub errno: Option<i32>,
 }
 

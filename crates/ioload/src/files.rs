@@ -1,10 +1,9 @@
 //! The run's files: their names, and their removal whatever happens.
 
 use crate::args::Options;
-use crate::error::{Error, Result};
+use crate::error::{Result, removed};
 use crate::schedule::Layout;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 /// Path of the file that holds the data of a task.
@@ -40,7 +39,6 @@ impl Guard {
         }
     }
 
-    /// Lets the files be.
     pub fn keep(&mut self) {
         self.paths.clear();
     }
@@ -49,12 +47,7 @@ impl Guard {
     pub fn remove(&mut self) -> Result<()> {
         let mut outcome = Ok(());
         for path in self.paths.drain(..) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    outcome = outcome.and(Err(Error::io("remove", &path, error)));
-                }
-                _ => {}
-            }
+            outcome = outcome.and(removed(&path, fs::remove_file(&path)));
         }
         outcome
     }

@@ -41,13 +41,11 @@ pub struct Pulse<'a> {
 }
 
 impl<'a> Pulse<'a> {
-    /// Begins to watch a rank.
     pub fn new(dir: &'a Path, rank: u64) -> Self {
         let now = Instant::now();
         Self { dir, rank, last: read_beat(dir, rank), moved: now, looked: now }
     }
 
-    /// How long it has been silent by now.
     pub fn silence(&mut self) -> Duration {
         if self.looked.elapsed() >= HEARTBEAT {
             self.looked = Instant::now();

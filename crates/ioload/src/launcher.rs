@@ -39,12 +39,12 @@ const PMIX_SIZES: [&str; 5] =
 /// MPI's own variables come before Slurm's: under `mpirun` inside a Slurm job every process still sees the
 /// SLURM_PROCID of what started it. Two MPI launchers that disagree are an error.
 pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Rank> {
-    let mut found: Vec<Rank> = Vec::new();
+    let mut ranks: Vec<Rank> = Vec::new();
     for (rank, size, source) in MPI_PAIRS {
         match (get(rank), get(size)) {
             (None, None) => {}
             (Some(rank_text), Some(size_text)) => {
-                found.push(checked(rank, &rank_text, size, &size_text, source)?);
+                ranks.push(checked(rank, &rank_text, size, &size_text, source)?);
             }
             (Some(_), None) => return Err(incomplete(rank, size)),
             (None, Some(_)) => return Err(incomplete(size, rank)),
@@ -55,13 +55,13 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Rank> {
             .iter()
             .find_map(|&name| Some((name, get(name)?)))
             .ok_or_else(|| incomplete("PMIX_RANK", "a size"))?;
-        found.push(checked("PMIX_RANK", &rank_text, size, &size_text, "PMIX_RANK")?);
+        ranks.push(checked("PMIX_RANK", &rank_text, size, &size_text, "PMIX_RANK")?);
     }
-    if found.is_empty() {
+    if ranks.is_empty() {
         return from_slurm(get);
     }
-    let first = found.remove(0);
-    match found.iter().find(|other| (other.rank, other.size) != (first.rank, first.size)) {
+    let first = ranks.remove(0);
+    match ranks.iter().find(|other| (other.rank, other.size) != (first.rank, first.size)) {
         None => Ok(first),
         Some(other) => Err(conflict(&first, other)),
     }
@@ -124,15 +124,15 @@ fn incomplete(has: &str, lacks: &str) -> Error {
     ))
 }
 
-fn conflict(one: &Rank, other: &Rank) -> Error {
+fn conflict(first: &Rank, second: &Rank) -> Error {
     let show = |rank: &Rank| {
         let source = rank.source.unwrap_or("the environment");
         format!("{source} say rank {} of {}", rank.rank, rank.size)
     };
     Error::Usage(format!(
         "two launchers disagree: {}, {}; hint: unset the variables of one",
-        show(one),
-        show(other)
+        show(first),
+        show(second)
     ))
 }
 
@@ -141,87 +141,55 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    fn rank_of(variables: &[(&str, &str)]) -> Result<Rank> {
-        let map: HashMap<_, _> = variables.iter().copied().collect();
+    /// The rank in an environment such as `PMI_RANK=1 PMI_SIZE=2`.
+    fn rank_of(variables: &str) -> Result<Rank> {
+        let pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+        let map: HashMap<_, _> = pairs.collect();
         from_environment(|name| map.get(name).map(|&value| value.to_string()))
     }
 
-    fn numbers(variables: &[(&str, &str)]) -> (u64, u64) {
+    #[track_caller]
+    fn expect(variables: &str, expected: (u64, u64)) {
         let rank = rank_of(variables).unwrap();
-        (rank.rank, rank.size)
+        assert_eq!((rank.rank, rank.size), expected, "{variables}");
     }
 
     #[test]
     fn each_launcher_is_understood() {
-        assert_eq!(numbers(&[]), (0, 1));
-        assert_eq!(
-            numbers(&[("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")]),
-            (3, 4)
-        );
-        assert_eq!(numbers(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), (1, 2));
-        assert_eq!(
-            numbers(&[("PMIX_RANK", "1"), ("SLURM_NTASKS", "2"), ("SLURM_PROCID", "1")]),
-            (1, 2)
-        );
-        assert_eq!(numbers(&[("SLURM_PROCID", "5"), ("SLURM_NTASKS", "6")]), (5, 6));
-        assert_eq!(
-            numbers(&[
-                ("SLURM_PROCID", "1"),
-                ("SLURM_NTASKS", "8"),
-                ("SLURM_STEP_NUM_TASKS", "2"),
-                ("SLURM_STEP_ID", "0"),
-                ("SLURM_JOB_ID", "9")
-            ]),
-            (1, 2)
-        );
+        expect("", (0, 1));
+        expect("OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4", (3, 4));
+        expect("PMI_RANK=1 PMI_SIZE=2", (1, 2));
+        expect("PMIX_RANK=1 SLURM_NTASKS=2 SLURM_PROCID=1", (1, 2));
+        expect("SLURM_PROCID=5 SLURM_NTASKS=6", (5, 6));
+        let step = "SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=9";
+        expect(&format!("SLURM_PROCID=1 SLURM_NTASKS=8 {step}"), (1, 2));
     }
 
     #[test]
     fn a_batch_script_is_alone() {
-        assert_eq!(
-            numbers(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "9")]),
-            (0, 1)
-        );
-        assert_eq!(
-            numbers(&[
-                ("SLURM_PROCID", "0"),
-                ("SLURM_NTASKS", "8"),
-                ("SLURM_JOB_ID", "9"),
-                ("SLURM_STEP_ID", "4294967291")
-            ]),
-            (0, 1)
-        );
+        let batch = "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=9";
+        expect(batch, (0, 1));
+        expect(&format!("{batch} SLURM_STEP_ID=4294967291"), (0, 1));
     }
 
     #[test]
     fn mpirun_inside_a_slurm_job_goes_by_mpirun() {
-        let variables = [
-            ("OMPI_COMM_WORLD_RANK", "2"),
-            ("OMPI_COMM_WORLD_SIZE", "4"),
-            ("SLURM_PROCID", "0"),
-            ("SLURM_NTASKS", "1"),
-        ];
-        assert_eq!(numbers(&variables), (2, 4));
+        let outer = "SLURM_PROCID=0 SLURM_NTASKS=1";
+        expect(&format!("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 {outer}"), (2, 4));
     }
 
     #[test]
     fn conflicts_and_nonsense_are_errors() {
-        let cases: [&[(&str, &str)]; 6] = [
-            &[
-                ("OMPI_COMM_WORLD_RANK", "0"),
-                ("OMPI_COMM_WORLD_SIZE", "2"),
-                ("PMI_RANK", "1"),
-                ("PMI_SIZE", "2"),
-            ],
-            &[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "2")],
-            &[("PMI_RANK", "minus one"), ("PMI_SIZE", "2")],
-            &[("OMPI_COMM_WORLD_RANK", "0")],
-            &[("PMIX_RANK", "0")],
-            &[("SLURM_PROCID", "0")],
-        ];
-        for variables in cases {
+        for variables in [
+            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=1 PMI_SIZE=2",
+            "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2",
+            "PMI_RANK=minus-one PMI_SIZE=2",
+            "OMPI_COMM_WORLD_RANK=0",
+            "PMIX_RANK=0",
+            "SLURM_PROCID=0",
+        ] {
             let error = rank_of(variables).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{variables:?}");
+            assert_eq!(error.exit_code(), 2, "{variables}");
             assert!(error.to_string().contains("hint:"), "{error}");
         }
     }

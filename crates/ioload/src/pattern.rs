@@ -126,8 +126,8 @@ impl Pattern {
         }
         let mut different = 0;
         let mut first = None;
-        for (index, (want, got)) in expected.iter().zip(read).enumerate() {
-            if want != got {
+        for (index, (byte, actual)) in expected.iter().zip(read).enumerate() {
+            if byte != actual {
                 different += 1;
                 first.get_or_insert(offset + index as u64);
             }

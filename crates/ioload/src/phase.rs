@@ -113,14 +113,14 @@ fn first_error(outcomes: &mut [TaskOutcome], context: &PhaseContext) -> Option<E
     if let Some(name) = crate::signals::received() {
         return Some(Error::Interrupted(name));
     }
-    let own = outcomes.iter_mut().find_map(|outcome| outcome.error.take());
-    if matches!(own, Some(Error::Vanished(_) | Error::Io { .. })) {
+    let of_task = outcomes.iter_mut().find_map(|outcome| outcome.error.take());
+    if matches!(of_task, Some(Error::Vanished(_) | Error::Io { .. })) {
         // Another rank that failed removes shared files: then their absence is no news.
         context.rendezvous.look_for_abort();
     }
-    match (own, context.control.stop().and_then(crate::control::Stop::error)) {
+    match (of_task, context.control.stop().and_then(crate::control::Stop::error)) {
         (Some(Error::Vanished(_)), Some(peer @ Error::PeerFailed(_))) => Some(peer),
-        (Some(own), _) => Some(own),
+        (Some(of_task), _) => Some(of_task),
         (None, other) => other,
     }
 }
@@ -196,13 +196,14 @@ impl Supervisor<'_> {
     }
 
     fn report_progress(&self, elapsed: Duration) {
-        let own = self.progress.iter().map(|task| task.bytes.load(Ordering::Relaxed)).sum();
-        self.context.rendezvous.note_bytes(own);
+        let of_this_rank =
+            self.progress.iter().map(|task| task.bytes.load(Ordering::Relaxed)).sum();
+        self.context.rendezvous.note_bytes(of_this_rank);
         if self.context.progress {
             let line = serde_json::json!({
                 "access": self.settings.access.word(),
                 "elapsed_s": elapsed.as_secs_f64(),
-                "bytes": self.context.rendezvous.bytes_of_all(own),
+                "bytes": self.context.rendezvous.bytes_of_all(of_this_rank),
             });
             crate::say(&line.to_string());
         }

@@ -13,7 +13,7 @@
 //! drawn by its process: what an earlier run left under the same run id is recognised and not believed.
 
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, removed};
 use crate::heartbeat::{self, Heartbeat, Pulse};
 use crate::sys;
 use serde::de::DeserializeOwned;
@@ -29,14 +29,12 @@ const POLL_MAX: Duration = Duration::from_millis(50);
 /// How long after its publication a step begins, so that every rank has seen it by then.
 const LEAD_NS: i64 = 60_000_000;
 
-/// One message of a rank.
 #[derive(Serialize, Deserialize)]
 struct Message<T> {
     nonce: u64,
     payload: T,
 }
 
-/// All messages of a step.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Gathered<T> {
     nonces: Vec<u64>,
@@ -280,12 +278,13 @@ impl Rendezvous {
     }
 
     /// Sum over all ranks of the bytes noted in their heartbeats.
-    pub fn bytes_of_all(&self, own: u64) -> u64 {
+    pub fn bytes_of_all(&self, of_this_rank: u64) -> u64 {
         let others = (0..self.size).filter(|&rank| rank != self.rank && self.size > 1);
-        own + others
-            .filter_map(|rank| heartbeat::read_beat(&self.dir, rank))
-            .map(|beat| beat.1)
-            .sum::<u64>()
+        of_this_rank
+            + others
+                .filter_map(|rank| heartbeat::read_beat(&self.dir, rank))
+                .map(|beat| beat.1)
+                .sum::<u64>()
     }
 
     /// What the heartbeat tells the others about progress.
@@ -305,12 +304,7 @@ impl Rendezvous {
         self.close(false)?;
         for name in ["arrive", "alive"] {
             let path = self.dir.join(format!("{name}.{}", self.rank));
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", &path, error));
-                }
-                _ => {}
-            }
+            removed(&path, fs::remove_file(&path))?;
         }
         Ok(())
     }
@@ -321,12 +315,7 @@ impl Rendezvous {
         if self.size == 1 || !remove {
             return Ok(());
         }
-        match fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io("remove", &self.dir, error))
-            }
-            _ => Ok(()),
-        }
+        removed(&self.dir, fs::remove_dir_all(&self.dir))
     }
 }
 

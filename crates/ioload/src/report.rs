@@ -83,7 +83,6 @@ impl Parameters {
     }
 }
 
-/// One phase over all ranks.
 #[derive(Debug, Serialize)]
 pub struct PhaseReport {
     pub access: Access,
@@ -110,7 +109,6 @@ pub struct PhaseReport {
     pub per_task: Vec<PerTask>,
 }
 
-/// What was done when the deadline came.
 #[derive(Debug, Serialize)]
 pub struct StonewallReport {
     pub deadline_s: f64,
@@ -126,7 +124,6 @@ pub struct TimelineReport {
     pub tasks: Vec<Vec<u64>>,
 }
 
-/// Outcome of `--verify`.
 #[derive(Debug, Serialize)]
 pub struct VerifyReport {
     pub checked_bytes: u64,
@@ -141,7 +138,6 @@ pub struct FirstMismatch {
     pub offset: u64,
 }
 
-/// One task of a phase.
 #[derive(Debug, Serialize)]
 pub struct PerTask {
     pub task: u64,

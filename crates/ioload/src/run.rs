@@ -32,7 +32,6 @@ struct RankReport {
     error: Option<ErrorReport>,
 }
 
-/// What came of a run on this rank.
 #[derive(Debug)]
 pub struct Outcome {
     pub report: Option<Report>,
@@ -62,8 +61,8 @@ pub fn run(options: &Options, _handlers: &Handlers) -> Result<Outcome> {
         Err(error @ Error::Usage(_)) => return Err(error),
         Err(error) => return Ok(failed_early(options, &error.report())),
     };
-    let own = arrival::look_around(options);
-    let arrivals = match rendezvous.exchange("arrive", own) {
+    let arrival_here = arrival::look_around(options);
+    let arrivals = match rendezvous.exchange("arrive", arrival_here) {
         Ok(gathered) => gathered.payloads,
         Err(error) => {
             rendezvous.abort();
@@ -296,8 +295,8 @@ impl<'a> Runner<'a> {
         let Some(phase) = self.phases.first() else {
             return Ok(());
         };
-        let own: Vec<u64> = phase.tasks.iter().map(|task| task.transfers).collect();
-        let gathered = self.rendezvous.exchange("written", own)?;
+        let transfers_here: Vec<u64> = phase.tasks.iter().map(|task| task.transfers).collect();
+        let gathered = self.rendezvous.exchange("written", transfers_here)?;
         self.written = Some(gathered.payloads.concat());
         Ok(())
     }
@@ -344,13 +343,14 @@ impl<'a> Runner<'a> {
 
     /// Rank 0: gathers the reports, clears away what silent ranks left, and puts the report together.
     fn conclude(mut self, error: Option<ErrorReport>) -> Result<Outcome> {
-        let own = RankReport { phases: std::mem::take(&mut self.phases), error: error.clone() };
+        let of_this_rank =
+            RankReport { phases: std::mem::take(&mut self.phases), error: error.clone() };
         let others: Vec<Option<RankReport>> = if self.options.rank.size > 1 {
             self.rendezvous.collect_reports(error.is_some())
         } else {
             Vec::new()
         };
-        let mut errors: Vec<ErrorReport> = own.error.iter().cloned().collect();
+        let mut errors: Vec<ErrorReport> = of_this_rank.error.iter().cloned().collect();
         for (index, report) in others.iter().enumerate() {
             match report {
                 Some(report) => errors.extend(report.error.clone()),
@@ -371,7 +371,8 @@ impl<'a> Runner<'a> {
         let removed = self.guard.remove();
         let closed = self.rendezvous.close(true);
         errors.extend(removed.and(closed).err().map(|error| error.report()));
-        let ranks: Vec<Option<RankReport>> = std::iter::once(Some(own)).chain(others).collect();
+        let ranks: Vec<Option<RankReport>> =
+            std::iter::once(Some(of_this_rank)).chain(others).collect();
         let error = report::worst_error(errors.iter()).cloned();
         Ok(Outcome {
             exit_code: error.as_ref().map_or(0, ErrorReport::exit_code),

@@ -22,7 +22,6 @@ pub enum Layout {
 /// Sizes of a run: what turns the number of a transfer into an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of one read or write call.
     pub transfer_bytes: u64,
     /// Contiguous bytes of a task in each segment; a multiple of the transfer size.
     pub block_bytes: u64,
@@ -116,51 +115,38 @@ pub struct Schedule {
 
 impl Schedule {
     /// Schedule of a writing task: all its transfers, shuffled where a seed is given.
-    pub fn write(geometry: Geometry, task: u64, random_seed: Option<u64>) -> Self {
-        let count = geometry.transfers_per_task();
-        Self {
-            geometry,
-            owner: task,
-            available: count,
-            written: random_seed.map(|seed| Shuffle::new(count, write_seed(seed, task))),
-            order: None,
-        }
+    pub fn write(geometry: Geometry, task: u64, seed: Option<u64>) -> Self {
+        Self::new(geometry, task, u64::MAX, seed, None)
     }
 
     /// Schedule of a task that reads what `owner` wrote before it stopped after `available` transfers.
     ///
     /// A shuffled reader visits the same set as the writer, in an order of its own, so that read-ahead by history does not help.
-    pub fn read_written(
-        geometry: Geometry,
-        owner: u64,
-        available: u64,
-        random_seed: Option<u64>,
-    ) -> Self {
-        let count = geometry.transfers_per_task();
-        let available = available.min(count);
-        Self {
-            geometry,
-            owner,
-            available,
-            written: random_seed.map(|seed| Shuffle::new(count, write_seed(seed, owner))),
-            order: random_seed.map(|seed| Shuffle::new(available, read_seed(seed, owner))),
-        }
+    pub fn read_written(geometry: Geometry, owner: u64, available: u64, seed: Option<u64>) -> Self {
+        Self::new(geometry, owner, available, seed, seed)
     }
 
     /// Schedule of a task that reads a file found on disk, of which the first `available` transfers in file order exist.
-    pub fn read_found(
+    pub fn read_found(geometry: Geometry, owner: u64, available: u64, seed: Option<u64>) -> Self {
+        Self::new(geometry, owner, available, None, seed)
+    }
+
+    fn new(
         geometry: Geometry,
         owner: u64,
         available: u64,
-        random_seed: Option<u64>,
+        write_seed: Option<u64>,
+        read_seed: Option<u64>,
     ) -> Self {
-        let available = available.min(geometry.transfers_per_task());
+        let count = geometry.transfers_per_task();
+        let available = available.min(count);
+        let stream = |seed: u64, number: u64| mix64(seed ^ mix64(2 * owner + number));
         Self {
             geometry,
             owner,
             available,
-            written: None,
-            order: random_seed.map(|seed| Shuffle::new(available, read_seed(seed, owner))),
+            written: write_seed.map(|seed| Shuffle::new(count, stream(seed, 1))),
+            order: read_seed.map(|seed| Shuffle::new(available, stream(seed, 2))),
         }
     }
 
@@ -175,14 +161,6 @@ impl Schedule {
         let index = self.written.map_or(step, |written| written.at(step));
         self.geometry.offset(self.owner, index)
     }
-}
-
-fn write_seed(seed: u64, task: u64) -> u64 {
-    mix64(seed ^ mix64(2 * task + 1))
-}
-
-fn read_seed(seed: u64, task: u64) -> u64 {
-    mix64(seed ^ mix64(2 * task + 2))
 }
 
 #[cfg(test)]

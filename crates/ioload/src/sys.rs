@@ -17,7 +17,6 @@ pub fn monotonic_ns() -> i64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// Nanoseconds of `CLOCK_REALTIME` since the epoch.
 pub fn realtime_ns() -> i64 {
     clock_ns(ClockId::Realtime)
 }
@@ -79,7 +78,6 @@ pub fn boot_id() -> Option<String> {
     Some(text.trim().to_string())
 }
 
-/// 64 bits from the kernel's random source.
 pub fn random_u64() -> io::Result<u64> {
     let mut bytes = [0_u8; 8];
     // Up to 256 bytes come whole or not at all (getrandom(2)).

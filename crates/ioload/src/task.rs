@@ -47,16 +47,13 @@ pub struct PhaseSettings {
     pub minimum_duration_ns: Option<i64>,
 }
 
-/// What one task has to do.
 #[derive(Debug)]
 pub struct TaskPlan {
-    /// Number of the task over all ranks.
     pub task: u64,
     pub path: PathBuf,
     /// The file must not exist yet: the task makes it, and so may remove it.
     pub create_new: bool,
     pub schedule: Schedule,
-    /// Whose data the file holds.
     pub identity: Identity,
 }
 
@@ -76,7 +73,6 @@ pub struct Stonewall {
     pub at_ns: i64,
 }
 
-/// Outcome of comparing what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     pub checked_bytes: u64,
@@ -115,7 +111,6 @@ pub struct TaskOutcome {
 }
 
 impl TaskOutcome {
-    /// Of a task that has done nothing yet.
     pub fn begin(plan: &TaskPlan) -> Self {
         Self {
             task: plan.task,
@@ -341,8 +336,9 @@ impl<'a> Worker<'a> {
             let (different, first) = pattern.differences(offset, &self.buffer);
             verification.checked_bytes += length as u64;
             verification.mismatches += different;
-            if let Some(found) = first {
-                let least = verification.first_offset.map_or(found, |known| known.min(found));
+            if let Some(differs_at) = first {
+                let least =
+                    verification.first_offset.map_or(differs_at, |known| known.min(differs_at));
                 verification.first_offset = Some(least);
             }
         }
@@ -367,7 +363,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Why a transfer did not become whole.
 #[derive(Debug)]
 enum Failure {
     System(io::Error),
@@ -457,13 +452,13 @@ mod tests {
     fn short_and_interrupted_calls_are_continued() {
         let mut script =
             vec![Ok(3), Err(io::ErrorKind::Interrupted.into()), Ok(5), Ok(2)].into_iter();
-        let mut asked = Vec::new();
+        let mut offsets = Vec::new();
         let outcome = continue_until_whole(10, |done| {
-            asked.push(done);
+            offsets.push(done);
             script.next().unwrap()
         });
         assert!(outcome.is_ok());
-        assert_eq!(asked, [0, 3, 3, 8]);
+        assert_eq!(offsets, [0, 3, 3, 8]);
     }
 
     #[test]

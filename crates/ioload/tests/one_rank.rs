@@ -183,7 +183,7 @@ fn wear_out_brings_every_task_to_the_same_number() {
         .iter()
         .map(|task| task["bytes"].as_u64().unwrap())
         .collect();
-    assert!(bytes.iter().all(|&own| own == bytes[0]), "{bytes:?}");
+    assert!(bytes.iter().all(|&of_task| of_task == bytes[0]), "{bytes:?}");
     let stonewall = phase["stonewall"]["bytes"].as_u64().unwrap();
     assert!(stonewall <= bytes.iter().sum::<u64>());
     assert_eq!(phase["status"], "partial");

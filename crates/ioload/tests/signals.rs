@@ -15,9 +15,9 @@ fn handler_of(signal: libc::c_int) -> libc::sighandler_t {
 
 #[test]
 fn a_signal_is_noted_and_the_callers_handler_comes_back() {
-    let own = of_the_caller as *const () as libc::sighandler_t;
+    let handler = of_the_caller as *const () as libc::sighandler_t;
     // SAFETY: the handler does nothing.
-    unsafe { libc::signal(libc::SIGHUP, own) };
+    unsafe { libc::signal(libc::SIGHUP, handler) };
     // SAFETY: ignoring a signal is always possible.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
     {
@@ -28,7 +28,7 @@ fn a_signal_is_noted_and_the_callers_handler_comes_back() {
         unsafe { libc::raise(libc::SIGHUP) };
         assert_eq!(signals::received(), Some("SIGHUP"));
     }
-    assert_eq!(handler_of(libc::SIGHUP), own);
+    assert_eq!(handler_of(libc::SIGHUP), handler);
     let _again = Handlers::install();
     assert_eq!(signals::received(), None, "a new run starts without it");
 }

@@ -44,7 +44,7 @@ fn main() {
 fn walk(left: &Mutex<Left>, more: &Condvar) -> (u64, u64) {
     let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
     let (mut entries, mut blocks) = (0, 0);
-    let mut found = Vec::new();
+    let mut subdirectories = Vec::new();
     let mut guard = left.lock().expect("no thread panics");
     loop {
         let Some((above, name)) = guard.directories.pop() else {
@@ -57,15 +57,15 @@ fn walk(left: &Mutex<Left>, more: &Condvar) -> (u64, u64) {
         };
         guard.reading += 1;
         drop(guard);
-        let (seen, taken) = read(&above, &name, &mut buffer, &mut found);
+        let (seen, taken) = read(&above, &name, &mut buffer, &mut subdirectories);
         entries += seen;
         blocks += taken;
         guard = left.lock().expect("no thread panics");
         guard.reading -= 1;
-        if found.len() > 1 || guard.reading == 0 {
+        if subdirectories.len() > 1 || guard.reading == 0 {
             more.notify_all();
         }
-        guard.directories.append(&mut found);
+        guard.directories.append(&mut subdirectories);
     }
 }
 
@@ -73,7 +73,7 @@ fn read(
     above: &OwnedFd,
     name: &CStr,
     buffer: &mut [MaybeUninit<u8>],
-    found: &mut Vec<(Arc<OwnedFd>, CString)>,
+    subdirectories: &mut Vec<(Arc<OwnedFd>, CString)>,
 ) -> (u64, u64) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let here = Arc::new(openat(above, name, flags, Mode::empty()).expect("a directory opens"));
@@ -90,7 +90,7 @@ fn read(
         entries += 1;
         blocks += stat.stx_blocks;
         if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory {
-            found.push((Arc::clone(&here), name.into()));
+            subdirectories.push((Arc::clone(&here), name.into()));
         }
     }
     (entries, blocks)

@@ -22,6 +22,9 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
+/// What a system call answers.
+pub(crate) type Answer<T> = std::result::Result<T, Errno>;
+
 /// The longest path that one call takes, its final NUL left out.
 const PATH_LENGTH_MAX: usize = 4095;
 
@@ -39,10 +42,10 @@ pub struct Identity {
 
 impl Identity {
     /// The identity of an open directory.
-    pub fn of(descriptor: BorrowedFd<'_>) -> std::result::Result<Self, Errno> {
-        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    pub fn of(descriptor: BorrowedFd<'_>) -> Answer<Self> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = statx(descriptor, c"", flags, wanted)?;
+        let stat = statx(descriptor, c"", flags, mask)?;
         let mount = match stat.stx_mask & StatxFlags::MNT_ID.bits() {
             0 => mount_in_proc(descriptor)?,
             _ => stat.stx_mnt_id,
@@ -109,7 +112,7 @@ impl Root {
     ///
     /// `flags` come on top of `O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC`. A path that is absolute, or
     /// has an empty component, `.`, `..` or a NUL, is `EINVAL`: no index holds such a one.
-    pub fn directory(&self, path: &[u8], flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
+    pub fn directory(&self, path: &[u8], flags: OFlags) -> Answer<OwnedFd> {
         self.directory_from(self.descriptor(), path, flags)
     }
 
@@ -119,7 +122,7 @@ impl Root {
         start: BorrowedFd<'_>,
         path: &[u8],
         flags: OFlags,
-    ) -> std::result::Result<OwnedFd, Errno> {
+    ) -> Answer<OwnedFd> {
         if !is_plain(path) {
             return Err(Errno::INVAL);
         }
@@ -138,12 +141,7 @@ impl Root {
         }
     }
 
-    fn step(
-        &self,
-        start: BorrowedFd<'_>,
-        part: &[u8],
-        flags: OFlags,
-    ) -> std::result::Result<OwnedFd, Errno> {
+    fn step(&self, start: BorrowedFd<'_>, part: &[u8], flags: OFlags) -> Answer<OwnedFd> {
         if !self.by_component.load(Ordering::Relaxed) {
             match open_beneath(start, part, flags) {
                 Err(Errno::NOSYS) => self.by_component.store(true, Ordering::Relaxed),
@@ -158,7 +156,7 @@ impl Root {
         start: BorrowedFd<'_>,
         part: &[u8],
         flags: OFlags,
-    ) -> std::result::Result<OwnedFd, Errno> {
+    ) -> Answer<OwnedFd> {
         let always = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut held: Option<OwnedFd> = None;
         let mut components = part.split(|&byte| byte == b'/').filter(|c| !c.is_empty()).peekable();
@@ -178,11 +176,7 @@ impl Root {
     }
 }
 
-fn open_beneath(
-    start: BorrowedFd<'_>,
-    part: &[u8],
-    flags: OFlags,
-) -> std::result::Result<OwnedFd, Errno> {
+fn open_beneath(start: BorrowedFd<'_>, part: &[u8], flags: OFlags) -> Answer<OwnedFd> {
     let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS
@@ -230,7 +224,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The mount of a descriptor as `/proc` has it, for kernels whose `statx` does not (before 5.8).
-fn mount_in_proc(descriptor: BorrowedFd<'_>) -> std::result::Result<u64, Errno> {
+fn mount_in_proc(descriptor: BorrowedFd<'_>) -> Answer<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOSYS))?;

@@ -45,32 +45,27 @@ impl FileType {
         }
     }
 
+    /// Every type with its letter.
+    const LETTERS: [(Self, u8); 8] = [
+        (Self::Regular, b'f'),
+        (Self::Directory, b'd'),
+        (Self::SymbolicLink, b'l'),
+        (Self::Fifo, b'p'),
+        (Self::Socket, b's'),
+        (Self::BlockDevice, b'b'),
+        (Self::CharacterDevice, b'c'),
+        (Self::Unknown, b'?'),
+    ];
+
     /// The letter that `find -printf %y` prints, which the index keeps.
     pub fn letter(self) -> u8 {
-        match self {
-            Self::Regular => b'f',
-            Self::Directory => b'd',
-            Self::SymbolicLink => b'l',
-            Self::Fifo => b'p',
-            Self::Socket => b's',
-            Self::BlockDevice => b'b',
-            Self::CharacterDevice => b'c',
-            Self::Unknown => b'?',
-        }
+        Self::LETTERS[self as usize - 1].1
     }
 
     /// The type that a letter of the index stands for.
     pub fn of_letter(letter: u8) -> Self {
-        match letter {
-            b'f' => Self::Regular,
-            b'd' => Self::Directory,
-            b'l' => Self::SymbolicLink,
-            b'p' => Self::Fifo,
-            b's' => Self::Socket,
-            b'b' => Self::BlockDevice,
-            b'c' => Self::CharacterDevice,
-            _ => Self::Unknown,
-        }
+        let known = Self::LETTERS.iter().find(|(_, of_type)| *of_type == letter);
+        known.map_or(Self::Unknown, |(kind, _)| *kind)
     }
 }
 

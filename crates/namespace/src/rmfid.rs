@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstatfs, openat, statx};
 use rustix::io::Errno;
 
-use crate::beneath::{Identity, Root};
+use crate::beneath::{Answer, Identity, Root};
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
 use crate::system::{fid_of, last_errno};
@@ -88,15 +88,15 @@ impl fmt::Display for Fid {
 /// What a file system says and does about files by their identifiers.
 pub trait ByFid: Sync {
     /// What the file is now, the times of its data included.
-    fn stat(&self, fid: Fid) -> std::result::Result<Found, Errno>;
+    fn stat(&self, fid: Fid) -> Answer<Found>;
 
     /// Every path it has now, relative to the root; `None` for one that does not lie beneath it.
-    fn paths(&self, fid: Fid) -> std::result::Result<Vec<Option<Vec<u8>>>, Errno>;
+    fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>>;
 
     /// Removes files with all their names, at most [`FIDS_MAX`]; an answer for each.
     ///
     /// An answer of success is not to be believed before [`ByFid::stat`] says `ENOENT`.
-    fn remove(&self, fids: &[Fid]) -> std::result::Result<Vec<Removed>, Errno>;
+    fn remove(&self, fids: &[Fid]) -> Answer<Vec<Removed>>;
 }
 
 /// The answer about one file.
@@ -124,7 +124,7 @@ pub struct Mounted {
 impl Mounted {
     /// Finds the mount that a root is on.
     pub fn open(root: &Root) -> Result<Self> {
-        let system = |what| move |errno: Errno| Error::system(what, root.path(), errno);
+        let system = |call| move |errno: Errno| Error::system(call, root.path(), errno);
         let status = fstatfs(root.descriptor()).map_err(system("statfs"))?;
         if status.f_type & 0xFFFF_FFFF != LUSTRE {
             let message = "it is not on Lustre: there are no FIDs to delete by";
@@ -143,7 +143,7 @@ impl Mounted {
     }
 
     /// One path of a file; `link` goes on to the next, and stays where there is none.
-    fn path(&self, fid: Fid, link: &mut u32) -> std::result::Result<Vec<u8>, Errno> {
+    fn path(&self, fid: Fid, link: &mut u32) -> Answer<Vec<u8>> {
         let mut buffer = question(fid, *link);
         // SAFETY: the descriptor is open. The kernel reads the header and writes it and at most
         // `gf_pathlen` bytes behind it, and the buffer has room for that many.
@@ -157,7 +157,7 @@ impl Mounted {
 }
 
 impl ByFid for Mounted {
-    fn stat(&self, fid: Fid) -> std::result::Result<Found, Errno> {
+    fn stat(&self, fid: Fid) -> Answer<Found> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
         let stat = statx(&self.fids, fid.to_string(), flags, wanted)?;
@@ -166,7 +166,7 @@ impl ByFid for Mounted {
         Ok(Found { entry, fixed: stat.stx_attributes.intersects(fixed) })
     }
 
-    fn paths(&self, fid: Fid) -> std::result::Result<Vec<Option<Vec<u8>>>, Errno> {
+    fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {
         let (mut found, mut link) = (Vec::new(), 0);
         loop {
             let asked = link;
@@ -181,7 +181,7 @@ impl ByFid for Mounted {
         }
     }
 
-    fn remove(&self, fids: &[Fid]) -> std::result::Result<Vec<Removed>, Errno> {
+    fn remove(&self, fids: &[Fid]) -> Answer<Vec<Removed>> {
         if fids.len() > FIDS_MAX {
             return Err(Errno::TOOBIG);
         }
@@ -197,16 +197,16 @@ impl ByFid for Mounted {
 }
 
 /// The directory where the mount begins that a root is on.
-fn mount_root(root: &Root) -> std::result::Result<OwnedFd, Errno> {
+fn mount_root(root: &Root) -> Answer<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut here = openat(root.descriptor(), c".", flags, Mode::empty())?;
+    let mut directory = openat(root.descriptor(), c".", flags, Mode::empty())?;
     loop {
-        let above = openat(&here, c"..", flags, Mode::empty())?;
+        let above = openat(&directory, c"..", flags, Mode::empty())?;
         let identity = Identity::of(above.as_fd())?;
-        if !identity.is_beside(root.identity()) || identity == Identity::of(here.as_fd())? {
-            return Ok(here);
+        if !identity.is_beside(root.identity()) || identity == Identity::of(directory.as_fd())? {
+            return Ok(directory);
         }
-        here = above;
+        directory = above;
     }
 }
 

@@ -16,8 +16,9 @@ pub(crate) struct Attributes {
     padding: [u8; 8],
 }
 
-/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`.
+/// `FS_IOC_FSGETXATTR`.
 const GET: Opcode = opcode::read::<Attributes>(b'X', 31);
+/// `FS_IOC_FSSETXATTR`.
 const SET: Opcode = opcode::write::<Attributes>(b'X', 32);
 /// `LL_IOC_PATH2FID`: `lustre_user.h` declares it with a `long`, and fills a `struct lu_fid`.
 const PATH2FID: Opcode = opcode::read::<libc::c_long>(b'f', 173);

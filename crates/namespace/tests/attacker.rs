@@ -39,7 +39,6 @@ fn remover() {
     deletion::remove_if_asked();
 }
 
-/// What one attack came to.
 struct Told {
     seed: u64,
     kills: Kills,
@@ -127,7 +126,7 @@ fn nothing_but_planned_and_unused_files_goes() {
 #[test]
 fn nor_does_it_when_the_deletion_is_killed() {
     let kills = setting("TRIMTAB_ATTACK_KILLS", 20);
-    let told = attack(setting("TRIMTAB_ATTACK_FILES", 8_000), kills);
-    told.check();
-    assert!(told.kills.batches_cut > 0, "no kill came while a batch was under way");
+    let report = attack(setting("TRIMTAB_ATTACK_FILES", 8_000), kills);
+    report.check();
+    assert!(report.kills.batches_cut > 0, "no kill came while a batch was under way");
 }

@@ -69,20 +69,20 @@ fn strings<'a>(group: &mut Group<'_>, values: impl Iterator<Item = &'a [u8]>) {
 }
 
 fn lists(group: &mut Group<'_>, rows: &[Row]) {
-    let (mut values, mut there, mut begins) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut values, mut present, mut begins) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         let osts = row.entry.layout.as_ref().map(|layout| &layout.osts);
         if osts.is_none_or(Vec::is_empty) {
-            there.push(i16::from(osts.is_some()));
+            present.push(i16::from(osts.is_some()));
             begins.push(0);
         }
         for (place, ost) in osts.into_iter().flatten().enumerate() {
             values.push(i64::from(*ost));
-            there.push(3);
+            present.push(3);
             begins.push(i16::from(place > 0));
         }
     }
-    leaf::<Int64Type>(group, &values, &there, Some(&begins));
+    leaf::<Int64Type>(group, &values, &present, Some(&begins));
 }
 
 /// Where there is no pool, there is an empty name in every other row, as some tools have it.
@@ -203,10 +203,10 @@ fn a_shard_is_read_however_it_is_packed() {
                     write(&path, &rows, properties.build());
                     let read =
                         Shard::open(&path).unwrap().rows_from(0).unwrap().read(9999).unwrap();
-                    let told = || format!("{codec:?} {version:?} {dictionary} {page}");
-                    assert!(read == rows, "{}", told());
+                    let packing = || format!("{codec:?} {version:?} {dictionary} {page}");
+                    assert!(read == rows, "{}", packing());
                     let counted = tally(std::slice::from_ref(&path), &rules(), options, 2).unwrap();
-                    assert!(twin::told(&counted) == expected, "{}", told());
+                    assert!(twin::told(&counted) == expected, "{}", packing());
                 }
             }
         }
@@ -261,8 +261,8 @@ fn a_number_that_cannot_be_is_an_error() {
             let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
             let uid_of = |row, known| if row == 7 { uid } else { known };
             write_as(MESSAGE, &path, &rows(50), properties, uid_of);
-            let told = tally(std::slice::from_ref(&path), &rules(), options, 1).unwrap_err();
-            assert!(told.to_string().contains(expected), "{told}");
+            let error = tally(std::slice::from_ref(&path), &rules(), options, 1).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }
@@ -278,6 +278,6 @@ fn a_file_of_something_else_is_named_with_what_it_lacks() {
     column::<Int64Type>(&mut group, [Some(5)].into_iter());
     group.close().unwrap();
     output.close().unwrap();
-    let told = tally(&[path], &rules(), Options::default(), 1).unwrap_err().to_string();
-    assert!(told.contains("other.parquet: has no column"), "{told}");
+    let error = tally(&[path], &rules(), Options::default(), 1).unwrap_err().to_string();
+    assert!(error.contains("other.parquet: has no column"), "{error}");
 }

@@ -53,11 +53,11 @@ proptest! {
 
 fn many() -> Vec<Row> {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let one = |_| {
+    let draw = |_| {
         let tree = row().new_tree(&mut runner).unwrap();
         proptest::strategy::ValueTree::current(&tree)
     };
-    (0..20_000).map(one).collect()
+    (0..20_000).map(draw).collect()
 }
 
 #[test]

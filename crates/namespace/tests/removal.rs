@@ -36,9 +36,9 @@ fn after_by(
     assert!(agree, "{would} was said and {became} it was");
     drop(removal);
     assert!(!world.at(".quarantine").exists());
-    let kept = files_below(&world.root());
+    let left = files_below(&world.root());
     let same = |path: &std::path::PathBuf| fs::read(world.root().join(path)).unwrap() == b"content";
-    (became, kept.keys().any(same))
+    (became, left.keys().any(same))
 }
 
 fn times(access_s: i64, modification_s: i64) -> rustix::fs::Timestamps {
@@ -219,7 +219,7 @@ fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
 #[test]
 fn names_that_came_or_went_are_seen_without_a_ctime_too() {
     let linked = Rules { linked: true, ..rules() };
-    let kept = |first: &dyn Fn(&Path), then: &dyn Fn(&Path)| {
+    let outcome = |first: &dyn Fn(&Path), then: &dyn Fn(&Path)| {
         let world = World::new();
         let path = world.file("one", "x");
         first(&path);
@@ -231,9 +231,9 @@ fn names_that_came_or_went_are_seen_without_a_ctime_too() {
     };
     let link = |path: &Path| fs::hard_link(path, path.with_extension("l")).unwrap();
     let unlink = |path: &Path| fs::remove_file(path.with_extension("l")).unwrap();
-    assert_eq!(kept(&|_| {}, &|_| {}), "deleted");
-    assert_eq!(kept(&|_| {}, &link), "other_links");
-    assert_eq!(kept(&link, &unlink), "touched");
+    assert_eq!(outcome(&|_| {}, &|_| {}), "deleted");
+    assert_eq!(outcome(&|_| {}, &link), "other_links");
+    assert_eq!(outcome(&link, &unlink), "touched");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn known(row: &Row) -> (Vec<u8>, Known) {
 
 /// Every row of an index, read by the Parquet library alone; a path that is there twice fails.
 fn read(index: &Path, summary: &Summary) -> BTreeMap<Vec<u8>, Known> {
-    let mut found = BTreeMap::new();
+    let mut rows_by_path = BTreeMap::new();
     let mut listed: Vec<_> = summary.shards.iter().map(|shard| shard.name.clone()).collect();
     for shard in &summary.shards {
         let reader =
@@ -81,20 +81,20 @@ fn read(index: &Path, summary: &Summary) -> BTreeMap<Vec<u8>, Known> {
         let mut rows = 0;
         for row in reader.get_row_iter(None).unwrap() {
             let (path, known) = known(&row.unwrap());
-            assert!(found.insert(path.clone(), known).is_none(), "twice: {path:?}");
+            assert!(rows_by_path.insert(path.clone(), known).is_none(), "twice: {path:?}");
             rows += 1;
         }
         assert_eq!(rows, shard.rows, "{}", shard.name);
     }
-    let mut there: Vec<_> = fs::read_dir(index)
+    let mut present: Vec<_> = fs::read_dir(index)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != CHECKPOINT)
         .collect();
     listed.sort();
-    there.sort();
-    assert_eq!(there, listed, "nothing else is left in the index");
-    found
+    present.sort();
+    assert_eq!(present, listed, "nothing else is left in the index");
+    rows_by_path
 }
 
 fn check(tree: &Path, index: &Path, summary: &Summary) {
@@ -228,9 +228,9 @@ fn child() {
 #[test]
 fn a_scan_survives_kills() {
     let text = std::env::var("TRIMTAB_KILLS").unwrap_or_else(|_| "20".into());
-    let wanted: u64 = text.parse().unwrap();
+    let kills_requested: u64 = text.parse().unwrap();
     let (mut kills, mut tree_seed) = (0, seeded::seed("a killed scan"));
-    while kills < wanted {
+    while kills < kills_requested {
         tree_seed = tree_seed.wrapping_add(1);
         kills += kill_until_it_is_done(tree_seed);
     }
@@ -254,7 +254,9 @@ fn kill_until_it_is_done(seed: u64) -> u64 {
         std::thread::sleep(Duration::from_micros(chance.below(40_000)));
         child.kill().unwrap();
         let status = child.wait().unwrap();
-        let whole = Checkpoint::read(&index).unwrap().is_some_and(|one| one.ended_ns.is_some());
+        let whole = Checkpoint::read(&index)
+            .unwrap()
+            .is_some_and(|checkpoint| checkpoint.ended_ns.is_some());
         if status.signal().is_some() && !whole {
             kills += 1;
             continue;

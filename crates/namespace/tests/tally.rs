@@ -71,9 +71,9 @@ proptest! {
         let mut state = shuffle | 1;
         while parts.len() > 1 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let one = parts.swap_remove((state >> 33) as usize % parts.len());
+            let picked = parts.swap_remove((state >> 33) as usize % parts.len());
             let into = (state >> 13) as usize % parts.len();
-            parts[into].merge(&one).unwrap();
+            parts[into].merge(&picked).unwrap();
         }
         prop_assert_eq!(parts[0].to_bytes(), all);
     }
@@ -87,12 +87,12 @@ proptest! {
         let before_s = AS_OF_S - before;
         let out = directory.path().join("candidates.parquet");
         let amount = select(&paths, &rules, before_s, &out, 2, 0).unwrap();
-        let found = Shard::open(&out).unwrap().rows_from(0).unwrap().read(usize::MAX).unwrap();
+        let candidates = Shard::open(&out).unwrap().rows_from(0).unwrap().read(usize::MAX).unwrap();
         let (expected, expected_amount) = twin::select(&rows, &rules, before_s);
         prop_assert_eq!(amount, expected_amount);
         let order = |row: &Row| (row.last_use_s, row.parent.clone(), row.name.clone());
-        prop_assert!(found.windows(2).all(|two| order(&two[0]) <= order(&two[1])));
-        let mut definite = found;
+        prop_assert!(candidates.windows(2).all(|two| order(&two[0]) <= order(&two[1])));
+        let mut definite = candidates;
         definite.sort_by_key(twin::key);
         prop_assert_eq!(definite, expected);
         let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
@@ -117,8 +117,8 @@ fn usual(linked: bool) -> Rules {
 
 fn many(count: usize) -> Vec<Row> {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let one = |_| proptest::strategy::ValueTree::current(&row().new_tree(&mut runner).unwrap());
-    (0..count).map(one).collect()
+    let draw = |_| proptest::strategy::ValueTree::current(&row().new_tree(&mut runner).unwrap());
+    (0..count).map(draw).collect()
 }
 
 #[test]
@@ -133,11 +133,12 @@ fn many_rows_are_counted_and_selected_as_few_are() {
         // Little memory: some twenty runs have to be merged.
         let out = directory.path().join("candidates.parquet");
         let amount = select(&paths, &rules, AS_OF_S, &out, 2, 1 << 20).unwrap();
-        let mut found = Shard::open(&out).unwrap().rows_from(0).unwrap().read(usize::MAX).unwrap();
+        let mut candidates =
+            Shard::open(&out).unwrap().rows_from(0).unwrap().read(usize::MAX).unwrap();
         let (expected, expected_amount) = twin::select(&rows, &rules, AS_OF_S);
         assert_eq!(amount, expected_amount);
-        found.sort_by_key(twin::key);
-        assert!(found == expected, "{} rows, not {}", found.len(), expected.len());
+        candidates.sort_by_key(twin::key);
+        assert!(candidates == expected, "{} rows, not {}", candidates.len(), expected.len());
     }
 }
 
@@ -186,10 +187,10 @@ fn tallies_of_separate_processes_merge_in_any_order() {
 
 #[test]
 fn only_tallies_by_the_same_rules_merge() {
-    let mut one = tally(&[], &usual(true), EVERYTHING, 1).unwrap();
-    let error = one.merge(&tally(&[], &usual(false), EVERYTHING, 1).unwrap()).unwrap_err();
+    let mut whole = tally(&[], &usual(true), EVERYTHING, 1).unwrap();
+    let error = whole.merge(&tally(&[], &usual(false), EVERYTHING, 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("rules"), "{error}");
-    assert!(one.merge(&tally(&[], &usual(true), Options::default(), 1).unwrap()).is_err());
+    assert!(whole.merge(&tally(&[], &usual(true), Options::default(), 1).unwrap()).is_err());
 }
 
 #[test]
@@ -234,11 +235,11 @@ fn a_shard_that_cannot_be_read_is_named() {
     let mut paths = write(directory.path(), &many(200), 2, 500);
     let bytes = std::fs::read(&paths[1]).unwrap();
     std::fs::write(&paths[1], &bytes[..bytes.len() - 9]).unwrap();
-    let told =
+    let message =
         |paths: &[PathBuf]| tally(paths, &usual(true), EVERYTHING, 2).unwrap_err().to_string();
-    assert!(told(&paths).contains("1.parquet"), "{}", told(&paths));
+    assert!(message(&paths).contains("1.parquet"), "{}", message(&paths));
     paths[1] = directory.path().join("gone");
-    assert!(told(&paths).contains("gone"), "{}", told(&paths));
+    assert!(message(&paths).contains("gone"), "{}", message(&paths));
 }
 
 #[test]
@@ -248,8 +249,8 @@ fn sums_that_do_not_fit_are_refused() {
     row.entry.allocated_bytes = u64::MAX;
     let rows = [row.clone(), row.clone()];
     let paths = write(directory.path(), &rows[..1], 1, 10);
-    let one = tally(&paths, &usual(true), EVERYTHING, 1).unwrap();
-    assert!(one.clone().merge(&one).is_err());
+    let half = tally(&paths, &usual(true), EVERYTHING, 1).unwrap();
+    assert!(half.clone().merge(&half).is_err());
     let paths = write(directory.path(), &rows, 1, 10);
     assert!(tally(&paths, &usual(true), EVERYTHING, 1).is_err());
 }

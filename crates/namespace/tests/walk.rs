@@ -10,21 +10,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use namespace::walk::directory::Directory;
-use namespace::walk::scheduler::Task;
-use namespace::walk::{Record, Rows, Scheduler, Settings, Shard, Sink, Walk, walk};
+use namespace::walk::{Rows, Settings, Shard, Sink, walk, walk_into};
 use namespace::{Entry, FileType, Root};
 use proptest::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use trees::{Chance, Known, joined, make_tree, slow_walk};
 
 fn by_path(rows: &Rows) -> BTreeMap<Vec<u8>, Known> {
-    let mut found = BTreeMap::new();
+    let mut names = BTreeMap::new();
     for (parent, name, entry) in rows {
         let path = joined(parent, name);
-        assert!(found.insert(path.clone(), Known::of_entry(entry)).is_none(), "twice: {path:?}");
+        assert!(names.insert(path.clone(), Known::of_entry(entry)).is_none(), "twice: {path:?}");
     }
-    found
+    names
 }
 
 proptest! {
@@ -89,17 +87,9 @@ impl Sink for Longest {
 }
 
 fn longest(root: &Path, settings: &Settings) -> (u64, usize) {
-    let root = Root::open(root).unwrap();
-    let scheduler = Scheduler::new(settings.threads, vec![Task::Read(Directory::root(), 0)]);
-    let (record, sinks) = (Record::default(), [Mutex::new(Longest::default())]);
-    let walk = Walk::new(&root, settings, &scheduler, &record, &sinks).unwrap();
-    std::thread::scope(|scope| {
-        for worker in 0..settings.threads {
-            let walk = &walk;
-            scope.spawn(move || walk.work(worker));
-        }
-    });
-    assert_eq!(record.counts().unread, 0, "{:?}", record.unread().first());
+    let sinks = [Mutex::new(Longest::default())];
+    let (counts, unread) = walk_into(&Root::open(root).unwrap(), settings, &sinks).unwrap();
+    assert_eq!(counts.unread, 0, "{:?}", unread.first());
     let [sink] = sinks;
     let sink = sink.into_inner().unwrap();
     (sink.rows, sink.path_bytes)
@@ -111,10 +101,10 @@ fn a_tree_of_any_depth_is_walked() {
     let levels = if std::env::var_os("TRIMTAB_SOAK").is_some() { 100_000 } else { 10_000 };
     let tree = tempfile::tempdir().unwrap();
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    let mut here = rustix::fs::open(tree.path(), flags, Mode::empty()).unwrap();
+    let mut deepest = rustix::fs::open(tree.path(), flags, Mode::empty()).unwrap();
     for _ in 0..levels {
-        rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
-        here = rustix::fs::openat(&here, "d", flags, Mode::empty()).unwrap();
+        rustix::fs::mkdirat(&deepest, "d", Mode::RWXU).unwrap();
+        deepest = rustix::fs::openat(&deepest, "d", flags, Mode::empty()).unwrap();
     }
     let settings = Settings { descriptors: 16, ..Settings::default() };
     assert_eq!(longest(tree.path(), &settings), (levels, 2 * levels as usize - 1));
@@ -162,8 +152,8 @@ fn what_is_mounted_beneath_is_left_alone() {
                 let root = Root::open(tree.path()).unwrap();
                 let root = if by_component { root.without_openat2() } else { root };
                 let (rows, counts, unread) = walk(&root, &Settings::default()).unwrap();
-                let found: BTreeSet<_> = by_path(&rows).into_keys().collect();
-                assert_eq!(found, BTreeSet::from([b"a".to_vec(), b"a/file".to_vec()]));
+                let paths: BTreeSet<_> = by_path(&rows).into_keys().collect();
+                assert_eq!(paths, BTreeSet::from([b"a".to_vec(), b"a/file".to_vec()]));
                 assert_eq!((counts.elsewhere, unread.len()), (3, 0));
             }
         });
@@ -193,7 +183,7 @@ fn what_cannot_be_read_is_said() {
             let root = Root::open(tree.path()).unwrap();
             let (rows, counts, unread) = walk(&root, &Settings::default()).unwrap();
             let unread: BTreeMap<_, _> =
-                unread.into_iter().map(|one| (one.path, one.errno)).collect();
+                unread.into_iter().map(|entry| (entry.path, entry.errno)).collect();
             let denied = libc::EACCES;
             assert_eq!(
                 unread,

@@ -11,8 +11,8 @@ pub(crate) fn refused(error: flash::Error) -> PyErr {
 
 /// The value of a name, of those that a key may have.
 pub(crate) fn named<T: Copy>(key: &str, name: &str, table: &[(&str, T)]) -> PyResult<T> {
-    let found = table.iter().find(|(known, _)| *known == name);
-    found.map(|(_, value)| *value).ok_or_else(|| {
+    let entry = table.iter().find(|(known, _)| *known == name);
+    entry.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
         let (last, others) = names.split_last().expect("a key has values");
         PyValueError::new_err(format!("{key} is {name}: it is {} or {last}", others.join(", ")))

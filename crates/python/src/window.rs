@@ -78,37 +78,35 @@ impl WindowTerms {
     }
 
     fn load(&self) -> Load {
-        Load {
-            transfer_bytes: self.transfer_bytes,
-            depth: self.depth,
-            operations_per_s: self.operations_per_s,
-            read_share: self.read_share,
-            reads_per_s: self.reads_per_s,
-            read_bytes: self.read_bytes,
-        }
+        let Self { transfer_bytes, depth, operations_per_s, read_share, .. } = *self;
+        let Self { reads_per_s, read_bytes, .. } = *self;
+        Load { transfer_bytes, depth, operations_per_s, read_share, reads_per_s, read_bytes }
     }
 
     fn terms(&self) -> PyResult<Terms> {
         let class = named("write_class", &self.write_class, &CLASSES)?;
         let throttling = Throttling { target_s: self.throttle_target_s, class };
+        let Self { amplification, write_latency_s, read_latency_s, queue_depth, .. } = *self;
+        let Self { submitters, serial_s, slow_drive, failed_drives, rebuild_share, .. } = *self;
+        let Self { warm_s, duration_s, seed, .. } = *self;
         Ok(Terms {
             raid: self.raid()?,
             drive: self.drive(),
-            amplification: self.amplification,
+            amplification,
             collection: self.collection(),
-            write_latency_s: self.write_latency_s,
-            read_latency_s: self.read_latency_s,
+            write_latency_s,
+            read_latency_s,
             throttling: self.throttle.then_some(throttling),
-            queue_depth: self.queue_depth,
-            submitters: self.submitters,
-            serial_s: self.serial_s,
+            queue_depth,
+            submitters,
+            serial_s,
             load: self.load(),
-            slow_drive: self.slow_drive,
-            failed_drives: self.failed_drives,
-            rebuild_share: self.rebuild_share,
-            warm_s: self.warm_s,
-            duration_s: self.duration_s,
-            seed: self.seed,
+            slow_drive,
+            failed_drives,
+            rebuild_share,
+            warm_s,
+            duration_s,
+            seed,
         })
     }
 }

@@ -39,14 +39,14 @@ def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | Non
 
     Intervals in which next to nothing moved are marked beneath the strip.
     """
-    import altair as alt
-
     of_access = sorted(
         (t for t in timelines if t.access == access and t.moved_bytes),
         key=lambda timeline: timeline.repetition,
     )
     if not of_access:
         return None
+    import altair as alt
+
     stalls = stalls_of(of_access)
     shown = _slowest(of_access, STRIPS_MAX)
     drawn = [merged(timeline, INTERVALS_MAX) for timeline in shown]
@@ -98,11 +98,11 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
 
     Both axes are logarithmic; the curve is the part of operations that took this long or longer.
     """
-    import altair as alt
-
     tail = tail_of([histogram for histogram in histograms if histogram.access == access])
     if tail is None:
         return None
+    import altair as alt
+
     points = [
         {"latency": latency, "fraction": fraction}
         for latency, fraction in zip(tail.latency_s, tail.fraction, strict=True)

@@ -49,10 +49,10 @@ def test_noise_makes_less_than_one_a_month(case: series.Case) -> None:
 
 
 def test_a_single_run_far_down_is_told_at_once() -> None:
-    def one(values: np.ndarray) -> None:
+    def change(values: np.ndarray) -> None:
         values[500] *= 0.3
 
-    frame = made(one)
+    frame = made(change)
     (dip,) = dips(judged(frame), frame)
     assert dip.at == dip.until == dip.detected_at == frame["at"][500]
     assert dip.certainty is ChangeStatus.CONFIRMED

@@ -50,7 +50,7 @@ def change(
     return ChangePoint(**(values | more))
 
 
-def found(
+def merged_of(
     frames: Mapping[SeriesKey, pl.DataFrame],
     changes: Mapping[SeriesKey, Sequence[ChangePoint]] | None = None,
     *,
@@ -70,13 +70,13 @@ def found(
 
 
 def test_nothing_happens() -> None:
-    assert found({WRITE: quiet(1), READ: quiet(2)}) == ()
+    assert merged_of({WRITE: quiet(1), READ: quiet(2)}) == ()
 
 
 def test_a_lasting_step_in_two_series_is_one_incident() -> None:
     frames = {WRITE: quiet(1, (600, HOURS, 0.83)), READ: quiet(2, (600, HOURS, 0.86))}
     changes = {WRITE: [change(600, 0.83)], READ: [change(606, 0.86)]}
-    (incident,) = found(frames, changes)
+    (incident,) = merged_of(frames, changes)
     assert (incident.key, incident.shape, incident.state) == (WRITE, Shape.STEP, IncidentState.OPEN)
     assert (incident.at, incident.until, incident.detected_at) == (at(600), None, at(620))
     assert incident.effect == pytest.approx(0.83)
@@ -89,42 +89,42 @@ def test_a_lasting_step_in_two_series_is_one_incident() -> None:
 def test_a_step_is_placed_to_the_run_where_it_can_be() -> None:
     frames = {WRITE: quiet(1, (600, HOURS, 0.6))}
     for hour in (592, 600, 611):
-        (incident,) = found(frames, {WRITE: [change(hour, 0.6)]})
+        (incident,) = merged_of(frames, {WRITE: [change(hour, 0.6)]})
         assert incident.at == at(600)
 
 
 def test_a_step_that_stays_for_two_weeks_is_lasting_and_one_that_goes_is_over() -> None:
     lasting = {WRITE: quiet(1, (300, HOURS, 0.8))}
-    (incident,) = found(lasting, {WRITE: [change(300, 0.8)]})
+    (incident,) = merged_of(lasting, {WRITE: [change(300, 0.8)]})
     assert incident.state is IncidentState.LASTING
     gone = {WRITE: quiet(1, (300, 500, 0.8))}
-    (incident,) = found(gone, {WRITE: [change(300, 0.8), change(500, 0.8, back=True)]})
+    (incident,) = merged_of(gone, {WRITE: [change(300, 0.8), change(500, 0.8, back=True)]})
     assert (incident.state, incident.until, incident.shape) == (
         IncidentState.ENDED,
         at(499),
         Shape.STEP,
     )
     short = {WRITE: quiet(1, (300, 330, 0.8))}
-    (incident,) = found(short, {WRITE: [change(300, 0.8), change(330, 0.8, back=True)]})
+    (incident,) = merged_of(short, {WRITE: [change(300, 0.8), change(330, 0.8, back=True)]})
     assert (incident.until, incident.shape) == (at(329), Shape.DIP)
 
 
 def test_a_change_for_the_better_is_no_incident() -> None:
-    assert found({WRITE: quiet(1)}, {WRITE: [change(400, 1.3)]}) == ()
+    assert merged_of({WRITE: quiet(1)}, {WRITE: [change(400, 1.3)]}) == ()
     time = SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False)
-    assert found({time: quiet(1)}, {time: [change(400, 0.8)]}) == ()
-    (incident,) = found({time: quiet(1, (400, HOURS, 1.2))}, {time: [change(400, 1.2)]})
+    assert merged_of({time: quiet(1)}, {time: [change(400, 0.8)]}) == ()
+    (incident,) = merged_of({time: quiet(1, (400, HOURS, 1.2))}, {time: [change(400, 1.2)]})
     assert "20 % longer" in incident.summary
 
 
 def test_a_faint_suspect_waits_for_confirmation() -> None:
     faint = {"status": ChangeStatus.SUSPECT, "confirmed_at": None}
     frames = {WRITE: quiet(1, (700, HOURS, 0.97))}
-    assert found(frames, {WRITE: [change(700, 0.97, **faint)]}) == ()
-    assert len(found(frames, {WRITE: [change(700, 0.97)]})) == 1
-    assert len(found(frames, {WRITE: [change(700, 0.9, **faint)]})) == 1
+    assert merged_of(frames, {WRITE: [change(700, 0.97, **faint)]}) == ()
+    assert len(merged_of(frames, {WRITE: [change(700, 0.97)]})) == 1
+    assert len(merged_of(frames, {WRITE: [change(700, 0.9, **faint)]})) == 1
     dismissed = change(700, 0.9, dismissed_at=at(800), **faint)
-    assert found(frames, {WRITE: [dismissed]}) == ()
+    assert merged_of(frames, {WRITE: [dismissed]}) == ()
 
 
 def test_a_level_without_a_ratio_is_an_incident_too() -> None:
@@ -132,13 +132,13 @@ def test_a_level_without_a_ratio_is_an_incident_too() -> None:
         value=pl.when(pl.int_range(pl.len()) >= 700).then(None).otherwise("value"),
         unfinished=pl.int_range(pl.len()) >= 700,
     )
-    (incident,) = found({WRITE: frame}, {WRITE: [change(700, 0.5, nothing=True)]})
+    (incident,) = merged_of({WRITE: frame}, {WRITE: [change(700, 0.5, nothing=True)]})
     assert (incident.at, incident.effect, incident.unfinished) == (at(700), None, HOURS - 700)
 
 
 def test_dips_near_each_other_are_one_and_others_are_not() -> None:
     frames = {WRITE: quiet(1, (500, 504, 0.3), (700, 702, 0.3)), READ: quiet(2, (501, 504, 0.4))}
-    later, earlier = found(frames)
+    later, earlier = merged_of(frames)
     assert (earlier.at, earlier.until) == (at(500), at(503))
     assert earlier.moved_with == ("hourly read_bandwidth",)
     assert (later.at, later.until) == (at(700), at(701))
@@ -147,7 +147,7 @@ def test_dips_near_each_other_are_one_and_others_are_not() -> None:
 
 def test_a_dip_within_a_lasting_step_is_its_own_incident() -> None:
     frames = {WRITE: quiet(1, (300, HOURS, 0.8), (600, 604, 0.3))}
-    dip, step = found(frames, {WRITE: [change(300, 0.8)]})
+    dip, step = merged_of(frames, {WRITE: [change(300, 0.8)]})
     assert (dip.at, dip.shape) == (at(600), Shape.DIP)
     assert (step.at, step.until) == (at(300), None)
 
@@ -167,35 +167,35 @@ def surveys(slow: Mapping[int, Mapping[str, float]], days: int = 20) -> pl.DataF
 
 def test_a_slow_target_that_no_probe_saw() -> None:
     rows = surveys({day: {"OST0003": 0.6} for day in (10, 11, 12)})
-    (incident,) = found({WRITE: quiet(1)}, surveys=rows)
+    (incident,) = merged_of({WRITE: quiet(1)}, surveys=rows)
     assert (incident.targets, incident.key) == (("OST0003",), None)
     assert (incident.at, incident.until) == (at(241), at(289))
     assert incident.detected_at == at(265), "one survey at 60 % is not enough, two are"
     assert incident.unmoved == ("hourly write_bandwidth",)
-    (crawls,) = found({WRITE: quiet(1)}, surveys=surveys({10: {"OST0003": 0.01}}))
+    (crawls,) = merged_of({WRITE: quiet(1)}, surveys=surveys({10: {"OST0003": 0.01}}))
     assert crawls.at == crawls.until == crawls.detected_at == at(241)
 
 
 def test_all_targets_slow_alike_though_no_probe_saw_it() -> None:
     everyone = {f"OST{n:04x}": 0.5 for n in range(24)}
     rows = surveys({day: everyone for day in (10, 11, 12)})
-    (incident,) = found({WRITE: quiet(1)}, surveys=rows)
+    (incident,) = merged_of({WRITE: quiet(1)}, surveys=rows)
     assert (incident.at, incident.until, incident.targets) == (at(241), at(289), ())
     assert "median target of surveys write_bandwidth down to 5" in incident.summary
     once = surveys({10: {name: 0.8 for name in everyone}})
-    assert found({WRITE: quiet(1)}, surveys=once) == ()
+    assert merged_of({WRITE: quiet(1)}, surveys=once) == ()
 
 
 def test_targets_that_scatter_make_no_incident() -> None:
-    assert found({}, surveys=surveys({})) == ()
-    assert found({}, surveys=surveys({10: {"OST0003": 0.7}})) == ()
+    assert merged_of({}, surveys=surveys({})) == ()
+    assert merged_of({}, surveys=surveys({10: {"OST0003": 0.7}})) == ()
     always = {day: {"OST0003": 0.6} for day in range(20)}
-    assert found({}, surveys=surveys(always)) == ()
+    assert merged_of({}, surveys=surveys(always)) == ()
 
 
 def test_a_target_and_the_probe_that_it_slows_are_one() -> None:
     rows = surveys({20: {"OST0003": 0.02}}, days=35)
-    (incident,) = found({WRITE: quiet(1, (475, 490, 0.2))}, surveys=rows)
+    (incident,) = merged_of({WRITE: quiet(1, (475, 490, 0.2))}, surveys=rows)
     assert incident.key == WRITE
     assert incident.targets == ("OST0003",)
     assert incident.moved_with == ("surveys of single targets",)
@@ -209,22 +209,22 @@ def test_runs_that_gave_nothing() -> None:
     runs = [
         run(hour, RunStatus.FAILED if 400 <= hour < 405 else RunStatus.OK) for hour in range(HOURS)
     ]
-    (incident,) = found({WRITE: quiet(1)}, runs=runs)
+    (incident,) = merged_of({WRITE: quiet(1)}, runs=runs)
     assert (incident.at, incident.until, incident.runs) == (at(400), at(404), 5)
     assert "5 runs failed" in incident.summary
     doubted = [run(hour, RunStatus.OK, disbelieved=("cached",)) for hour in (100, 200, 201)]
-    assert found({WRITE: quiet(1)}, runs=[*doubted, run(HOURS, RunStatus.OK)]) == ()
+    assert merged_of({WRITE: quiet(1)}, runs=[*doubted, run(HOURS, RunStatus.OK)]) == ()
 
 
 def test_bad_checksums_are_told_at_once_and_by_themselves() -> None:
     bad = [BadChecksums(at(500), "oss001", 3), BadChecksums(at(501), "oss002", 1)]
     frames = {WRITE: quiet(1, (500, 504, 0.3))}
-    incidents = found(frames, bad_checksums=bad)
+    incidents = merged_of(frames, bad_checksums=bad)
     assert sorted(incident.shape for incident in incidents) == [Shape.DIP, Shape.INTEGRITY]
     integrity = next(incident for incident in incidents if incident.shape is Shape.INTEGRITY)
     assert integrity.detected_at == at(500)
     assert "4 transfers with a bad checksum, on oss001, oss002" in integrity.summary
-    assert found({WRITE: quiet(1)}, bad_checksums=[BadChecksums(at(500), "oss001", 0)]) == ()
+    assert merged_of({WRITE: quiet(1)}, bad_checksums=[BadChecksums(at(500), "oss001", 0)]) == ()
 
 
 @pytest.mark.parametrize("cov", [0.13, 0.16, 0.25])
@@ -232,20 +232,20 @@ def test_spread_is_one_incident_whatever_its_size(cov: float) -> None:
     values = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(1)), cov=0.03)
     noise = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(2)), cov=cov)
     values[400:560] = noise[400:560]
-    (incident,) = found({WRITE: series.frame(values)})
+    (incident,) = merged_of({WRITE: series.frame(values)})
     assert incident.shape is Shape.UNSTEADY
     assert at(352) <= incident.at <= at(450)
     assert "COV up to" in incident.summary
 
 
 def test_one_dip_is_a_dip_though_the_windows_that_hold_it_miss_the_goal() -> None:
-    (incident,) = found({WRITE: quiet(1, (500, 508, 0.4))})
+    (incident,) = merged_of({WRITE: quiet(1, (500, 508, 0.4))})
     assert (incident.shape, incident.at, incident.until) == (Shape.DIP, at(500), at(507))
 
 
 def test_an_incident_has_the_same_id_whenever_it_is_found() -> None:
     frames = {WRITE: quiet(1, (500, 504, 0.3))}
-    (incident,) = found(frames)
-    (again,) = found({WRITE: frames[WRITE].head(700)})
+    (incident,) = merged_of(frames)
+    (again,) = merged_of({WRITE: frames[WRITE].head(700)})
     assert incident.id == again.id
-    assert len({incident.id, *(other.id for other in found({READ: frames[WRITE]}))}) == 2
+    assert len({incident.id, *(other.id for other in merged_of({READ: frames[WRITE]}))}) == 2

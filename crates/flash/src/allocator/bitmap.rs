@@ -79,8 +79,8 @@ pub(crate) fn runs(bits: &[u64], units: u32) -> impl Iterator<Item = Run> {
 pub(crate) fn first_buddy(bits: &[u64], order: u32, top: u32) -> Option<u32> {
     if order < 6 {
         return bits.iter().enumerate().find_map(|(index, word)| {
-            let found = small_buddies(!word, order, top);
-            (found != 0).then(|| index as u32 * 64 + found.trailing_zeros())
+            let starts = small_buddies(!word, order, top);
+            (starts != 0).then(|| index as u32 * 64 + starts.trailing_zeros())
         });
     }
     let size = 1_usize << (order - 6);

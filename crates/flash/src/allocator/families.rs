@@ -43,7 +43,7 @@ impl Allocator {
     pub(crate) fn search_lists(&mut self, search: &mut Search, from: usize) -> usize {
         let criteria = self.settings.family.criteria();
         let groups = self.groups.count();
-        let asked = search.len;
+        let request_len = search.len;
         let mut suggested = [false; super::LOOPS];
         let mut at = from;
         'criteria: while at < criteria.len() {
@@ -67,14 +67,14 @@ impl Allocator {
                     continue;
                 }
                 if seen < groups {
-                    search.len = asked;
+                    search.len = request_len;
                     // Only data has a length that was normalised and can be cut down again.
                     let skips = !search.data && criteria.get(at + 1) == Some(&Criterion::Best);
                     at += if skips { 2 } else { 1 };
                     continue 'criteria;
                 }
             }
-            search.len = asked;
+            search.len = request_len;
             self.counts.useless[at] += 1;
             at += 1;
         }
@@ -85,7 +85,7 @@ impl Allocator {
     pub(crate) fn search_ordered(&mut self, search: &mut Search, from: usize) -> usize {
         let criteria = self.settings.family.criteria();
         let groups = self.groups.count();
-        let asked = search.len;
+        let request_len = search.len;
         for (at, criterion) in criteria.iter().enumerate().skip(from) {
             if *criterion == Criterion::Best && !search.data {
                 continue;
@@ -104,7 +104,7 @@ impl Allocator {
             if !search.goes() {
                 return at;
             }
-            search.len = asked;
+            search.len = request_len;
             self.counts.useless[at] += 1;
         }
         criteria.len() - 1
@@ -162,21 +162,21 @@ impl Allocator {
     fn lists(&self, search: &Search) -> Lookups {
         let top = self.groups.top();
         let (len, order) = (search.len, search.len.ilog2());
-        let mut found = Lookups::default();
+        let mut lookups = Lookups::default();
         match search.criterion {
-            Criterion::Aligned => (order..=top).for_each(|order| found.push(order, len)),
+            Criterion::Aligned => (order..=top).for_each(|order| lookups.push(order, len)),
             Criterion::Fast => {
-                (average_order(len, top)..=top).for_each(|order| found.push(order, len));
+                (average_order(len, top)..=top).for_each(|order| lookups.push(order, len));
             }
             _ => (self.shortest_cut(search)..=order).rev().for_each(|order| {
                 let cut = match self.settings.stripe {
                     0 => 1 << order,
                     stripe => (1_u32 << order).next_multiple_of(stripe),
                 };
-                found.push(average_order(cut, top), cut);
+                lookups.push(average_order(cut, top), cut);
             }),
         }
-        found
+        lookups
     }
 
     /// Returns the order of the shortest length that a request may be cut down to.

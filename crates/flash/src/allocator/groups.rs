@@ -8,9 +8,7 @@ const ORDERS: usize = 16;
 /// What the searches ask of a group before they look into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Free units.
     pub(crate) free: u32,
-    /// Free runs.
     pub(crate) runs: u32,
     /// One bit for each order of which there is a free buddy.
     pub(crate) orders: u32,
@@ -55,9 +53,9 @@ impl Groups {
     /// Returns `count` empty groups of `units` units, a power of two.
     pub(crate) fn new(count: u32, units: u32) -> Self {
         let words = bitmap::words(units);
-        let mut one = vec![0; words];
+        let mut empty = vec![0; words];
         if units < 64 {
-            bitmap::set(&mut one, units, 64, true);
+            bitmap::set(&mut empty, units, 64, true);
         }
         // A buddy bitmap takes one block as the block bitmap does, so a group is four of the largest.
         let top = units.trailing_zeros().saturating_sub(2);
@@ -67,7 +65,7 @@ impl Groups {
             units,
             top,
             words,
-            bits: one.repeat(count as usize),
+            bits: empty.repeat(count as usize),
             summaries: vec![Summary { free: units, runs: 1, orders: 1 << top }; count as usize],
             buddies: vec![buddies; count as usize],
             free: u64::from(count) * u64::from(units),
@@ -96,7 +94,6 @@ impl Groups {
         self.summaries[group as usize]
     }
 
-    /// Returns the bits of a group.
     fn bits(&self, group: u32) -> &[u64] {
         &self.bits[group as usize * self.words..][..self.words]
     }
@@ -120,8 +117,8 @@ impl Groups {
     pub(crate) fn smallest_buddy(&self, group: u32, order: u32) -> Option<(u32, u32)> {
         let enough = self.summary(group).orders & (u32::MAX << order);
         let order = enough.trailing_zeros();
-        let found = (enough != 0).then(|| bitmap::first_buddy(self.bits(group), order, self.top));
-        found.flatten().map(|start| (start, order))
+        let buddy = (enough != 0).then(|| bitmap::first_buddy(self.bits(group), order, self.top));
+        buddy.flatten().map(|start| (start, order))
     }
 
     /// Takes a stretch, all of which is free.

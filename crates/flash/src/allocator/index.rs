@@ -131,17 +131,17 @@ impl Arrays {
         if at >= end {
             return None;
         }
-        let found = |word: usize, bits: u64| (word - base) as u32 * 64 + bits.trailing_zeros();
+        let number = |word: usize, bits: u64| (word - base) as u32 * 64 + bits.trailing_zeros();
         let rest = self.bits[at] & (u64::MAX << (from % 64));
         if rest != 0 {
-            return Some(found(at, rest));
+            return Some(number(at, rest));
         }
         let mut from_word = at + 1;
         while from_word < end {
             let some = self.summary[from_word / 64] & (u64::MAX << (from_word % 64));
             if some != 0 {
                 let word = from_word / 64 * 64 + some.trailing_zeros() as usize;
-                return Some(found(word, self.bits[word]));
+                return Some(number(word, self.bits[word]));
             }
             from_word = (from_word / 64 + 1) * 64;
         }

@@ -174,7 +174,6 @@ impl Allocator {
         self.groups.runs(group).map(|run| (run.start, run.end))
     }
 
-    /// Returns whether a unit is taken.
     pub(crate) fn is_taken(&self, group: u32, unit: u32) -> bool {
         self.groups.is_taken(group, unit, 1)
     }
@@ -186,19 +185,6 @@ impl Allocator {
         Ok(())
     }
 
-    /// Takes up to `len` units of data; `None`: nothing is free.
-    ///
-    /// `goal` is where they are wanted, after the file's last extent; `stream` marks a large
-    /// request, which begins where the last one was served.
-    pub fn allocate(
-        &mut self,
-        len: u32,
-        goal: Option<(u32, u32)>,
-        stream: bool,
-    ) -> Result<Option<Extent>, Error> {
-        self.serve(&Request { goal, stream: stream.then_some(0), ..Request::of(len) })
-    }
-
     /// Takes up to the units of a request; `None`: nothing is free.
     pub fn serve(&mut self, request: &Request) -> Result<Option<Extent>, Error> {
         self.check(request)?;
@@ -208,8 +194,8 @@ impl Allocator {
             let is_astray = request.len == stripe && place % u64::from(stripe) != 0;
             if !is_astray && self.groups.free_from(group, start) >= request.len {
                 self.counts.goals += 1;
-                let found = Extent { group, start, len: request.len };
-                return Ok(Some(self.take(found, request.len, request)));
+                let extent = Extent { group, start, len: request.len };
+                return Ok(Some(self.take(extent, request.len, request)));
             }
         }
         let first = match request.stream {
@@ -294,8 +280,8 @@ impl Allocator {
     }
 
     /// Takes the beginning of what was found.
-    fn take(&mut self, found: Extent, len: u32, request: &Request) -> Extent {
-        let extent = Extent { len: found.len.min(len), ..found };
+    fn take(&mut self, stretch: Extent, len: u32, request: &Request) -> Extent {
+        let extent = Extent { len: stretch.len.min(len), ..stretch };
         let before = self.groups.summary(extent.group);
         self.groups.take(extent.group, extent.start, extent.len);
         self.list(extent.group, before);

@@ -12,7 +12,6 @@ pub(crate) struct Search {
     pub(crate) least: u32,
     /// Whether it is for a file's data.
     pub(crate) data: bool,
-    /// Group to begin with.
     pub(crate) first: u32,
     pub(crate) criterion: Criterion,
     pub(crate) best: Option<Extent>,
@@ -133,19 +132,19 @@ impl Search {
         self.check(group, settings, true);
     }
 
-    fn measure(&mut self, found: Extent) {
+    fn measure(&mut self, stretch: Extent) {
         self.found += 1;
         let better = self.best.is_none_or(|best| {
             if best.len < self.len {
-                found.len > best.len
+                stretch.len > best.len
             } else {
-                found.len >= self.len && found.len < best.len
+                stretch.len >= self.len && stretch.len < best.len
             }
         });
-        if better || found.len == self.len {
-            self.best = Some(found);
+        if better || stretch.len == self.len {
+            self.best = Some(stretch);
         }
-        if found.len == self.len {
+        if stretch.len == self.len {
             self.state = State::Found;
         }
     }

@@ -10,7 +10,7 @@ const ORDERS: u32 = 3;
 
 /// Returns start and order of the maximal aligned free powers of two, up to a quarter of the group.
 fn buddies(taken: &[bool], top: u32) -> Vec<(u32, u32)> {
-    let mut found = Vec::new();
+    let mut maximal = Vec::new();
     let mut at = 0;
     while at < taken.len() {
         let is_free = |order: u32| {
@@ -18,13 +18,13 @@ fn buddies(taken: &[bool], top: u32) -> Vec<(u32, u32)> {
             at % size == 0 && at + size <= taken.len() && !taken[at..at + size].contains(&true)
         };
         if let Some(order) = (0..=top).rev().find(|order| is_free(*order)) {
-            found.push((at as u32, order));
+            maximal.push((at as u32, order));
             at += 1 << order;
         } else {
             at += 1;
         }
     }
-    found
+    maximal
 }
 
 proptest! {

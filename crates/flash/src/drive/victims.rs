@@ -117,9 +117,9 @@ impl Buckets {
         while self.head.get(self.least as usize) == Some(&NIL) {
             self.least += 1;
         }
-        let found = *self.head.get(self.least as usize)?;
-        self.unlink(found, self.least);
-        Some(found)
+        let fewest = *self.head.get(self.least as usize)?;
+        self.unlink(fewest, self.least);
+        Some(fewest)
     }
 }
 

@@ -52,7 +52,6 @@ impl Default for Files {
 }
 
 impl Files {
-    /// Returns how many are closed.
     pub(crate) fn closed(&self) -> usize {
         self.closed.len()
     }
@@ -142,13 +141,11 @@ impl Files {
         }
     }
 
-    /// Yields all that are closed.
     #[cfg(test)]
     pub(crate) fn closed_files(&self) -> impl Iterator<Item = u32> {
         self.closed.iter().copied()
     }
 
-    /// Yields what a file has.
     #[cfg(test)]
     pub(crate) fn stretches(&self, file: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut at = self.files[file as usize].head;

@@ -26,14 +26,14 @@ impl Step {
     const MOST: f64 = 1e4;
 
     fn check(&self) -> Result<(), Error> {
-        let given = [
+        let amounts = [
             ("written", self.written),
             ("deleted", self.deleted),
             ("purged", self.purged),
             ("burst", self.burst),
             ("resets", self.resets),
         ];
-        for (name, value) in given {
+        for (name, value) in amounts {
             let range = "capacities in a step, or resets, are 0 and more, up to 10,000";
             require((0.0..=Self::MOST).contains(&value), name, value, range)?;
         }
@@ -133,9 +133,9 @@ impl Fleet {
         super::state::table(&self.osts)
     }
 
-    fn check_length(&self, given: usize) -> Result<(), Error> {
-        let fits = given == self.osts.len();
-        require(fits, "values given", given as f64, "there is one for each column")
+    fn check_length(&self, values: usize) -> Result<(), Error> {
+        let fits = values == self.osts.len();
+        require(fits, "values given", values as f64, "there is one for each column")
     }
 }
 

@@ -27,7 +27,7 @@ pub use fleet::{Fleet, Step};
 pub use settings::Settings;
 pub use sizes::Sizes;
 
-use crate::allocator::{Allocator, Extent, Family};
+use crate::allocator::{Allocator, Extent, Family, Request};
 use crate::drive::below;
 use crate::{Drive, Error};
 use files::Files;
@@ -229,8 +229,8 @@ impl Ost {
     /// Writes until the part `used` is taken, and then so many capacities over and over while as
     /// much is deleted: an OST that has been in use.
     pub fn fill(&mut self, used: f64, churn: f64) {
-        let wanted = self.share(used.min(1.0));
-        while f64::from(self.used_units()) < wanted && self.allocator.free_units() > 0 {
+        let goal = self.share(used.min(1.0));
+        while f64::from(self.used_units()) < goal && self.allocator.free_units() > 0 {
             self.user_request();
         }
         self.advance(&Step { written: churn, deleted: churn, ..Step::default() });
@@ -267,13 +267,13 @@ impl Ost {
             open.unwrap_or_else(|| (self.files.open(), self.sizes.draw(&mut self.draws)));
         let len = left.min(REQUEST_UNITS);
         let is_small = len < self.stream_units;
-        let got = self.request(file, len, is_small.then_some(near));
+        let written = self.request(file, len, is_small.then_some(near));
         let writer = &mut self.writers[number as usize];
         if let (true, Some(end)) = (is_small, self.files.end(file)) {
             writer.near = end;
         }
         // A writer that met a full OST gives up on its file.
-        let ended = left == len || got < len;
+        let ended = left == len || written < len;
         writer.open = (!ended).then_some((file, left - len));
         if ended {
             self.files.close(file);
@@ -314,12 +314,13 @@ impl Ost {
     /// Takes up to so many units; where there are none, those as well that are freed but not free.
     fn allocate(&mut self, len: u32, goal: Option<(u32, u32)>, stream: bool) -> Option<Extent> {
         let of_this = "lengths and goals are of this OST";
-        let found = self.allocator.allocate(len, goal, stream).expect(of_this);
-        if found.is_some() || self.visit.held_units() == 0 {
-            return found;
+        let request = Request { goal, stream: stream.then_some(0), ..Request::of(len) };
+        let extent = self.allocator.serve(&request).expect(of_this);
+        if extent.is_some() || self.visit.held_units() == 0 {
+            return extent;
         }
         self.leave();
-        self.allocator.allocate(len, goal, stream).expect(of_this)
+        self.allocator.serve(&request).expect(of_this)
     }
 
     /// Ends the visit of streams to a group.

@@ -15,7 +15,6 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Draws a size.
     pub(crate) fn draw(&self, draws: &mut Xoshiro256PlusPlus) -> u32 {
         let size = self.median * (self.sigma * normal(draws)).exp();
         size.round().clamp(1.0, f64::from(self.largest)) as u32

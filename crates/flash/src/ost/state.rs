@@ -58,7 +58,6 @@ fn sum(numbers: &[u32]) -> u64 {
 }
 
 impl Ost {
-    /// Stretches that are free.
     fn free_runs(&self) -> u64 {
         let runs = |group| self.allocator.group(group).map_or(0, |(_, runs, _)| u64::from(runs));
         (0..self.freed.len() as u32).map(runs).sum()

@@ -60,7 +60,6 @@ impl Visit {
         self.before.extend(self.now.drain(..));
     }
 
-    /// Begins the visit to a group.
     pub(crate) fn enter(&mut self, group: u32) {
         self.group = Some(group);
     }

@@ -71,16 +71,12 @@ pub struct Lanes {
     pub controllers: u32,
 }
 
-/// Bytes a second that a drive gives to the controllers that use it, at most.
-pub fn slot_bytes_per_s(drive_bytes_per_s: f64, lanes: Lanes) -> f64 {
-    drive_bytes_per_s.min(lanes.slot_bytes_per_s * f64::from(lanes.controllers))
-}
-
 /// Bytes a second read from one OST of several that share their drives and are all busy.
 ///
 /// E2000: 32 drives, 4 OSTs of 16 halves each, both controllers on every drive.
 pub fn read_ceiling(drive_bytes_per_s: f64, drives: u32, shared: u32, lanes: Lanes) -> f64 {
-    let all = f64::from(drives) * slot_bytes_per_s(drive_bytes_per_s, lanes);
+    let slot_bytes_per_s = lanes.slot_bytes_per_s * f64::from(lanes.controllers);
+    let all = f64::from(drives) * drive_bytes_per_s.min(slot_bytes_per_s);
     all / f64::from(shared.max(1))
 }
 
@@ -100,8 +96,8 @@ mod tests {
         Raid { kind: Kind::GridRaid, drives: 12, data: 8, parity: 2, chunk_bytes: 128 << 10 }
     }
 
-    fn close(found: f64, expected: f64) {
-        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    fn close(actual: f64, expected: f64) {
+        assert!((actual / expected - 1.0).abs() < 1e-9, "{actual} is not {expected}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 mod ceilings;
 
-pub use ceilings::{Ceilings, Lanes, read_ceiling, slot_bytes_per_s};
+pub use ceilings::{Ceilings, Lanes, read_ceiling};
 
 use crate::error::{Error, require};
 

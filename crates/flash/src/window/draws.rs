@@ -94,11 +94,11 @@ mod tests {
         let drawn: Vec<f64> = (0..400_000).map(|_| draws.exponential()).collect();
         let count = drawn.len() as f64;
         let mean = drawn.iter().sum::<f64>() / count;
-        let variance = drawn.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+        let variance = drawn.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         // Standard errors are 0.0016, 0.0045 and 0.0003.
         assert!((mean - 1.0).abs() < 0.008, "{mean}");
         assert!((variance - 1.0).abs() < 0.025, "{variance}");
-        let tail = drawn.iter().filter(|one| **one > 3.0).count() as f64 / count;
+        let tail = drawn.iter().filter(|value| **value > 3.0).count() as f64 / count;
         assert!((tail - (-3.0_f64).exp()).abs() < 0.002, "{tail}");
     }
 
@@ -112,8 +112,8 @@ mod tests {
             first(1, Stream::Layout, 2),
             first(2, Stream::Reads, 2),
         ];
-        for (place, one) in all.iter().enumerate() {
-            assert!(all[place + 1..].iter().all(|other| other != one));
+        for (place, draw) in all.iter().enumerate() {
+            assert!(all[place + 1..].iter().all(|other| other != draw));
         }
     }
 

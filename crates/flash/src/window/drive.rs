@@ -42,7 +42,6 @@ pub(super) struct Doing {
     pub(super) idle: bool,
 }
 
-/// One drive.
 #[derive(Debug, Clone)]
 pub(super) struct Drive {
     ceilings: Ceilings,

@@ -336,7 +336,8 @@ impl<'a> Group<'a> {
 
     fn admits(&self, now: u64, drive: u32) -> bool {
         let queue = &self.queues[drive as usize];
-        let most = queue.throttle.as_ref().map_or(u32::MAX, |one| one.limit(self.class, now));
+        let most =
+            queue.throttle.as_ref().map_or(u32::MAX, |limiter| limiter.limit(self.class, now));
         queue.in_flight < most.min(self.terms.queue_depth)
     }
 

@@ -234,9 +234,9 @@ impl Throttle {
             return false;
         }
         let most = 3 * self.queue_depth / 4;
-        let wanted = 1 + (u64::from(start - 1) << self.step.unsigned_abs().min(31));
-        self.depth = wanted.min(most.into()) as u32;
-        wanted > u64::from(most)
+        let unbounded = 1 + (u64::from(start - 1) << self.step.unsigned_abs().min(31));
+        self.depth = unbounded.min(most.into()) as u32;
+        unbounded > u64::from(most)
     }
 }
 

@@ -97,7 +97,6 @@ impl Hybrid {
         }
     }
 
-    /// Appends the next `count` values.
     pub(crate) fn read(&mut self, count: usize, out: &mut Vec<u32>) -> Result<(), Broken> {
         self.advance(count, |data, width, run, taken| match run {
             Run::Same(value) => out.resize(out.len() + taken, *value),
@@ -105,7 +104,6 @@ impl Hybrid {
         })
     }
 
-    /// Passes over the next `count` values.
     pub(crate) fn skip(&mut self, count: usize) -> Result<(), Broken> {
         self.advance(count, |_, _, _, _| ())
     }
@@ -201,7 +199,6 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Reads the header.
     pub(crate) fn new(data: Bytes) -> Result<Self, Broken> {
         let mut at = 0;
         let block = varint(&data, &mut at)?;
@@ -286,16 +283,16 @@ impl Delta {
         }
         let bytes = self.stretch_length / 8 * width as usize;
         // The last stretch may end with its last value.
-        let there = bytes.min(self.data.len() - self.at);
-        let stretch = self.data.slice(self.at..self.at + there);
-        let whole = if width == 0 { self.stretch_length } else { there * 8 / width as usize };
+        let present = bytes.min(self.data.len() - self.at);
+        let stretch = self.data.slice(self.at..self.at + present);
+        let whole = if width == 0 { self.stretch_length } else { present * 8 / width as usize };
         if whole == 0 {
             return Err(ENDS_EARLY);
         }
         self.held.clear();
         self.used = 0;
         differences(&stretch, width, whole.min(self.stretch_length), self.least, &mut self.held);
-        self.at += there;
+        self.at += present;
         Ok(())
     }
 

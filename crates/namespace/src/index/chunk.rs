@@ -117,9 +117,7 @@ pub(crate) struct Data {
     pub(crate) definition: Option<Hybrid>,
     /// Which values begin a row; `None` where all do.
     pub(crate) repetition: Option<Hybrid>,
-    /// How the values are packed.
     pub(crate) encoding: Encoding,
-    /// The values.
     pub(crate) values: Bytes,
 }
 

@@ -127,7 +127,8 @@ impl<K: Kind, T: Clone> Column<K, T> {
             }
             Next::Dictionary { values, count } => {
                 let mut mapped = Vec::new();
-                self.kind.dictionary(values, count, &mut mapped, map)?;
+                let mut values = self.kind.open(Encoding::PLAIN, values, count)?;
+                self.kind.unpack(&mut values, count, &mut mapped, map)?;
                 self.dictionary = Some(mapped);
                 Ok(None)
             }
@@ -153,13 +154,13 @@ impl<K: Kind, T: Clone> Column<K, T> {
     /// Which of the next rows have a value; `None` where all have one.
     fn present(&mut self, rows: usize) -> Result<Option<Vec<bool>>> {
         let Some(levels) = &mut self.definition else { return Ok(None) };
-        let there = u32::from(self.location.definition.unsigned_abs());
+        let highest = u32::from(self.location.definition.unsigned_abs());
         if let Some(level) = levels.same(rows)? {
-            return Ok((level != there).then(|| vec![false; rows]));
+            return Ok((level != highest).then(|| vec![false; rows]));
         }
         self.places.clear();
         levels.read(rows, &mut self.places)?;
-        Ok(Some(self.places.iter().map(|level| *level == there).collect()))
+        Ok(Some(self.places.iter().map(|level| *level == highest).collect()))
     }
 
     fn unpack<M>(&mut self, count: usize, out: &mut Vec<T>, map: &mut M) -> Result<()>
@@ -192,10 +193,10 @@ impl<K: Kind, T: Clone> Column<K, T> {
 }
 
 /// Moves values that lie one after another to the rows that have one.
-fn spread<T: Clone>(out: &mut Vec<T>, from: usize, there: &[bool], missing: &T) {
+fn spread<T: Clone>(out: &mut Vec<T>, from: usize, present: &[bool], missing: &T) {
     let mut source = out.len();
-    out.resize(from + there.len(), missing.clone());
-    for (row, _) in there.iter().enumerate().rev().filter(|(_, is_there)| **is_there) {
+    out.resize(from + present.len(), missing.clone());
+    for (row, _) in present.iter().enumerate().rev().filter(|(_, is_there)| **is_there) {
         source -= 1;
         out.swap(source, from + row);
     }
@@ -272,7 +273,6 @@ impl<K: Kind, T: Clone> Reader<K, T> {
         skipped.map_err(|problem| self.unreadable(&problem))
     }
 
-    /// An error of this column.
     pub(crate) fn unreadable(&self, problem: &str) -> Error {
         self.shard.unreadable(self.name, problem)
     }

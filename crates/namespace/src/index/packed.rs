@@ -17,29 +17,15 @@ pub(crate) trait Kind: Sized {
     /// A value as it is handed out.
     type Item<'a>;
 
-    /// The kind of a column.
     fn of(location: &Location, holds: schema::Kind) -> Self;
 
     /// Begins to unpack a page of at most `count` values.
     fn open(&self, encoding: Encoding, values: Bytes, count: usize) -> Result<Self::Values>;
 
-    /// Appends every value of a dictionary, mapped.
-    fn dictionary<T, M>(
-        &self,
-        values: Bytes,
-        count: usize,
-        out: &mut Vec<T>,
-        map: &mut M,
-    ) -> Result<()>
-    where
-        M: for<'a> FnMut(Self::Item<'a>) -> T,
-    {
-        let mut values = self.open(Encoding::PLAIN, values, count)?;
-        self.unpack(&mut values, count, out, map)
-    }
-
     /// Passes over the next `count` values.
-    fn skip(&self, values: &mut Self::Values, count: usize) -> Result<()>;
+    fn skip(&self, values: &mut Self::Values, count: usize) -> Result<()> {
+        self.unpack(values, count, &mut Vec::new(), &mut |_: Self::Item<'_>| ())
+    }
 
     /// Appends the next `count` values, mapped.
     fn unpack<T, M>(
@@ -71,7 +57,6 @@ pub(crate) struct Integers {
     pub(super) holds: schema::Kind,
 }
 
-/// A page of whole numbers.
 pub(crate) enum PackedIntegers {
     Plain(Bytes),
     Delta(Delta),
@@ -146,14 +131,6 @@ impl Kind for Integers {
         }
     }
 
-    fn skip(&self, values: &mut PackedIntegers, count: usize) -> Result<()> {
-        match values {
-            PackedIntegers::Delta(delta) => delta.read(count, &mut Vec::new(), |_| ())?,
-            PackedIntegers::Plain(bytes) => drop(self.take(bytes, count)?),
-        }
-        Ok(())
-    }
-
     fn unpack<T, M>(
         &self,
         values: &mut PackedIntegers,
@@ -197,7 +174,6 @@ pub(crate) struct Strings {
     pub(super) fixed: Option<usize>,
 }
 
-/// A page of strings.
 pub(crate) enum PackedStrings {
     Plain { page: Bytes, at: usize },
     Lengths { page: Bytes, at: usize, lengths: std::vec::IntoIter<usize> },

@@ -75,7 +75,6 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Passes over rows.
     pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
         self.next += count as u64;
         while count > 0 && self.fill()? {

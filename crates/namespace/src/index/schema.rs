@@ -287,7 +287,6 @@ pub static COLUMNS: [Column; 20] = [
 ];
 
 impl Name {
-    /// What is declared of it.
     pub(crate) fn column(self) -> &'static Column {
         &COLUMNS[self as usize]
     }
@@ -298,7 +297,6 @@ impl Name {
     }
 }
 
-/// The schema of a shard.
 pub(crate) fn message() -> TypePtr {
     let mut text = "message index { ".to_owned();
     COLUMNS.iter().for_each(|column| column.declare(&mut text));

@@ -73,7 +73,6 @@ impl Shard {
         self.0.metadata.num_row_groups()
     }
 
-    /// One of its groups.
     pub(crate) fn group(&self, number: usize) -> Group<'_> {
         // Checked when it was opened.
         let rows = usize::try_from(self.0.metadata.row_group(number).num_rows()).unwrap_or(0);
@@ -95,7 +94,6 @@ impl Shard {
 pub(crate) struct Group<'a> {
     shard: &'a Shard,
     number: usize,
-    /// How many rows it has.
     pub(crate) rows: usize,
 }
 

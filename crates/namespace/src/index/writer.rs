@@ -8,8 +8,10 @@ use parquet::data_type::{
     ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
     Int64Type,
 };
-use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::errors::{ParquetError, Result as Written};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
 
 use super::schema::{self, Access, COLUMNS, Kind, Name};
 use crate::entry::{Entry, NS_PER_S, ObjectId, Times};
@@ -361,10 +363,7 @@ impl Group {
     }
 
     /// Writes the columns in the order of the schema, and is empty again.
-    fn write(
-        &mut self,
-        group: SerializedRowGroupWriter<'_, File>,
-    ) -> std::result::Result<(), ParquetError> {
+    fn write(&mut self, group: SerializedRowGroupWriter<'_, File>) -> Written<()> {
         let mut output = Output(group);
         let (mut numbers, mut shared) =
             (std::mem::take(&mut self.numbers), std::mem::take(&mut self.shared));
@@ -389,31 +388,33 @@ impl Group {
         Ok(())
     }
 
-    fn write_own(
-        &mut self,
-        name: Name,
-        output: &mut Output<'_>,
-    ) -> std::result::Result<(), ParquetError> {
+    fn write_own(&mut self, name: Name, output: &mut Output<'_>) -> Written<()> {
         match name {
             Name::Parent => {
                 let parents = self.parents.take();
                 let places = self.parent_of.drain(..);
-                output.repeated(places.map(|place| parents[place as usize].clone()))
+                output.pieces::<ByteArrayType>(places.map(|place| parents[place as usize].clone()))
             }
-            Name::Last => output.repeated(self.names.take().into_iter()),
+            Name::Last => output.pieces::<ByteArrayType>(self.names.take().into_iter()),
             Name::Id => {
                 let ids = Bytes::from(std::mem::take(&mut self.ids));
                 let cut = (0..ids.len()).step_by(16).map(|at| ids.slice(at..at + 16));
-                output.fixed(cut.map(|id| FixedLenByteArray::from(ByteArray::from(id))))
+                output.pieces::<FixedLenByteArrayType>(
+                    cut.map(|id| FixedLenByteArray::from(ByteArray::from(id))),
+                )
             }
             Name::IdKind => {
                 let kinds = fixed_strings([b"inode".as_slice(), b"fid"]);
-                output.repeated(self.fids.drain(..).map(|fid| kinds[usize::from(fid)].clone()))
+                output.pieces::<ByteArrayType>(
+                    self.fids.drain(..).map(|fid| kinds[usize::from(fid)].clone()),
+                )
             }
             Name::Type => {
                 let letters = fixed_strings(LETTERS.chunks(1));
                 let types = self.types.drain(..);
-                output.repeated(types.map(|letter| letters[usize::from(letter)].clone()))
+                output.pieces::<ByteArrayType>(
+                    types.map(|letter| letters[usize::from(letter)].clone()),
+                )
             }
             Name::Osts => {
                 let levels = (Some(&self.ost_levels[..]), Some(&self.ost_begins[..]));
@@ -441,39 +442,19 @@ impl Output<'_> {
         values: &[T::T],
         definition: Option<&[i16]>,
         repetition: Option<&[i16]>,
-    ) -> std::result::Result<(), ParquetError> {
+    ) -> Written<()> {
         let mut column = self.next()?;
         column.typed::<T>().write_batch(values, definition, repetition)?;
         column.close()
     }
 
-    fn optional<T: DataType>(
-        &mut self,
-        values: &mut Optional<T::T>,
-    ) -> std::result::Result<(), ParquetError> {
+    fn optional<T: DataType>(&mut self, values: &mut Optional<T::T>) -> Written<()> {
         self.column::<T>(&values.values, values.levels.as_deref(), None)?;
         values.clear();
         Ok(())
     }
 
-    fn repeated(
-        &mut self,
-        values: impl Iterator<Item = ByteArray>,
-    ) -> std::result::Result<(), ParquetError> {
-        self.pieces::<ByteArrayType>(values)
-    }
-
-    fn fixed(
-        &mut self,
-        values: impl Iterator<Item = FixedLenByteArray>,
-    ) -> std::result::Result<(), ParquetError> {
-        self.pieces::<FixedLenByteArrayType>(values)
-    }
-
-    fn pieces<T: DataType>(
-        &mut self,
-        mut values: impl Iterator<Item = T::T>,
-    ) -> std::result::Result<(), ParquetError> {
+    fn pieces<T: DataType>(&mut self, mut values: impl Iterator<Item = T::T>) -> Written<()> {
         let mut column = self.next()?;
         let mut piece = Vec::with_capacity(PIECE);
         loop {
@@ -486,9 +467,7 @@ impl Output<'_> {
         }
     }
 
-    fn next(
-        &mut self,
-    ) -> std::result::Result<parquet::file::writer::SerializedColumnWriter<'_>, ParquetError> {
+    fn next(&mut self) -> Written<SerializedColumnWriter<'_>> {
         let column = self.0.next_column()?;
         column.ok_or_else(|| ParquetError::General("the schema has fewer columns".into()))
     }

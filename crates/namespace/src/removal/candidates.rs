@@ -13,20 +13,17 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Opens the file.
     pub(super) fn open(path: &Path) -> Result<Self> {
         Ok(Self { shard: Shard::open(path)?, held: None })
     }
 
-    /// How many rows there are.
     pub(super) fn rows(&self) -> u64 {
         self.shard.rows()
     }
 
-    /// The rows of a batch.
     pub(super) fn read(&mut self, first: u64, count: u64) -> Result<Vec<Row>> {
         let end = first.checked_add(count).filter(|end| *end <= self.rows());
-        let (Some(end), Ok(wanted)) = (end, usize::try_from(count)) else {
+        let (Some(end), Ok(length)) = (end, usize::try_from(count)) else {
             let rows = self.rows();
             let message = format!("{count} rows from {first} on were asked for, of {rows}");
             return Err(Error::Usage(message));
@@ -35,8 +32,8 @@ impl Candidates {
             Some((next, rows)) if next == first => rows,
             _ => self.shard.rows_from(first)?,
         };
-        let read = rows.read(wanted)?;
-        if read.len() != wanted {
+        let read = rows.read(length)?;
+        if read.len() != length {
             return Err(Error::data(self.shard.path(), "has fewer rows than it says"));
         }
         self.held = Some((end, rows));

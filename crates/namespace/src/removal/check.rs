@@ -2,8 +2,11 @@
 
 use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
 
+use super::Settings;
 use super::outcome::Outcome;
+use crate::beneath::Root;
 use crate::entry::{Entry, FileType, Times};
+use crate::error::Error;
 use crate::index::Row;
 use crate::rules::{Kept, Rules};
 
@@ -20,6 +23,16 @@ pub(super) struct Checks {
 }
 
 impl Checks {
+    /// The checks of a removal, after its settings were checked themselves.
+    pub(super) fn new(rules: Rules, settings: &Settings, root: &Root) -> Result<Self, Error> {
+        let Settings { before_s, time_resolution_ns, threads, .. } = *settings;
+        if threads == 0 || time_resolution_ns < 1 {
+            let problem = "threads and time_resolution_ns are 1 at least";
+            return Err(Error::Usage(problem.into()));
+        }
+        Ok(Self { rules, before_s, time_resolution_ns, device: root.device() })
+    }
+
     /// Whether the file that is there now may go; identity first, so that a reason is about the
     /// right file.
     pub(super) fn allow(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {

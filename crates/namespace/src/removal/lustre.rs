@@ -30,7 +30,7 @@ use super::check::Checks;
 use super::outcome::Outcome;
 use super::worker::{Refusal, Verdict};
 use crate::beneath::Root;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Row;
 use crate::rmfid::{ByFid, FIDS_MAX, Fid};
 use crate::rules::Rules;
@@ -74,12 +74,7 @@ impl<F: ByFid> RemovalByFid<F> {
         rules: Rules,
         settings: &Settings,
     ) -> Result<Self> {
-        if settings.threads == 0 || settings.time_resolution_ns < 1 {
-            let what = "threads and time_resolution_ns are 1 at least";
-            return Err(Error::Usage(what.into()));
-        }
-        let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);
-        let checks = Checks { rules, before_s, time_resolution_ns, device: root.device() };
+        let checks = Checks::new(rules, settings, root)?;
         let candidates = Candidates::open(candidates)?;
         Ok(Self { lustre, candidates, checks, threads: settings.threads })
     }
@@ -110,7 +105,8 @@ impl<F: ByFid> RemovalByFid<F> {
         let rows = self.candidates.read(first, count)?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|row| rows[*row].entry.id);
-        let same = |one: &usize, other: &usize| rows[*one].entry.id == rows[*other].entry.id;
+        let same =
+            |first_row: &usize, other: &usize| rows[*first_row].entry.id == rows[*other].entry.id;
         let files: Vec<&[usize]> = order.chunk_by(same).collect();
         let job = Job { lustre: &self.lustre, checks: &self.checks, rows: &rows, remove };
         let verdicts = job.spread(&files, self.threads);
@@ -158,28 +154,28 @@ impl<F: ByFid> Job<'_, F> {
         let planned = &self.rows[rows[0]];
         let fid = Fid::of_file(planned.entry.id)
             .ok_or(Refusal { outcome: Outcome::Failed, errno: libc::EINVAL })?;
-        let mut found = self.lustre.stat(fid)?;
+        let mut present = self.lustre.stat(fid)?;
         // Not part of a stat; a change of it moves ctime.
-        found.entry.project = planned.entry.project;
-        self.checks.allow(planned, &found.entry)?;
-        if found.fixed {
+        present.entry.project = planned.entry.project;
+        self.checks.allow(planned, &present.entry)?;
+        if present.fixed {
             return Err(Outcome::Immutable.into());
         }
         let paths = self.lustre.paths(fid)?;
-        if paths.len() as u64 != u64::from(found.entry.links) {
+        if paths.len() as u64 != u64::from(present.entry.links) {
             return Err(Outcome::NamesUnknown.into());
         }
         let paths: Option<HashSet<Vec<u8>>> = paths.into_iter().collect();
         let paths = paths.ok_or(Outcome::Moved)?;
         for path in &paths {
             let (parent, name) = split(path);
-            self.checks.is_eligible(parent, name, &found.entry)?;
+            self.checks.is_eligible(parent, name, &present.entry)?;
         }
         let planned_path = |row: &usize| joined(&self.rows[*row]);
         if !rows.iter().all(|row| paths.contains(&planned_path(row))) {
             return Err(Outcome::Moved.into());
         }
-        Ok((fid, found.entry.allocated_bytes))
+        Ok((fid, present.entry.allocated_bytes))
     }
 
     /// Steps 4 and 5.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::ShardWriter;
+use crate::beneath::Answer;
 use crate::entry::{Entry, FileType, ObjectId, Times};
 use crate::rmfid::{Found, Removed};
 use crate::rules::{Counted, Exemptions};
@@ -37,18 +38,18 @@ struct Memory {
 }
 
 impl ByFid for Memory {
-    fn stat(&self, fid: Fid) -> std::result::Result<Found, Errno> {
+    fn stat(&self, fid: Fid) -> Answer<Found> {
         let files = self.files.lock().unwrap();
         let file = files.get(&fid).ok_or(Errno::NOENT)?;
         Ok(Found { entry: file.entry.clone(), fixed: file.fixed })
     }
 
-    fn paths(&self, fid: Fid) -> std::result::Result<Vec<Option<Vec<u8>>>, Errno> {
+    fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {
         let files = self.files.lock().unwrap();
         Ok(files.get(&fid).ok_or(Errno::NOENT)?.paths.clone())
     }
 
-    fn remove(&self, fids: &[Fid]) -> std::result::Result<Vec<Removed>, Errno> {
+    fn remove(&self, fids: &[Fid]) -> Answer<Vec<Removed>> {
         if self.forbidden {
             return Err(Errno::PERM);
         }

@@ -116,16 +116,11 @@ impl Removal {
         if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
             return Err(Error::Usage("quarantine is the name of a directory, not a path".into()));
         }
-        if settings.threads == 0 || settings.time_resolution_ns < 1 {
-            let what = "threads and time_resolution_ns are 1 at least";
-            return Err(Error::Usage(what.into()));
-        }
         // What waits there for a person must not be taken for somebody's old files.
         rules.exempt = rules.exempt.with_path(name);
+        let checks = Checks::new(rules, &settings, &root)?;
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
-        let (before_s, time_resolution_ns) = (settings.before_s, settings.time_resolution_ns);
-        let checks = Checks { rules, before_s, time_resolution_ns, device: root.device() };
         let candidates = Candidates::open(candidates)?;
         let (quarantine, ended, left) = (None, Vec::new(), HashMap::new());
         Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, left })
@@ -141,7 +136,8 @@ impl Removal {
         let began = Instant::now();
         let rows = self.read(first, count)?;
         let job = self.job(&rows, first);
-        let verdicts = spread(&job, &order(&rows, |_| true), self.settings.threads);
+        let workers = (0..self.settings.threads).map(|_| Worker::new(&job, None, HashMap::new()));
+        let verdicts = work(workers.collect(), &order(&rows, |_| true));
         Batch::new(first, rows.len(), verdicts, Vec::new(), began.elapsed())
     }
 
@@ -165,12 +161,12 @@ impl Removal {
         let rows = self.read(first, count)?;
         self.settle_in()?;
         self.begin(rows.len());
-        let found = self.end_what_was_begun(&rows, first)?;
-        let ended: Vec<usize> = found.verdicts.iter().map(|verdict| verdict.row).collect();
+        let recovered = self.end_what_was_begun(&rows, first)?;
+        let ended: Vec<usize> = recovered.verdicts.iter().map(|verdict| verdict.row).collect();
         let mut verdicts = self.remove(&rows, first, &|row| !ended.contains(&row));
         for verdict in &mut verdicts {
             match verdict.outcome {
-                _ if !found.taken.contains(&verdict.row) => {}
+                _ if !recovered.taken.contains(&verdict.row) => {}
                 // It came into quarantine and is nowhere now: only we could remove it there.
                 Outcome::Gone => {
                     let entry = &rows[verdict.row].entry;
@@ -182,8 +178,8 @@ impl Removal {
                 _ => {}
             }
         }
-        verdicts.extend(found.verdicts);
-        Batch::new(first, rows.len(), verdicts, found.unexplained, began.elapsed())
+        verdicts.extend(recovered.verdicts);
+        Batch::new(first, rows.len(), verdicts, recovered.unexplained, began.elapsed())
     }
 
     /// Removes what is empty of cells that an earlier run has left between two batches.
@@ -197,8 +193,8 @@ impl Removal {
 
     fn leftovers(&self) -> Result<Vec<Leftover>> {
         let Some((quarantine, cells)) = &self.quarantine else { return Ok(Vec::new()) };
-        let own: Vec<&Cell> = cells.iter().collect();
-        quarantine.leftovers(&own).map_err(|errno| Error::system("read", self.root.path(), errno))
+        let ours: Vec<&Cell> = cells.iter().collect();
+        quarantine.leftovers(&ours).map_err(|errno| Error::system("read", self.root.path(), errno))
     }
 
     fn end_what_was_begun(&mut self, rows: &[Row], first: u64) -> Result<recovery::Recovered> {
@@ -206,10 +202,11 @@ impl Removal {
         let Some((quarantine, mut cells)) = self.quarantine.take() else {
             return Ok(Default::default());
         };
-        let found = recovery::recover(&self.job(rows, first), &quarantine, &mut cells[0], &left);
+        let recovered =
+            recovery::recover(&self.job(rows, first), &quarantine, &mut cells[0], &left);
         self.quarantine = Some((quarantine, cells));
         self.ended = left;
-        Ok(found)
+        Ok(recovered)
     }
 
     fn read(&mut self, first: u64, count: u64) -> Result<Vec<Row>> {
@@ -248,15 +245,21 @@ impl Removal {
         }
     }
 
-    fn remove(&mut self, rows: &[Row], first: u64, wanted: &dyn Fn(usize) -> bool) -> Vec<Verdict> {
+    fn remove(
+        &mut self,
+        rows: &[Row],
+        first: u64,
+        selects: &dyn Fn(usize) -> bool,
+    ) -> Vec<Verdict> {
         let Some((quarantine, mut cells)) = self.quarantine.take() else { return Vec::new() };
         let left = std::mem::take(&mut self.left);
         let job = self.job(rows, first);
-        let alone = order(rows, |row| wanted(row) && rows[row].entry.links == 1);
-        let mut verdicts = spread_over(&job, &alone, &quarantine, &mut cells);
+        let alone = order(rows, |row| selects(row) && rows[row].entry.links == 1);
+        let worker = |cell| Worker::new(&job, Some((&quarantine, cell)), HashMap::new());
+        let mut verdicts = work(cells.iter_mut().map(worker).collect(), &alone);
         // What has several names comes last and on one thread: each name changes the others' ctime.
         let mut names: Vec<usize> =
-            (0..rows.len()).filter(|row| wanted(*row) && rows[*row].entry.links != 1).collect();
+            (0..rows.len()).filter(|row| selects(*row) && rows[*row].entry.links != 1).collect();
         names.sort_by_key(|row| rows[*row].entry.id);
         let cell = cells.first_mut().map(|cell| (&quarantine, cell));
         let mut worker = Worker::new(&job, cell, left);
@@ -291,33 +294,17 @@ fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
 
 /// The wanted rows, directory by directory and in the order of their inodes, which is that of the
 /// inode table; cut into what one thread does at once.
-fn order(rows: &[Row], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let mut sorted: Vec<usize> = (0..rows.len()).filter(|row| wanted(*row)).collect();
-    sorted.sort_by(|one, other| {
-        let (one, other) = (&rows[*one], &rows[*other]);
-        one.parent.cmp(&other.parent).then(one.entry.id.cmp(&other.entry.id))
+fn order(rows: &[Row], selects: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let mut sorted: Vec<usize> = (0..rows.len()).filter(|row| selects(*row)).collect();
+    sorted.sort_by(|first, other| {
+        let (first, other) = (&rows[*first], &rows[*other]);
+        first.parent.cmp(&other.parent).then(first.entry.id.cmp(&other.entry.id))
     });
-    let same = |one: &usize, other: &usize| rows[*one].parent == rows[*other].parent;
+    let same = |first: &usize, other: &usize| rows[*first].parent == rows[*other].parent;
     sorted.chunk_by(same).flat_map(|run| run.chunks(UNIT_ROWS)).map(<[usize]>::to_vec).collect()
 }
 
-/// Looks at every unit, touching nothing.
-fn spread(job: &Job<'_>, units: &[Vec<usize>], threads: usize) -> Vec<Verdict> {
-    let workers = (0..threads).map(|_| Worker::new(job, None, HashMap::new())).collect();
-    work(workers, units)
-}
-
-/// Removes what every unit has, one cell a thread.
-fn spread_over(
-    job: &Job<'_>,
-    units: &[Vec<usize>],
-    quarantine: &Quarantine,
-    cells: &mut [Cell],
-) -> Vec<Verdict> {
-    let worker = |cell| Worker::new(job, Some((quarantine, cell)), HashMap::new());
-    work(cells.iter_mut().map(worker).collect(), units)
-}
-
+/// Has every unit done, by whichever worker is free.
 fn work(workers: Vec<Worker<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let task = |mut worker: Worker<'_>| {

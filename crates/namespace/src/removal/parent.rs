@@ -26,11 +26,11 @@ pub(super) struct Parent {
 impl Parent {
     /// Opens the directory at a path beneath the root.
     pub(super) fn open(root: &Root, path: &Bytes) -> Result<Self, (Outcome, Errno)> {
-        let told = |errno| (of_errno(errno), errno);
-        let descriptor = root.directory(path, OFlags::RDONLY).map_err(told)?;
-        let identity = Identity::of(descriptor.as_fd()).map_err(told)?;
+        let refused = |errno| (of_errno(errno), errno);
+        let descriptor = root.directory(path, OFlags::RDONLY).map_err(refused)?;
+        let identity = Identity::of(descriptor.as_fd()).map_err(refused)?;
         let flags = AtFlags::EMPTY_PATH;
-        let stat = statx(&descriptor, c"", flags, StatxFlags::BASIC_STATS).map_err(told)?;
+        let stat = statx(&descriptor, c"", flags, StatxFlags::BASIC_STATS).map_err(refused)?;
         let project = project_of(&descriptor).filter(|project| project.inherited);
         Ok(Self {
             path: path.clone(),
@@ -43,8 +43,8 @@ impl Parent {
 
     /// Whether its path leads to it still, or again.
     pub(super) fn is_in_place(&self, root: &Root) -> bool {
-        let found = root.directory(&self.path, OFlags::PATH);
-        found.and_then(|found| Identity::of(found.as_fd())).is_ok_and(|now| now == self.identity)
+        let opened = root.directory(&self.path, OFlags::PATH);
+        opened.and_then(|opened| Identity::of(opened.as_fd())).is_ok_and(|now| now == self.identity)
     }
 }
 

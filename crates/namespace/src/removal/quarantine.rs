@@ -22,11 +22,8 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::parent::take_any_project;
-use crate::beneath::{Identity, Root};
+use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
-
-/// What a system call answers.
-type Answer<T> = std::result::Result<T, Errno>;
 
 /// How many files a thread takes before it looks again whether their directory is in place.
 pub(super) const ROUND: usize = 32;
@@ -61,7 +58,6 @@ impl Quarantine {
         Ok(Self { name: name.to_vec(), descriptor, stranded })
     }
 
-    /// A new cell for one thread.
     pub(super) fn cell(&self, root: &Root, number: usize) -> Result<Cell> {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
         let name = format!("cell-{}-{since:x}-{number}", std::process::id()).into_bytes();
@@ -77,23 +73,24 @@ impl Quarantine {
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
-    pub(super) fn leftovers(&self, own: &[&Cell]) -> Answer<Vec<Leftover>> {
-        let mut found = Vec::new();
+    pub(super) fn leftovers(&self, ours: &[&Cell]) -> Answer<Vec<Leftover>> {
+        let mut left = Vec::new();
         for name in names(&self.descriptor)? {
-            if name == STRANDED || own.iter().any(|cell| cell.name == name) {
+            if name == STRANDED || ours.iter().any(|cell| cell.name == name) {
                 continue;
             }
-            found.push(Leftover::open(&self.descriptor, name)?);
+            left.push(Leftover::open(&self.descriptor, name)?);
         }
-        Ok(found)
+        Ok(left)
     }
 
     /// Moves a file that could not be put back to where it waits for a person, named by its row.
     pub(super) fn strand(&self, from: Place<'_>, row: u64) {
         let moved = |attempt: u32| {
-            let kept = format!("{row}-{attempt}");
+            let new_name = format!("{row}-{attempt}");
             let flags = RenameFlags::NOREPLACE;
-            renameat_with(from.directory, from.name, &self.stranded, kept.as_bytes(), flags).is_ok()
+            renameat_with(from.directory, from.name, &self.stranded, new_name.as_bytes(), flags)
+                .is_ok()
         };
         // Where even that fails it stays in its slot, which is not used again.
         (0..100).any(moved);
@@ -141,12 +138,10 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// What lies there.
     pub(super) fn stat(self) -> Answer<Statx> {
         statx(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW, WANTED)
     }
 
-    /// Removes what lies there.
     pub(super) fn remove(self) -> Answer<()> {
         unlinkat(self.directory, self.name, AtFlags::empty())
     }
@@ -188,19 +183,16 @@ impl Cell {
         self.logged += words.len() as u64;
     }
 
-    /// The slots that can be used.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {
         let blocked = self.blocked;
         (0..ROUND).filter(move |slot| !blocked[*slot])
     }
 
-    /// Moves a file into a slot.
     pub(super) fn take(&self, from: &OwnedFd, name: &[u8], slot: usize) -> Answer<()> {
         let to = slot_name(slot);
         renameat_with(from, name, &self.directory, to, RenameFlags::NOREPLACE)
     }
 
-    /// A slot as a place.
     pub(super) fn place(&self, slot: usize) -> Place<'_> {
         Place { directory: &self.directory, name: slot_name(slot) }
     }
@@ -264,14 +256,14 @@ fn allocate(file: &File, bytes: libc::off_t) -> bool {
 }
 
 fn names(directory: &OwnedFd) -> Answer<Vec<Vec<u8>>> {
-    let mut found = Vec::new();
+    let mut listed = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
-            found.push(name);
+            listed.push(name);
         }
     }
-    Ok(found)
+    Ok(listed)
 }
 
 /// Whether nobody else can rename what is in the root: else the quarantine could be moved away,

@@ -12,7 +12,6 @@ use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
 use super::worker::{Job, Refusal, Verdict, open_the_same, remove_if_same};
 use crate::entry::{Entry, ObjectId};
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     /// One for each row whose file lay in quarantine.
@@ -30,32 +29,32 @@ pub(super) struct Recovered {
 pub(super) fn recover(
     job: &Job<'_>,
     quarantine: &Quarantine,
-    own: &mut Cell,
+    cell_of_ours: &mut Cell,
     left: &[Leftover],
 ) -> Recovered {
     let mut rows: HashMap<ObjectId, Vec<usize>> = HashMap::new();
     for (row, candidate) in job.rows.iter().enumerate() {
         rows.entry(candidate.entry.id).or_default().push(row);
     }
-    let mut found = Recovered::default();
+    let mut recovered = Recovered::default();
     for cell in left {
         let within = |row: &u64| {
             let row = usize::try_from(row.checked_sub(job.first)?).ok()?;
             (row < job.rows.len()).then_some(row)
         };
-        found.taken.extend(cell.taken.iter().filter_map(within));
+        recovered.taken.extend(cell.taken.iter().filter_map(within));
         for name in &cell.files {
             let place = Place { directory: &cell.directory, name };
-            match explain(job, place, &rows, &found.verdicts) {
+            match explain(job, place, &rows, &recovered.verdicts) {
                 Some((row, stat)) => {
-                    own.note(std::iter::once(job.first + row as u64));
-                    found.verdicts.push(end(job, quarantine, row, place, &stat));
+                    cell_of_ours.note(std::iter::once(job.first + row as u64));
+                    recovered.verdicts.push(end(job, quarantine, row, place, &stat));
                 }
-                None => found.unexplained.push(quarantine.path_of(&cell.name, name)),
+                None => recovered.unexplained.push(quarantine.path_of(&cell.name, name)),
             }
         }
     }
-    found
+    recovered
 }
 
 /// Which row a file in quarantine belongs to: the same object, whose name is free now.

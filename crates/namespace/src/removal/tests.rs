@@ -250,12 +250,12 @@ fn interrupted_before(
     rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
     let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");
     act(world, &held);
-    let mut own = quarantine.cell(&root, 1).unwrap();
-    let leftovers = quarantine.leftovers(&[&own]).unwrap();
+    let mut cell_of_ours = quarantine.cell(&root, 1).unwrap();
+    let leftovers = quarantine.leftovers(&[&cell_of_ours]).unwrap();
     assert_eq!(leftovers.len(), 1);
-    let found = super::recovery::recover(&job, &quarantine, &mut own, &leftovers);
-    let outcome = found.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
-    (outcome, found.unexplained)
+    let recovered = super::recovery::recover(&job, &quarantine, &mut cell_of_ours, &leftovers);
+    let outcome = recovered.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
+    (outcome, recovered.unexplained)
 }
 
 #[test]

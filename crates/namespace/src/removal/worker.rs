@@ -78,7 +78,6 @@ pub(super) struct Looked {
     spent: Duration,
 }
 
-/// One thread.
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
     /// Where files are taken to; `None` where nothing may be touched.
@@ -245,8 +244,8 @@ impl<'a> Worker<'a> {
                 let number = self.job.first + row as u64;
                 let back = quarantine.put_back(place, &parent.descriptor, name, number);
                 cell.look_after(slot);
-                let kept = if back { refusal } else { Outcome::InQuarantine.into() };
-                self.keep(row, kept, looked.spent + began.elapsed());
+                let refusal_told = if back { refusal } else { Outcome::InQuarantine.into() };
+                self.keep(row, refusal_told, looked.spent + began.elapsed());
             }
         }
     }
@@ -266,8 +265,9 @@ impl<'a> Worker<'a> {
     fn keep(&mut self, row: usize, refusal: Refusal, spent: Duration) {
         let latency_s = spent.as_secs_f32();
         let Refusal { outcome, errno } = refusal;
-        let told = matches!(outcome, Outcome::Denied | Outcome::Failed | Outcome::CannotReturn);
-        let errno = if told { errno } else { 0 };
+        let has_errno =
+            matches!(outcome, Outcome::Denied | Outcome::Failed | Outcome::CannotReturn);
+        let errno = if has_errno { errno } else { 0 };
         self.verdicts.push(Verdict { row, outcome, freed_bytes: 0, errno, latency_s });
     }
 

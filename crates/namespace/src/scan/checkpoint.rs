@@ -82,7 +82,7 @@ impl Checkpoint {
 
     /// Notes what could not be read.
     pub fn set_unread(&mut self, unread: &[Unread]) {
-        self.unread = unread.iter().map(|one| (escaped(&one.path), one.errno)).collect();
+        self.unread = unread.iter().map(|entry| (escaped(&entry.path), entry.errno)).collect();
     }
 
     /// What could not be read.
@@ -99,14 +99,14 @@ impl Checkpoint {
         let mut places = HashMap::new();
         for (directory, cookie) in left {
             let mut way = Vec::new();
-            let mut here = directory;
+            let mut ancestor = directory;
             let mut place = loop {
-                if let Some(place) = places.get(&Arc::as_ptr(here)) {
+                if let Some(place) = places.get(&Arc::as_ptr(ancestor)) {
                     break *place;
                 }
-                let Some(parent) = here.parent() else { break 0 };
-                way.push(here);
-                here = parent;
+                let Some(parent) = ancestor.parent() else { break 0 };
+                way.push(ancestor);
+                ancestor = parent;
             };
             for next in way.into_iter().rev() {
                 self.directories.push((place, escaped(next.name())));
@@ -278,7 +278,7 @@ mod tests {
             let mut checkpoint = begun();
             checkpoint.set_left(&left);
             let paths = |left: Vec<(Arc<Directory>, u64)>| {
-                left.into_iter().map(|(one, cookie)| (one.path(), cookie)).collect::<Vec<_>>()
+                left.into_iter().map(|(directory, cookie)| (directory.path(), cookie)).collect::<Vec<_>>()
             };
             prop_assert_eq!(checkpoint.directories.len(), names.len() + 1);
             prop_assert_eq!(paths(checkpoint.left().unwrap()), paths(left));

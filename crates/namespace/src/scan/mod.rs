@@ -290,9 +290,9 @@ fn lock(index: &Path) -> Result<File> {
 }
 
 fn home(root: &Root) -> Result<Home> {
-    let said = |what| move |errno| Error::system(what, root.path(), errno);
-    let stat = rustix::fs::fstat(root.descriptor().as_fd()).map_err(said("fstat"))?;
-    let system = rustix::fs::fstatvfs(root.descriptor().as_fd()).map_err(said("fstatvfs"))?;
+    let failed = |call| move |errno| Error::system(call, root.path(), errno);
+    let stat = rustix::fs::fstat(root.descriptor().as_fd()).map_err(failed("fstat"))?;
+    let system = rustix::fs::fstatvfs(root.descriptor().as_fd()).map_err(failed("fstatvfs"))?;
     Ok(Home { device: root.device(), file_system: system.f_fsid, inode: stat.st_ino })
 }
 
@@ -335,10 +335,10 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
 
 /// Shards of scans in an index, and what is left of unfinished ones.
 fn names_of_shards(index: &Path) -> Result<Vec<String>> {
-    let said = |error| Error::system("read", index, error);
+    let failed = |error| Error::system("read", index, error);
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(index).map_err(said)? {
-        if let Ok(name) = entry.map_err(said)?.file_name().into_string() {
+    for entry in std::fs::read_dir(index).map_err(failed)? {
+        if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
             if name.trim_start_matches('.').starts_with(SHARD_PREFIX) {
                 names.push(name);
             }

@@ -54,20 +54,20 @@ pub fn select(
         },
         |finder, shard, number| finder.group(&search, &runs, shard, number),
     )?;
-    let mut found = Amount::default();
+    let mut total = Amount::default();
     let mut held = Vec::new();
     for finder in finders {
-        found.add(finder.single);
+        total.add(finder.single);
         held.push(finder.held);
     }
-    found.add(search.linked_files());
+    total.add(search.linked_files());
     let mut output = ShardWriter::create(directory, name)?;
     let mut merged = runs.merge(held)?;
     while let Some((last_use_s, row)) = merged.next()? {
         output.row_used(&row.parent, &row.name, &row.entry, Some(last_use_s))?;
     }
     output.finish()?;
-    Ok(found)
+    Ok(total)
 }
 
 fn place_of(out: &Path) -> Result<(&Path, &str)> {
@@ -77,7 +77,6 @@ fn place_of(out: &Path) -> Result<(&Path, &str)> {
     Ok((directory.unwrap_or(Path::new(".")), name))
 }
 
-/// What is looked for.
 struct Search<'a> {
     prepared: &'a Prepared,
     before_s: i64,
@@ -105,16 +104,16 @@ impl Search<'_> {
 
     /// Candidates with several names, each file once.
     fn linked_files(&self) -> Amount {
-        let mut found = Amount::default();
-        let Some(tally) = self.linked else { return found };
+        let mut total = Amount::default();
+        let Some(tally) = self.linked else { return total };
         for linked in tally.links().iter().filter(|linked| linked.verdict().is_none()) {
             let last_use_s =
                 linked.look.last_use_s.map(|time| time.min(self.prepared.rules.as_of_s));
             if last_use_s.is_some_and(|time| time < self.before_s) {
-                found.add(Amount::one(linked.look.allocated_bytes));
+                total.add(Amount::one(linked.look.allocated_bytes));
             }
         }
-        found
+        total
     }
 }
 
@@ -152,12 +151,18 @@ impl Finder {
                 let all = source.read(rows)?;
                 read = done + rows;
                 for (row, last_use_s) in chosen {
-                    let one = &all[row];
-                    check(&search.prepared.rules, one, last_use_s, stretch.links[row] != 1, shard)?;
+                    let candidate = &all[row];
+                    check(
+                        &search.prepared.rules,
+                        candidate,
+                        last_use_s,
+                        stretch.links[row] != 1,
+                        shard,
+                    )?;
                     if stretch.links[row] == 1 {
-                        self.single.add(Amount::one(one.entry.allocated_bytes));
+                        self.single.add(Amount::one(candidate.entry.allocated_bytes));
                     }
-                    if self.held.push(last_use_s, one) {
+                    if self.held.push(last_use_s, candidate) {
                         runs.spill(&mut self.held)?;
                     }
                 }

@@ -59,7 +59,6 @@ impl Sorted {
     }
 }
 
-/// The order of candidates.
 fn order(one: &Chosen, other: &Chosen) -> Ordering {
     let key = |chosen: &Chosen| chosen.0;
     key(one)
@@ -178,7 +177,6 @@ impl PartialEq for Head {
 
 impl Eq for Head {}
 
-/// Runs as one.
 pub(super) struct Merged {
     runs: Vec<Run>,
     heads: BinaryHeap<Head>,

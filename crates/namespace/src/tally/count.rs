@@ -56,7 +56,6 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Counts a group of rows.
     pub(crate) fn group(
         &mut self,
         prepared: &Prepared,

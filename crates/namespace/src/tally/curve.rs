@@ -94,19 +94,19 @@ impl Curve {
 
     /// Every bucket that holds something, the oldest first.
     pub(crate) fn ascending(&self) -> Vec<(i64, Amount)> {
-        let mut found: Vec<_> =
+        let mut buckets_of_all: Vec<_> =
             self.far.iter().map(|(bucket, amount)| (*bucket, *amount)).collect();
         for (number, chunk) in self.chunks.iter().enumerate().rev() {
             let Some(chunk) = chunk else { continue };
             let first_back = (number * CHUNK) as i64;
             let buckets = chunk.iter().enumerate().rev();
-            found.extend(
+            buckets_of_all.extend(
                 buckets
                     .filter(|(_, amount)| !amount.is_nothing())
                     .map(|(place, amount)| (self.newest - first_back - place as i64, *amount)),
             );
         }
-        found
+        buckets_of_all
     }
 }
 

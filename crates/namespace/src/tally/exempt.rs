@@ -16,7 +16,6 @@ pub(crate) enum Verdict {
     Names(u32),
 }
 
-/// The exemptions of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     all: HashSet<Vec<u8>>,
@@ -91,12 +90,12 @@ mod tests {
                 linked: false,
             };
             let paths = Paths::new(&rules.exempt.lists().paths);
-            let found = match paths.of_directory(parent.as_bytes()) {
+            let exempted = match paths.of_directory(parent.as_bytes()) {
                 Verdict::Exempt => true,
                 Verdict::Not => false,
                 Verdict::Names(list) => paths.is_named(list, name.as_bytes()),
             };
-            prop_assert_eq!(found, rules.is_exempt_path(parent.as_bytes(), name.as_bytes()));
+            prop_assert_eq!(exempted, rules.is_exempt_path(parent.as_bytes(), name.as_bytes()));
         }
     }
 }

@@ -25,12 +25,10 @@ pub(crate) struct Look {
     pub(crate) osts: Option<Box<[u32]>>,
 }
 
-/// A file with several names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Linked {
     /// How many names it has; the most that was ever seen.
     pub(crate) links: u32,
-    /// How many names were seen.
     pub(crate) seen: u64,
     /// The first reason for which one of its names is kept.
     pub(crate) kept: Option<Kept>,

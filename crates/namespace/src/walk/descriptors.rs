@@ -14,10 +14,8 @@ use super::directory::{Directory, Open};
 const RESERVE: u64 = 64;
 /// What a worker has open at most at one time besides what is kept.
 const OF_A_WORKER: u64 = 4;
-/// Fewer make no sense.
 const BUDGET_MIN: usize = 16;
 
-/// The descriptors that are kept.
 pub struct Descriptors {
     budget: usize,
     kept: Mutex<VecDeque<Weak<Directory>>>,
@@ -25,10 +23,10 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// Keeps as many as asked for, or as the limit of the process leaves.
-    pub fn new(asked: usize, workers: usize) -> Self {
+    pub fn new(requested: usize, workers: usize) -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let left = limit.saturating_sub(RESERVE + OF_A_WORKER * workers as u64);
-        let budget = asked.min(usize::try_from(left).unwrap_or(usize::MAX)).max(BUDGET_MIN);
+        let budget = requested.min(usize::try_from(left).unwrap_or(usize::MAX)).max(BUDGET_MIN);
         Self { budget, kept: Mutex::default() }
     }
 
@@ -51,20 +49,20 @@ impl Descriptors {
         let older: Vec<_> = kept.drain(..half).collect();
         drop(kept);
         let any = !older.is_empty();
-        older.into_iter().for_each(|one| close(Some(one)));
+        older.into_iter().for_each(|directory| close(Some(directory)));
         any
     }
 
     /// The nearest directory at or above this one that is open, and where the rest of the path
     /// begins; `None`: only the root is.
     pub fn nearest(directory: &Arc<Directory>) -> Option<(Arc<Open>, usize)> {
-        let mut here = directory;
+        let mut ancestor = directory;
         loop {
-            if let Some(open) = here.kept() {
-                let length = here.path_length();
+            if let Some(open) = ancestor.kept() {
+                let length = ancestor.path_length();
                 return Some((open, if length == 0 { 0 } else { length + 1 }));
             }
-            here = here.parent()?;
+            ancestor = ancestor.parent()?;
         }
     }
 }
@@ -94,7 +92,7 @@ mod tests {
                 Some(Arc::clone(above))
             })
             .collect();
-        chain[..BUDGET_MIN - 1].iter().for_each(|one| descriptors.keep(one, &open()));
+        chain[..BUDGET_MIN - 1].iter().for_each(|directory| descriptors.keep(directory, &open()));
         assert!(root.kept().is_some());
         let last = chain.last().unwrap();
         assert_eq!(Descriptors::nearest(last).unwrap().1, 4 * (BUDGET_MIN - 1));

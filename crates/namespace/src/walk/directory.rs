@@ -34,7 +34,6 @@ pub struct Open {
 }
 
 impl Open {
-    /// Takes a descriptor that was just opened.
     pub fn new(descriptor: OwnedFd) -> Self {
         Self { descriptor, position: AtomicU64::new(0) }
     }
@@ -62,7 +61,6 @@ impl AsFd for Open {
 }
 
 impl Directory {
-    /// The directory that a walk begins at.
     pub fn root() -> Arc<Self> {
         Arc::new(Self {
             parent: None,
@@ -72,7 +70,6 @@ impl Directory {
         })
     }
 
-    /// One of its subdirectories.
     pub fn child(self: &Arc<Self>, name: &[u8]) -> Arc<Self> {
         let separator = usize::from(self.parent.is_some());
         Arc::new(Self {
@@ -93,12 +90,10 @@ impl Directory {
         &self.name
     }
 
-    /// How many bytes its path has.
     pub fn path_length(&self) -> usize {
         self.path_length
     }
 
-    /// Its path relative to the root.
     pub fn path(&self) -> Vec<u8> {
         let mut path = Vec::new();
         self.write_path(&mut path);
@@ -109,10 +104,11 @@ impl Directory {
     pub fn write_path(&self, path: &mut Vec<u8>) {
         path.clear();
         path.resize(self.path_length, b'/');
-        let mut here = self;
-        while let Some(parent) = &here.parent {
-            path[here.path_length - here.name.len()..here.path_length].copy_from_slice(&here.name);
-            here = parent;
+        let mut ancestor = self;
+        while let Some(parent) = &ancestor.parent {
+            path[ancestor.path_length - ancestor.name.len()..ancestor.path_length]
+                .copy_from_slice(&ancestor.name);
+            ancestor = parent;
         }
     }
 
@@ -153,15 +149,14 @@ pub struct CurrentPath {
 }
 
 impl CurrentPath {
-    /// Goes to a directory.
     pub fn go_to(&mut self, directory: &Arc<Directory>) {
         let Some(at) = &self.at else { return self.make(directory) };
         if Arc::ptr_eq(at, directory) {
             return;
         }
         let parent = directory.parent();
-        let is = |one: Option<&Arc<Directory>>| match (one, parent) {
-            (Some(one), Some(parent)) => Arc::ptr_eq(one, parent),
+        let is = |candidate: Option<&Arc<Directory>>| match (candidate, parent) {
+            (Some(candidate), Some(parent)) => Arc::ptr_eq(candidate, parent),
             _ => false,
         };
         let above = if is(Some(at)) {
@@ -179,7 +174,6 @@ impl CurrentPath {
         self.at = Some(Arc::clone(directory));
     }
 
-    /// Its path relative to the root.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -25,7 +25,6 @@ pub struct Wanted {
     pub lustre: bool,
 }
 
-/// Asks.
 pub struct Inspector {
     wanted: Wanted,
     flags: AtFlags,
@@ -48,8 +47,8 @@ impl Inspector {
             no_file_getattr: AtomicBool::new(false),
             trusted_lov: AtomicBool::new(false),
         };
-        let said = |what: &'static str| move |errno| Error::system(what, ".", errno);
-        let stat = inspector.stat(root, c".").map_err(said("statx"))?;
+        let failed = |call: &'static str| move |errno| Error::system(call, ".", errno);
+        let stat = inspector.stat(root, c".").map_err(failed("statx"))?;
         inspector.home = whereabouts(&stat);
         if wanted.project {
             inspector.project(root, c".").map_err(|errno| {

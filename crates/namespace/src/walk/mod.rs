@@ -21,12 +21,12 @@
 //! compared for every name), trusting a path twice (a directory is opened from one that is open).
 
 mod descriptors;
-pub mod directory;
+pub(crate) mod directory;
 mod inspect;
 mod names;
 mod record;
-pub mod scheduler;
-pub mod sink;
+pub(crate) mod scheduler;
+mod sink;
 mod worker;
 
 use std::sync::atomic::AtomicBool;
@@ -38,8 +38,9 @@ use crate::error::{Error, Result};
 use crate::work::on_threads;
 
 pub use inspect::Wanted;
-pub use record::{Counts, Record, UNREAD_KEPT_MAX, Unread};
-pub use scheduler::{Quiet, Scheduler};
+pub(crate) use record::Record;
+pub use record::{Counts, Unread};
+pub(crate) use scheduler::{Quiet, Scheduler};
 pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
@@ -101,7 +102,7 @@ impl Settings {
 }
 
 /// A walk that is under way: what its workers share.
-pub struct Walk<'a, S> {
+pub(crate) struct Walk<'a, S> {
     root: &'a Root,
     settings: &'a Settings,
     scheduler: &'a Scheduler,
@@ -168,18 +169,25 @@ fn be_punctual() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Walks a whole tree at once into memory, without checkpoints: for tests, and small trees.
+/// Walks a whole tree at once into memory: for tests, and small trees.
 pub fn walk(root: &Root, settings: &Settings) -> Result<(Rows, Counts, Vec<Unread>)> {
+    let sinks: Vec<Mutex<Rows>> = (0..settings.threads).map(|_| Mutex::default()).collect();
+    let (counts, unread) = walk_into(root, settings, &sinks)?;
+    let rows = sinks.into_iter().flat_map(|sink| sink.into_inner().unwrap_or_default()).collect();
+    Ok((rows, counts, unread))
+}
+
+/// Walks a whole tree at once, without checkpoints.
+pub fn walk_into<S: Sink>(
+    root: &Root,
+    settings: &Settings,
+    sinks: &[Mutex<S>],
+) -> Result<(Counts, Vec<Unread>)> {
     settings.check()?;
     let first = vec![scheduler::Task::Read(directory::Directory::root(), 0)];
     let scheduler = Scheduler::new(settings.threads, first);
     let record = Record::default();
-    let sinks: Vec<Mutex<Rows>> = (0..settings.threads).map(|_| Mutex::default()).collect();
-    let walk = Walk::new(root, settings, &scheduler, &record, &sinks)?;
+    let walk = Walk::new(root, settings, &scheduler, &record, sinks)?;
     on_threads(0..settings.threads, |worker| walk.work(worker));
-    if let Some(error) = walk.failure() {
-        return Err(error);
-    }
-    let rows = sinks.into_iter().flat_map(|sink| sink.into_inner().unwrap_or_default()).collect();
-    Ok((rows, record.counts(), record.unread()))
+    walk.failure().map_or_else(|| Ok((record.counts(), record.unread())), Err)
 }

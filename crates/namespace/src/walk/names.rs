@@ -60,7 +60,6 @@ impl Names {
         self.places.push(Place { inode, start, length });
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -70,7 +69,6 @@ impl Names {
         self.places.sort_unstable_by_key(|place| place.inode);
     }
 
-    /// One of them.
     pub fn get(&self, index: usize) -> &CStr {
         let place = self.places[index];
         let bytes = &self.bytes[place.start as usize..(place.start + place.length) as usize];
@@ -114,8 +112,8 @@ mod tests {
         whole.sort();
         let parts = whole.split(7);
         let again: Vec<_> =
-            parts.iter().flat_map(|part| (0..part.len()).map(|one| part.get(one))).collect();
-        assert_eq!(again, (0..1000).map(|one| whole.get(one)).collect::<Vec<_>>());
+            parts.iter().flat_map(|part| (0..part.len()).map(|place| part.get(place))).collect();
+        assert_eq!(again, (0..1000).map(|place| whole.get(place)).collect::<Vec<_>>());
         assert_eq!(again[0].to_bytes().len(), 999 % 255 + 1);
     }
 
@@ -125,6 +123,9 @@ mod tests {
         for name in [c".", c"..", c"...", c".a"] {
             names.push(1, name);
         }
-        assert_eq!((0..names.len()).map(|one| names.get(one)).collect::<Vec<_>>(), [c"...", c".a"]);
+        assert_eq!(
+            (0..names.len()).map(|place| names.get(place)).collect::<Vec<_>>(),
+            [c"...", c".a"]
+        );
     }
 }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// How many unread paths are kept with their reason; all are counted.
-pub const UNREAD_KEPT_MAX: usize = 10_000;
+const UNREAD_KEPT_MAX: usize = 10_000;
 /// How many bytes their paths may have together: one can have 200,000.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
 
@@ -59,7 +59,7 @@ impl Record {
     /// Begins with what an earlier run saw.
     pub fn go_on(&self, counts: Counts, unread: Vec<Unread>) {
         self.add(&counts);
-        let bytes = unread.iter().map(|one| one.path.len()).sum();
+        let bytes = unread.iter().map(|entry| entry.path.len()).sum();
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept { unread, bytes };
     }
 

@@ -21,7 +21,6 @@ use std::time::Duration;
 use super::directory::Directory;
 use super::names::Names;
 
-/// A piece of work.
 pub enum Task {
     /// Read a directory from a cookie on; 0 is its beginning.
     Read(Arc<Directory>, u64),
@@ -34,13 +33,10 @@ pub enum Task {
 pub enum Quiet {
     /// There is no more work, or the end was called.
     Ended,
-    /// Nobody works, as was asked.
     Paused,
-    /// They go on.
     Working,
 }
 
-/// The work of a walk.
 pub struct Scheduler {
     deques: Vec<Mutex<VecDeque<Task>>>,
     queued: AtomicUsize,
@@ -127,7 +123,6 @@ impl Scheduler {
         AtLast(self)
     }
 
-    /// Whether it ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(SeqCst)
     }
@@ -198,9 +193,9 @@ impl Scheduler {
     }
 
     fn take(&self, worker: usize) -> Option<Task> {
-        let own = lock(&self.deques[worker]).pop_back();
+        let newest = lock(&self.deques[worker]).pop_back();
         let count = self.deques.len();
-        let task = own.or_else(|| {
+        let task = newest.or_else(|| {
             (1..count).find_map(|step| lock(&self.deques[(worker + step) % count]).pop_front())
         })?;
         self.queued.fetch_sub(1, SeqCst);
@@ -217,7 +212,6 @@ impl Scheduler {
     }
 }
 
-/// Ends a walk when it is dropped.
 pub struct AtLast<'a>(&'a Scheduler);
 
 impl Drop for AtLast<'_> {
@@ -236,7 +230,7 @@ mod tests {
 
     fn directories(count: usize) -> Vec<Task> {
         let root = Directory::root();
-        (0..count).map(|one| Task::Read(root.child(one.to_string().as_bytes()), 0)).collect()
+        (0..count).map(|number| Task::Read(root.child(number.to_string().as_bytes()), 0)).collect()
     }
 
     #[test]
@@ -304,13 +298,14 @@ mod tests {
         let scheduler = &Scheduler::new(3, directories(1));
         let Some(_held) = scheduler.next(0) else { panic!("one was queued") };
         std::thread::scope(|scope| {
-            let waiters: Vec<_> =
-                (1..3).map(|one| scope.spawn(move || scheduler.next(one).is_none())).collect();
+            let waiters: Vec<_> = (1..3)
+                .map(|worker| scope.spawn(move || scheduler.next(worker).is_none()))
+                .collect();
             while scheduler.waiting() < 2 {
                 std::thread::yield_now();
             }
             scheduler.end();
-            assert!(waiters.into_iter().all(|one| one.join().unwrap()));
+            assert!(waiters.into_iter().all(|worker| worker.join().unwrap()));
         });
     }
 }

@@ -35,7 +35,6 @@ pub struct Worker<'a, S> {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// One of the workers of a walk.
     pub fn new(walk: &'a Walk<'a, S>, index: usize) -> Self {
         Self {
             walk,

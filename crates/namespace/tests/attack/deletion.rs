@@ -47,7 +47,6 @@ fn name_of(code: u8) -> &'static str {
     Outcome::TABLE[usize::from(code) - 1].1
 }
 
-/// Deletes all rows.
 pub fn whole(scene: &Scene, seed: u64) -> Vec<Ended> {
     let mut removal = scene.world.removal(&scene.plan);
     let (position, mut random) = (position_of(scene.directory()), Random(seed | 1));

@@ -88,7 +88,7 @@ pub type Names = HashMap<Identity, (i64, u32)>;
 
 /// Every file below some directories, but for the notes of deletions that were killed.
 pub fn names_below(places: &[PathBuf]) -> Names {
-    let (mut found, mut pending) = (Names::new(), places.to_vec());
+    let (mut by_file, mut pending) = (Names::new(), places.to_vec());
     while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
@@ -97,12 +97,12 @@ pub fn names_below(places: &[PathBuf]) -> Names {
                 pending.push(entry.path());
             } else if kind.is_file() && !(is_aside(&entry.path()) && is_note(&entry.file_name())) {
                 let file = seen(&CWD, &entry.path()).unwrap();
-                let names = found.entry(file.id).or_insert((0, file.links));
+                let names = by_file.entry(file.id).or_insert((0, file.links));
                 names.0 += 1;
             }
         }
     }
-    found
+    by_file
 }
 
 fn is_aside(path: &Path) -> bool {
@@ -129,8 +129,8 @@ pub fn complaints(
     let mut wrong = Vec::new();
     let (mut deleted, mut perhaps) = (HashSet::new(), HashSet::new());
     for (row, file) in ended.iter().enumerate() {
-        let there = after.contains_key(&file.id);
-        if file.doubtful && !there && !ledger.removed.contains(&file.id) {
+        let is_present = after.contains_key(&file.id);
+        if file.doubtful && !is_present && !ledger.removed.contains(&file.id) {
             perhaps.insert(file.id);
         } else if file.outcome == "deleted" {
             deleted.insert(file.id);
@@ -149,12 +149,12 @@ pub fn complaints(
     for id in before.iter().chain(&ledger.made) {
         let ours = deleted.contains(id) || perhaps.contains(id);
         let expected = 1 + ledger.names.get(id).unwrap_or(&0) - i64::from(ours);
-        let (found, links) = after.get(id).copied().unwrap_or((0, 0));
-        if found != expected {
-            wrong.push(format!("{id:?} has {found} names, and not {expected}"));
+        let (names_left, links) = after.get(id).copied().unwrap_or((0, 0));
+        if names_left != expected {
+            wrong.push(format!("{id:?} has {names_left} names, and not {expected}"));
         }
-        if found != i64::from(links) {
-            wrong.push(format!("{id:?} has {links} links, and {found} names"));
+        if names_left != i64::from(links) {
+            wrong.push(format!("{id:?} has {links} links, and {names_left} names"));
         }
     }
     for id in after.keys().filter(|id| !before.contains(id) && !ledger.made.contains(id)) {

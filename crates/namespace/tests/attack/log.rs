@@ -26,8 +26,8 @@ pub fn seen(descriptor: &impl std::os::fd::AsFd, path: &Path) -> Option<Seen> {
         true => AtFlags::EMPTY_PATH,
         false => AtFlags::SYMLINK_NOFOLLOW,
     };
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let stat = statx(descriptor, path, flags, wanted).ok()?;
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = statx(descriptor, path, flags, mask).ok()?;
     let birth_ns = stat.stx_btime.tv_sec * 1_000_000_000 + i64::from(stat.stx_btime.tv_nsec);
     Some(Seen {
         id: (stat.stx_ino, birth_ns),
@@ -93,12 +93,10 @@ impl Log {
         self.0.write_all(line.as_bytes()).unwrap();
     }
 
-    /// An act is about to begin.
     pub fn intend(&mut self) {
         self.line(&format!("? {}\n", now_ns()));
     }
 
-    /// It ended.
     pub fn ended(&mut self) {
         self.line(&format!(". {}\n", now_ns()));
     }

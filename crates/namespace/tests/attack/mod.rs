@@ -38,12 +38,10 @@ impl Random {
     }
 }
 
-/// The directory of that number.
 pub fn directory_path(number: usize) -> String {
     format!("u{}/d{}", number / DIRECTORIES_PER_USER, number % DIRECTORIES_PER_USER)
 }
 
-/// The planned file of a row.
 pub fn planned_path(row: usize) -> String {
     format!("{}/p{}", directory_path(row / FILES_PER_DIRECTORY), row % FILES_PER_DIRECTORY)
 }
@@ -64,12 +62,12 @@ pub struct Attacker {
 impl Attacker {
     pub fn new(world: &Path, role: &str, rows: usize, seed: u64) -> Self {
         // So that two of them do not go for the same rows in the same order.
-        let own = ROLES.iter().position(|name| *name == role).unwrap() as u64 + 1;
+        let place = ROLES.iter().position(|name| *name == role).unwrap() as u64 + 1;
         Self {
             root: world.join("root"),
             outside: world.join("outside"),
             rows,
-            random: Random((seed ^ own.wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1),
+            random: Random((seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1),
             log: Log::create(&log_path(world, role)),
             position: File::open(world.join("position")).unwrap(),
             role: role.to_string(),
@@ -157,7 +155,6 @@ impl Own {
         seen(&self.directory, Path::new(&self.name))
     }
 
-    /// Moves a file to this name.
     fn take(&self, path: &Path) -> bool {
         let flags = RenameFlags::NOREPLACE;
         renameat_with(CWD, path, &self.directory, &self.name, flags).is_ok()

@@ -71,7 +71,6 @@ impl Scene {
         started
     }
 
-    /// Lets them end.
     pub fn stop(&self, mut attackers: Attackers) {
         fs::write(self.directory().join("stop"), "").unwrap();
         for (attacker, role) in attackers.0.iter_mut().zip(ROLES) {

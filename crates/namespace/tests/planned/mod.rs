@@ -17,13 +17,13 @@ pub const LATER_S: i64 = 4_000_000_000;
 
 /// What a name stands for now.
 pub fn entry_of(path: &Path) -> Entry {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).unwrap())
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).unwrap())
 }
 
 /// Every file with data below a directory, by its path relative to it, in the order of the paths.
 pub fn files_below(root: &Path) -> BTreeMap<PathBuf, Entry> {
-    let (mut found, mut pending) = (BTreeMap::new(), vec![root.to_path_buf()]);
+    let (mut files, mut pending) = (BTreeMap::new(), vec![root.to_path_buf()]);
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
@@ -32,11 +32,11 @@ pub fn files_below(root: &Path) -> BTreeMap<PathBuf, Entry> {
                 pending.push(entry.path());
             } else if kind.is_file() {
                 let path = entry.path().strip_prefix(root).unwrap().to_path_buf();
-                found.insert(path, entry_of(&entry.path()));
+                files.insert(path, entry_of(&entry.path()));
             }
         }
     }
-    found
+    files
 }
 
 /// A directory for a tree and, beside it, one for the plan.
@@ -80,7 +80,6 @@ impl World {
         self.plan_of(files.iter().map(|(path, entry)| (path.as_path(), entry.clone())))
     }
 
-    /// A plan of some files.
     pub fn plan_of<'a>(&self, rows: impl Iterator<Item = (&'a Path, Entry)>) -> PathBuf {
         let number = self.plans.replace(self.plans.get() + 1);
         let name = format!("candidates-{number}.parquet");

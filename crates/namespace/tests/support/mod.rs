@@ -26,14 +26,13 @@ fn time() -> impl Strategy<Value = Option<i64>> {
 }
 
 fn times() -> impl Strategy<Value = Times> {
-    (time(), time(), time(), time()).prop_map(
-        |(access_ns, modification_ns, change_ns, birth_ns)| Times {
-            access_ns,
-            modification_ns,
-            change_ns,
-            birth_ns,
-        },
-    )
+    let four = prop::array::uniform4(time());
+    four.prop_map(|[access_ns, modification_ns, change_ns, birth_ns]| Times {
+        access_ns,
+        modification_ns,
+        change_ns,
+        birth_ns,
+    })
 }
 
 /// None, one of two that many share, or bytes of any kind but a NUL.
@@ -70,31 +69,18 @@ pub fn entry() -> impl Strategy<Value = Entry> {
     let sizes = (0u64..9000, prop_oneof![Just(0u64), Just(4096), Just(8192), 0u64..1 << 40]);
     let owners = (0u32..4, 0u32..4, prop::option::of(0u32..4));
     (kind, id, links, sizes, owners, times(), layout(), 0u64..2).prop_map(
-        |(
-            kind,
+        |(kind, id, links, sizes, (uid, gid, project), times, layout, device)| Entry {
             id,
-            links,
-            (size_bytes, allocated_bytes),
-            (uid, gid, project),
-            times,
-            layout,
             device,
-        )| {
-            let mut entry = Entry {
-                id,
-                device,
-                uid,
-                gid,
-                project,
-                size_bytes,
-                allocated_bytes,
-                links,
-                times,
-                kind,
-                ..Entry::default()
-            };
-            entry.layout = layout;
-            entry
+            uid,
+            gid,
+            project,
+            size_bytes: sizes.0,
+            allocated_bytes: sizes.1,
+            links,
+            times,
+            kind,
+            layout,
         },
     )
 }
@@ -111,7 +97,6 @@ pub fn place() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     (parent, part)
 }
 
-/// A row of such an entry.
 pub fn row() -> impl Strategy<Value = Row> {
     (place(), entry()).prop_map(|((parent, name), entry)| row_of(&parent, &name, entry))
 }
@@ -142,24 +127,18 @@ pub fn rules() -> impl Strategy<Value = Rules> {
     let ids = || prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0u32..4, 1..3)];
     let paths = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(path, 0..3)];
     let times = (AS_OF_S - 300_000..AS_OF_S + 10, prop_oneof![Just(0u64), 0u64..9000]);
-    (counted, times, paths, ids(), ids(), ids(), any::<bool>()).prop_map(
-        |(
-            counted,
-            (old_enough_before_s, minimum_size_bytes),
-            paths,
-            users,
-            groups,
-            projects,
-            linked,
-        )| {
-            Rules {
-                counted,
-                as_of_s: AS_OF_S,
-                old_enough_before_s,
-                minimum_size_bytes,
-                exempt: Exemptions::new(Exempt { paths, users, groups, projects }),
-                linked,
-            }
-        },
-    )
+    let exempt = (paths, ids(), ids(), ids()).prop_map(|(paths, users, groups, projects)| Exempt {
+        paths,
+        users,
+        groups,
+        projects,
+    });
+    (counted, times, exempt, any::<bool>()).prop_map(|(counted, times, exempt, linked)| Rules {
+        counted,
+        as_of_s: AS_OF_S,
+        old_enough_before_s: times.0,
+        minimum_size_bytes: times.1,
+        exempt: Exemptions::new(exempt),
+        linked,
+    })
 }

@@ -47,7 +47,6 @@ fn add(to: &mut Amount, files: u64, allocated_bytes: u64) {
 
 /// A file with all of its names that are in the index.
 pub struct File<'a> {
-    /// The rows, in their order.
     pub rows: Vec<&'a Row>,
     /// Its last use by the rules, or why it is kept.
     pub verdict: Result<i64, Kept>,
@@ -80,11 +79,12 @@ pub fn files<'a>(rows: &'a [Row], rules: &Rules) -> Vec<File<'a>> {
     let judge = |(rows, whole): (Vec<&'a Row>, bool)| {
         let judged: Vec<_> =
             rows.iter().map(|row| rules.judge(&row.parent, &row.name, &row.entry)).collect();
-        let mut reasons: Vec<Kept> = judged.iter().filter_map(|one| one.err()).collect();
+        let mut reasons: Vec<Kept> =
+            judged.iter().filter_map(|verdict_of_name| verdict_of_name.err()).collect();
         if !whole {
             reasons.push(Kept::OtherLinks);
         }
-        let last = judged.iter().filter_map(|one| one.ok()).max();
+        let last = judged.iter().filter_map(|verdict_of_name| verdict_of_name.ok()).max();
         let verdict = match reasons.into_iter().min() {
             Some(kept) => Err(kept),
             None => Ok(last.unwrap()),
@@ -110,23 +110,22 @@ fn osts_of(layout: &namespace::Layout) -> Vec<u32> {
     layout.osts.clone()
 }
 
-/// The tally of rows.
 pub fn tally(rows: &[Row], rules: &Rules, options: Options) -> Told {
-    let mut told = Told::default();
+    let mut report = Told::default();
     for row in rows.iter().filter(|row| row.entry.kind != FileType::Regular) {
-        add(told.kept.entry("not_regular").or_default(), 1, row.entry.allocated_bytes);
+        add(report.kept.entry("not_regular").or_default(), 1, row.entry.allocated_bytes);
     }
     for file in files(rows, rules) {
         let entry = &look(&file, rules, options).entry;
         let bytes = entry.allocated_bytes;
-        add(&mut told.total, 1, bytes);
+        add(&mut report.total, 1, bytes);
         if let Some(last) = latest(rules, entry).filter(|last| *last > rules.as_of_s) {
-            told.future_files += 1;
-            told.latest_future_s = told.latest_future_s.max(Some(last));
+            report.future_files += 1;
+            report.latest_future_s = report.latest_future_s.max(Some(last));
         }
-        let user = options.users.then(|| told.users.entry(entry.uid).or_default());
+        let user = options.users.then(|| report.users.entry(entry.uid).or_default());
         let project = entry.project.filter(|_| options.projects);
-        let project = project.map(|id| told.projects.entry(id).or_default());
+        let project = project.map(|id| report.projects.entry(id).or_default());
         for (total, days) in user.into_iter().chain(project) {
             add(total, 1, bytes);
             if let Ok(last) = file.verdict {
@@ -134,27 +133,27 @@ pub fn tally(rows: &[Row], rules: &Rules, options: Options) -> Told {
             }
         }
         match file.verdict {
-            Err(kept) => add(told.kept.entry(kept.text()).or_default(), 1, bytes),
+            Err(kept) => add(report.kept.entry(kept.text()).or_default(), 1, bytes),
             Ok(last) => {
                 let hour = last.div_euclid(3600);
-                add(told.hours.entry(hour).or_default(), 1, bytes);
+                add(report.hours.entry(hour).or_default(), 1, bytes);
                 if options.osts {
-                    place(&mut told, entry, hour);
+                    place(&mut report, entry, hour);
                 }
             }
         }
     }
     // Only of those is told of whom something is eligible.
-    told.users.retain(|_, (_, days)| !days.is_empty());
-    told.projects.retain(|_, (_, days)| !days.is_empty());
-    told
+    report.users.retain(|_, (_, days)| !days.is_empty());
+    report.projects.retain(|_, (_, days)| !days.is_empty());
+    report
 }
 
-fn place(told: &mut Told, entry: &Entry, hour: i64) {
+fn place(report: &mut Told, entry: &Entry, hour: i64) {
     let bytes = entry.allocated_bytes;
     let osts = entry.layout.as_ref().map(osts_of).unwrap_or_default();
     if osts.is_empty() {
-        add(&mut told.unplaced, 1, bytes);
+        add(&mut report.unplaced, 1, bytes);
         return;
     }
     let count = osts.len() as u64;
@@ -164,7 +163,7 @@ fn place(told: &mut Told, entry: &Entry, hour: i64) {
         *parts.entry(*ost).or_default() += bytes / count + rest;
     }
     for (ost, part) in parts {
-        add(told.osts.entry(ost).or_default().entry(hour).or_default(), 1, part);
+        add(report.osts.entry(ost).or_default().entry(hour).or_default(), 1, part);
     }
 }
 

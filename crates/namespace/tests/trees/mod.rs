@@ -67,20 +67,20 @@ impl Known {
 
 /// Every name beneath a root and what it is: one directory after the other, one path at a time.
 pub fn slow_walk(root: &Path) -> BTreeMap<Vec<u8>, Known> {
-    let mut found = BTreeMap::new();
+    let mut names = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
             let metadata = fs::symlink_metadata(&path).unwrap();
             let relative = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
-            found.insert(relative, Known::of_metadata(&metadata));
+            names.insert(relative, Known::of_metadata(&metadata));
             if metadata.is_dir() {
                 left.push(path);
             }
         }
     }
-    found
+    names
 }
 
 /// A path from its two halves.

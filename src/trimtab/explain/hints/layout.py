@@ -78,49 +78,31 @@ def _osts_of_shared_file(request: JobRequest) -> tuple[int, Message, Basis]:
         return 1, why, Basis.RULE_OF_THUMB
     if size is not None and size <= _MEDIUM_FILE_BYTES:
         count = min(most, _MEDIUM_STRIPES, request.nodes)
-        return (
-            count,
-            Message(
-                "medium-file",
-                f"a file of {format_bytes(size)} gains little from more OSTs, and each costs an "
-                "object and a lock",
-            ),
-            Basis.RULE_OF_THUMB,
+        why = Message(
+            "medium-file",
+            f"a file of {format_bytes(size)} gains little from more OSTs, and each costs an object "
+            "and a lock",
         )
+        return count, why, Basis.RULE_OF_THUMB
     if request.nodes < most:
-        return (
-            request.nodes,
-            Message(
-                "nodes-limit-osts",
-                f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy",
-            ),
-            Basis.RULE_OF_THUMB,
-        )
+        text = f"{request.nodes} nodes with an aggregator each keep no more OSTs than that busy"
+        return request.nodes, Message("nodes-limit-osts", text), Basis.RULE_OF_THUMB
     code, extent = "all-osts", "all of them"
     if most < request.osts:
         code = "most-stripes-of-a-file"
         extent = f"{most:,} of {request.osts:,}, the most stripes that one file can have"
-    return (
-        most,
-        Message(code, f"a large file that all nodes write gets the rate of its OSTs: {extent}"),
-        Basis.RULE_OF_THUMB,
-    )
+    text = f"a large file that all nodes write gets the rate of its OSTs: {extent}"
+    return most, Message(code, text), Basis.RULE_OF_THUMB
 
 
 def _count_hint(request: JobRequest, osts: int, why: Message, basis: Basis) -> Hint:
     if osts == request.osts and osts > 1:
-        return Hint(
-            Kind.LAYOUT,
-            "stripe_count",
-            "-1",
-            Message(
-                why.code,
-                f"{why}. -1, not {osts}: an explicit number (here, or as striping_factor) needs "
-                "every one of them, while -1 works while three in four accept new objects",
-            ),
-            basis,
-            f"{LUSTRE_PRACTICE}; {LUSTRE_LAYOUT}",
+        text = (
+            f"{why}. -1, not {osts}: an explicit number (here, or as striping_factor) needs every "
+            "one of them, while -1 works while three in four accept new objects"
         )
+        source = f"{LUSTRE_PRACTICE}; {LUSTRE_LAYOUT}"
+        return Hint(Kind.LAYOUT, "stripe_count", "-1", Message(why.code, text), basis, source)
     return Hint(Kind.LAYOUT, "stripe_count", str(osts), why, basis, LUSTRE_PRACTICE)
 
 
@@ -152,14 +134,8 @@ def _stripes_of_own_file(request: JobRequest) -> Layout:
                 f"; unevenly, {most} on some and {most - 1} on others, and the job ends with the "
                 f"fullest: {even:,} tasks would use all of them to the end"
             )
-    hint = Hint(
-        Kind.LAYOUT,
-        "stripe_count",
-        str(count),
-        Message(code, why),
-        Basis.RULE_OF_THUMB,
-        LUSTRE_PRACTICE,
-    )
+    basis, source = Basis.RULE_OF_THUMB, LUSTRE_PRACTICE
+    hint = Hint(Kind.LAYOUT, "stripe_count", str(count), Message(code, why), basis, source)
     return Layout(count, count, 0, (hint,))
 
 
