@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
 from trimtab.errors import NeverStarted, RefusedError, ToolError, UsageError
@@ -161,7 +162,7 @@ def test_reading_past_the_end_of_a_file_fails() -> None:
 
 def test_what_is_not_installed_is_said() -> None:
     driver = a_driver()
-    with pytest.raises(ToolError, check=lambda error: error.code == "program-missing"):
+    with raises(ToolError, "program-missing"):
         run(driver, "/usr/bin/fio", "--version")
     assert isinstance(
         reach(driver).find_tool("fio", lambda argv: pytest.fail("asked")), NotAvailable
@@ -309,7 +310,7 @@ def test_a_run_of_fixed_time_hangs_too() -> None:
 def test_without_names_no_job_begins() -> None:
     driver = faulty("name-service")
     driver.life.pass_by(3600.0)
-    with pytest.raises(NeverStarted, check=lambda error: error.code == "nodes-unreachable"):
+    with raises(NeverStarted, "nodes-unreachable"):
         run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data")
     driver.life.pass_by(6 * 3600.0)
     assert run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data").exit_code == 0
