@@ -197,7 +197,7 @@ def planned(scanned: Stage) -> Stage:
             continue
         whole += 1
         assert _rows(walk, plans / "p").keys() == old
-        assert [one.name for one in plans.iterdir()] == ["p"]
+        assert [path.name for path in plans.iterdir()] == ["p"]
         if kills >= scanned.kills:
             break
         shutil.rmtree(plans / "p")
@@ -303,8 +303,8 @@ def _journal(walk: Walk) -> Path:
 
 
 def _done(walk: Walk) -> int:
-    found = journals(walk.place / "journals")
-    fates = replay(read(found[0])).fates if found else ()
+    result = journals(walk.place / "journals")
+    fates = replay(read(result[0])).fates if result else ()
     return sum(rows.count for rows, _ in fates)
 
 

@@ -75,12 +75,12 @@ def index(rows: int, seed: int) -> pl.DataFrame:
 
 def eligible(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows that the usual rules let go, one by one."""
-    found = []
+    result = []
     for row in frame.iter_rows(named=True):
         exempt = row["parent"] == b"home" or row["parent"].startswith(b"home/")
         if not exempt and row["uid"] != 1003 and row["last_use_s"] < OLD_S:
-            found.append(row)
-    return found
+            result.append(row)
+    return result
 
 
 def curve(arrays: Sequence[bytes]) -> dict[int, tuple[int, int]]:
@@ -153,13 +153,13 @@ def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
     before_s = OLD_S - 30 * DAY_S
     out = tmp_path / "candidates.parquet"
     files, allocated_bytes = core.select([shard], rules(), before_s=before_s, out=out)
-    found = pl.read_parquet(out)
-    assert found.columns == frame.columns
+    result = pl.read_parquet(out)
+    assert result.columns == frame.columns
     wanted = [row for row in eligible(frame) if row["last_use_s"] < before_s]
-    assert found["last_use_s"].to_list() == sorted(row["last_use_s"] for row in wanted)
-    assert set(found["name"]) == {row["name"] for row in wanted}
-    assert (files, allocated_bytes) == (len(wanted), found["allocated_bytes"].sum())
-    both = found.sort("name"), frame.join(found, on="name", how="semi").sort("name")
+    assert result["last_use_s"].to_list() == sorted(row["last_use_s"] for row in wanted)
+    assert set(result["name"]) == {row["name"] for row in wanted}
+    assert (files, allocated_bytes) == (len(wanted), result["allocated_bytes"].sum())
+    both = result.sort("name"), frame.join(result, on="name", how="semi").sort("name")
     assert both[0].equals(both[1].cast(both[0].schema))
 
 

@@ -35,8 +35,8 @@ def dry(world, **changes):
 
 
 def test_of_no_journals_there_is_nothing_to_say():
-    found = report([])
-    assert (found.days, found.plans) == ((), ())
+    result = report([])
+    assert (result.days, result.plans) == ((), ())
 
 
 def test_a_day_says_what_went_what_stayed_and_why(world):
@@ -84,16 +84,16 @@ def test_days_follow_each_other_and_can_be_chosen(world):
     world.surroundings.at_s += 86400.0
     world.surroundings.others_bytes = 10 * FILE_BYTES
     run(world.job(id="second"), apply=True)
-    found = report(chronicles(world))
-    assert [(day.day, day.files) for day in found.days] == [(DAY, 50), (DAY + timedelta(1), 10)]
-    assert report(chronicles(world), first=DAY + timedelta(1)).days == found.days[1:]
-    assert report(chronicles(world), last=DAY).days == found.days[:1]
-    (plan,) = found.plans
+    result = report(chronicles(world))
+    assert [(day.day, day.files) for day in result.days] == [(DAY, 50), (DAY + timedelta(1), 10)]
+    assert report(chronicles(world), first=DAY + timedelta(1)).days == result.days[1:]
+    assert report(chronicles(world), last=DAY).days == result.days[:1]
+    (plan,) = result.plans
     assert (plan.outcomes, plan.waiting_rows) == ({"deleted": 60}, 40)
 
 
 def test_a_run_that_was_killed_has_no_end_and_its_batch_is_told(world):
-    def die(_what, row):
+    def die(_call, row):
         if row == 21:
             raise RuntimeError("bug")
 
@@ -103,7 +103,7 @@ def test_a_run_that_was_killed_has_no_end_and_its_batch_is_told(world):
     (plan,) = report(chronicles(world)).plans
     assert plan.interrupted_rows > 0
     assert plan.interrupted_rows + plan.waiting_rows + sum(plan.outcomes.values()) == 100
-    world.remover.before = lambda _what, _row: None
+    world.remover.before = lambda _call, _row: None
     run(world.job(id="second"), apply=True)
     (day,) = report(chronicles(world)).days
     # Those that were found gone are counted where they went, and not among what was kept.
@@ -112,8 +112,8 @@ def test_a_run_that_was_killed_has_no_end_and_its_batch_is_told(world):
 
 def test_it_is_ready_for_json_and_says_the_same(world):
     run(world.job(), apply=True)
-    found = report(chronicles(world))
-    values = json.loads(to_json(PurgeReportDocument("/place", found.days, found.plans)))
+    result = report(chronicles(world))
+    values = json.loads(to_json(PurgeReportDocument("/place", result.days, result.plans)))
     (day,) = values["days"]
     assert (day["day"], day["files"], day["before"]["fullness"]) == (DAY.isoformat(), 50, 1.0)
     assert day["runs"][0]["began"].endswith("Z")
@@ -151,13 +151,13 @@ def test_over_all_days_every_row_is_counted_once(batches):
         first = line.rows.end
         for name, count in outcomes:
             rows[name] += count
-    found = report([Chronicle(PLAN, tuple(lines))])
-    assert sum(day.files for day in found.days) == rows["deleted"]
+    result = report([Chronicle(PLAN, tuple(lines))])
+    assert sum(day.files for day in result.days) == rows["deleted"]
     for name in ("touched", "open", "capped"):
-        assert sum(day.kept.get(name, 0) for day in found.days) == rows[name]
-    assert sum(user.bytes for day in found.days for user in day.users) == 7 * rows["deleted"]
-    assert [day.day for day in found.days] == sorted({line.at.date() for line in lines})
-    (plan,) = found.plans
+        assert sum(day.kept.get(name, 0) for day in result.days) == rows[name]
+    assert sum(user.bytes for day in result.days for user in day.users) == 7 * rows["deleted"]
+    assert [day.day for day in result.days] == sorted({line.at.date() for line in lines})
+    (plan,) = result.plans
     assert plan.outcomes == {name: count for name, count in rows.items() if count}
     assert plan.waiting_rows == PLAN.rows - sum(rows.values())
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
+import numpy as np
 import polars as pl
 import pytest
+from tests.judge.frames import series
+from tests.judge.targets import fields
 from tests.support.known import known
 
 from trimtab.judge.series import judge_series
@@ -25,22 +28,8 @@ OSTS = 24
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
     chance = random.Random(3)
-    rows = [
-        (
-            FIRST + timedelta(hours=hour),
-            None if hour == 100 else 6.7e11 * chance.gauss(1, 0.04) * (0.83 if hour > 600 else 1),
-            hour == 100,
-            f"run {hour}",
-        )
-        for hour in range(1000)
-    ]
-    schema = {
-        "at": pl.Datetime("us", "UTC"),
-        "value": pl.Float64,
-        "unfinished": pl.Boolean,
-        "run": pl.String,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    values = [6.7e11 * chance.gauss(1, 0.04) * (0.83 if hour > 600 else 1) for hour in range(1000)]
+    return series(values, unfinished={100})
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +40,10 @@ def judged(frame: pl.DataFrame) -> SeriesJudgement:
 @pytest.fixture(scope="module")
 def surveys() -> pl.DataFrame:
     chance = random.Random(5)
-    rows = [
-        (
-            FIRST + timedelta(days=day),
-            f"survey {day}",
-            f"OST{ost:04x}",
-            f"oss{ost // 2}",
-            "write_bandwidth",
-            1e9 * chance.gauss(15 if day < 31 else 20, 1),
-        )
-        for day in range(60)
-        for ost in range(OSTS)
-    ]
-    schema = {
-        "at": pl.Datetime("us", "UTC"),
-        "run": pl.String,
-        "target": pl.String,
-        "server": pl.String,
-        "metric": pl.String,
-        "value": pl.Float64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    means = [15 if day < 31 else 20 for day in range(60)]
+    return fields.frame(
+        np.array([[1e9 * chance.gauss(mean, 1) for _ in range(OSTS)] for mean in means])
+    )
 
 
 def rows_of(specification: dict[str, object]) -> list[dict[str, object]]:

@@ -54,15 +54,15 @@ def command(out: str | None, replace: bool, ssh: str | None, **settings: str | b
     if command_words == ():
         raise UsageError("--ssh: it names no program", code="ssh-malformed")
     discovery = discover(Wanted(ssh=command_words, **settings))  # type: ignore[arg-type]
-    remarks = (*discovery.found, *(f"not found: {text}" for text in discovery.not_found))
+    remarks = (*discovery.facts, *(f"not found: {text}" for text in discovery.not_found))
     text = site_text(discovery.site, found=remarks, comments=discovery.comments)
     if out is not None:
         write_site(Path(out), text, replace=replace)
     show(
         lambda: documents.measured.InitDocument(
-            discovery.site.name, out, text, tuple(discovery.found), tuple(discovery.not_found)
+            discovery.site.name, out, text, tuple(discovery.facts), tuple(discovery.not_found)
         ),
         lambda: print_discovery(
-            discovery.site.name, text, out, discovery.found, discovery.not_found
+            discovery.site.name, text, out, discovery.facts, discovery.not_found
         ),
     )

@@ -48,8 +48,8 @@ def command(name: str, where: str | None, store_url: str | None, trim: bool) -> 
     ):
         reach = reach_of(site)
         runner, driver = runner_of(site, store, reach), open_driver(site, clock=reach.clock)
-        how = {"clock": reach.clock, "progress": progress, "trim": trim}
-        made = probe_now(site, probe, store, driver, runner, **how)
+        terms = {"clock": reach.clock, "progress": progress, "trim": trim}
+        made = probe_now(site, probe, store, driver, runner, **terms)
         place = str(store.location)
     show(
         lambda: documents.measured.ProbeDocument(

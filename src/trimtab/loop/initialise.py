@@ -65,7 +65,7 @@ class Discovery:
     """A site, what was found on the way, and what was not."""
 
     site: Site
-    found: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
     not_found: list[str] = field(default_factory=list)
     comments: dict[str, list[str]] = field(default_factory=dict)
 
@@ -137,12 +137,12 @@ def _refuse_what_is_of_lustre(wanted: Wanted, description: PathDescription) -> N
 def _mounted(wanted: Wanted, description: PathDescription, entry: DriverEntry) -> Discovery:
     name = wanted.name or _name_of(description.mount_point)
     discovery = Discovery(Site(name=name, driver=entry.name, path=description.real_path))
-    discovery.found.append(
+    discovery.facts.append(
         f"{description.fs_type} on {description.source}, mounted on {description.mount_point}"
     )
     if description.devices:
         shown = " -> ".join(device.name for device in description.devices[:6])
-        discovery.found.append(f"devices beneath: {shown}")
+        discovery.facts.append(f"devices beneath: {shown}")
     discovery.not_found += description.notes
     return discovery
 
@@ -170,7 +170,7 @@ def _lustre(
     client = ask_client(file_system, wanted.path, execute)
     discovery.not_found += client.problems
     version = client.parameters.get("version")
-    discovery.found.append(f"Lustre {version or '(version not known)'}, file system {file_system}")
+    discovery.facts.append(f"Lustre {version or '(version not known)'}, file system {file_system}")
     nids = dict.fromkeys(nid for link in client.links for nid in link.nids)
     names = _server_names(wanted, tuple(nids), execute, discovery)
     view = View(file_system, client, {})
@@ -179,7 +179,7 @@ def _lustre(
         view = View(file_system, client, servers)
         _sort_servers(discovery, view, names)
     osts = sum(target.startswith("OST") for target in view.targets)
-    discovery.found.append(f"{osts} OSTs and {len(view.targets) - osts} MDTs")
+    discovery.facts.append(f"{osts} OSTs and {len(view.targets) - osts} MDTs")
     _tell_what_is_readable(discovery, view)
     return discovery
 
@@ -191,7 +191,7 @@ def _server_names(
     if wanted.servers is not None:
         return unfold_nodes(wanted.servers)
     if nids and all(nid.endswith("@lo") for nid in nids):
-        discovery.found.append("the servers are this host")
+        discovery.facts.append("the servers are this host")
         return ("localhost",)
     names = []
     for nid in nids:
@@ -245,7 +245,7 @@ def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> Non
     }
     servers = replace(discovery.site.servers, oss=oss, mds=mds, home=home)
     discovery.site = replace(discovery.site, servers=servers)
-    discovery.found.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
+    discovery.facts.append(f"MDS {_folded(mds)}; OSS {_folded(oss)}")
     if home:
         discovery.comments["servers.home"] = [
             "where each target was when this file was written:",
@@ -270,7 +270,7 @@ def _tell_what_is_readable(discovery: Discovery, view: View) -> None:
             if command is not None and command.exit_code != 0 and not command.stdout:
                 discovery.not_found.append(server.why_no(key))
     for version, names in versions.items():
-        discovery.found.append(f"Lustre {version} on {_folded(tuple(names))}")
+        discovery.facts.append(f"Lustre {version} on {_folded(tuple(names))}")
     unserved = [target for target in view.targets if not view.serving(target)]
     if view.servers and unserved:
         discovery.not_found.append(f"no server that answered serves {', '.join(unserved[:12])}")

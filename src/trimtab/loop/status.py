@@ -192,7 +192,7 @@ def site_of(store: Store, where: str) -> str:
 def _series_status(
     stored: Series,
     points: Sequence[HistoryPoint],
-    asked: Mapping[str, object],
+    requested: Mapping[str, object],
     *,
     goal: float,
     window_s: float,
@@ -211,7 +211,7 @@ def _series_status(
             last_value=last.value,
             verdict=judge(of_metric, metric=metric, probe=probe),
             trend=trend(of_metric, metric=metric, probe=probe),
-            asked=asked,
+            asked=requested,
             suspect=suspect_of(of_metric),
         )
         lines.append(line)

@@ -22,7 +22,6 @@ from trimtab.config.kinds import SWITCH, TEXT
 from trimtab.config.schema import key
 from trimtab.message import Message
 from trimtab.model.hardware import FIGURE, Figure, Hardware
-from trimtab.model.verdict import Interval
 
 Level = Literal[
     "data_sheet",
@@ -358,10 +357,3 @@ class Ladder:
     absent: tuple[Absent, ...] = ()
     claims: tuple[CheckedClaim, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-def interval_of(estimate: Estimate) -> Interval | None:
-    """Return the confidence interval of an estimate, ``None`` where it has none."""
-    if estimate.low is None or estimate.high is None or estimate.level is None:
-        return None
-    return Interval(estimate.low, estimate.high, estimate.level)

@@ -37,8 +37,8 @@ MANIFEST = Manifest(
 )  # fmt: skip
 
 
-def question(**given) -> Question:
-    return Question(Path("index"), **given)
+def question(**arguments) -> Question:
+    return Question(Path("index"), **arguments)
 
 
 def test_a_target_without_a_policy_has_the_usual_rules():
@@ -148,15 +148,15 @@ def test_a_site_of_another_file_system_is_refused(tmp_path):
 def test_how_full_each_ost_is(monkeypatch):
     driver = MemoryDriver(MemoryTarget("OST0001"), MemoryTarget("OST00ff"))
     snapshot = driver.snapshot(NOW)
-    found = ost_usages(snapshot)
-    assert found is not None
-    assert set(found) == {1, 255}
+    result = ost_usages(snapshot)
+    assert result is not None
+    assert set(result) == {1, 255}
     assert site_module.ost_usages(type(snapshot)(NOW, "memory", True, ())) is None
 
 
-def _lustre(monkeypatch, tmp_path, **given) -> str:
+def _lustre(monkeypatch, tmp_path, **arguments) -> str:
     """Return a site of a Lustre of the tests' own, beneath a directory."""
-    fake = FakeLustre.small(mount=str(tmp_path), **given)
+    fake = FakeLustre.small(mount=str(tmp_path), **arguments)
     driver = LustreDriver(
         str(tmp_path), fake.file_system, Servers(), execute=fake.execute, fan_out=fake.fan_out
     )

@@ -49,8 +49,8 @@ def test_a_real_list_of_find_drives_a_plan_once_its_facts_are_told(tmp_path):
     tree.mkdir()
     (tree / "a file").write_text("x")
     fields = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
-    found = subprocess.run(["find", tree, "-printf", fields], capture_output=True, check=True)
-    file.write_bytes(found.stdout)
+    result = subprocess.run(["find", tree, "-printf", fields], capture_output=True, check=True)
+    file.write_bytes(result.stdout)
     manifest = import_index(file, tmp_path / "bare", ListDescription(str(tree), "gnu-find"))
     assert manifest.source is Source.GNU_FIND
     assert not manifest.can_delete

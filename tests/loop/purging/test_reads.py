@@ -32,9 +32,9 @@ def _site(path: Path, **others) -> Site:
 
 def test_nothing_is_tried_where_nothing_is_declared(mount: Path) -> None:
     before = list(mount.iterdir())
-    found = read_recording(_site(mount), LocalDriver(str(mount)), now_s=time.time())
-    assert not found.counts
-    assert "does not declare" in found.reason
+    result = read_recording(_site(mount), LocalDriver(str(mount)), now_s=time.time())
+    assert not result.counts
+    assert "does not declare" in result.reason
     assert list(mount.iterdir()) == before
 
 
@@ -49,24 +49,24 @@ def test_a_mount_that_records_reads_counts(mount: Path, option: str) -> None:
 def test_a_declaration_is_not_believed_on_a_mount_without_atime(mount: Path) -> None:
     _remount(mount, "noatime")
     site = _site(mount, reads_recorded=True)
-    found = read_recording(site, LocalDriver(str(mount)), now_s=time.time())
-    assert not found.counts
-    assert found.unrecorded == ("this host",)
+    result = read_recording(site, LocalDriver(str(mount)), now_s=time.time())
+    assert not result.counts
+    assert result.unrecorded == ("this host",)
     assert not list(mount.glob(".trimtab-*"))
 
 
 def test_a_class_that_cannot_be_asked_is_named(mount: Path) -> None:
     _remount(mount, "strictatime")
     site = _site(mount, reads_recorded=True, servers=Servers(clients=("login1",)))
-    found = read_recording(site, LocalDriver(str(mount)), now_s=time.time())
-    assert not found.counts
-    assert found.unchecked == ("login1",)
+    result = read_recording(site, LocalDriver(str(mount)), now_s=time.time())
+    assert not result.counts
+    assert result.unchecked == ("login1",)
 
 
 def test_a_path_that_is_not_there_is_not_checked() -> None:
     site = _site(Path("/nowhere/at/all"), reads_recorded=True)
-    found = read_recording(site, LocalDriver("/"), now_s=time.time())
-    assert found.unchecked == ("this host",)
+    result = read_recording(site, LocalDriver("/"), now_s=time.time())
+    assert result.unchecked == ("this host",)
 
 
 def test_an_answer_that_is_no_number_is_none() -> None:

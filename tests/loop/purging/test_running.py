@@ -45,8 +45,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {}
     core = ModuleType("trimtab._core")
 
-    def rules(**given: Any) -> str:
-        found.update(given)
+    def rules(**arguments: Any) -> str:
+        found.update(arguments)
         return "rules"
 
     def removal(candidates: str, root: str, given: str, **others: Any) -> str:
@@ -127,10 +127,10 @@ def test_a_restorer_finds_every_file_too_young(asked, loaded):
 @pytest.fixture
 def place(tmp_path: Path) -> PurgePlace:
     """Return a place with the key that the plans here are signed with."""
-    found = prepared(PurgePlace(tmp_path / "place", os.geteuid()))
-    found.key.write_text(f"trimtab-purge-key-1 {KEY.secret.hex()}\n")
-    found.key.chmod(0o600)
-    return found
+    result = prepared(PurgePlace(tmp_path / "place", os.geteuid()))
+    result.key.write_text(f"trimtab-purge-key-1 {KEY.secret.hex()}\n")
+    result.key.chmod(0o600)
+    return result
 
 
 def _ran(tmp_path: Path, place: PurgePlace, **changes: str) -> tuple[Ran, list[tuple[str, ...]]]:

@@ -200,9 +200,9 @@ def test_objects_on_an_ost_that_is_switched_off_are_told():
 
 def test_the_clocks_of_servers_and_clients_are_judged():
     fake = FakeLustre.pair(now_s=NOW_S)
-    found = asked(fake).clocks()
-    assert [one.name for one in found] == ["mds1", "mds2", "oss1", "oss2", "oss3"]
-    assert objections(situation(clocks=found)) == ()
+    result = asked(fake).clocks()
+    assert [one.name for one in result] == ["mds1", "mds2", "oss1", "oss2", "oss3"]
+    assert objections(situation(clocks=result)) == ()
 
     def wrong(nodes, argv, **options):
         answers = fake.fan_out(nodes, argv, **options)
@@ -274,20 +274,20 @@ def write(sites: Path, name: str, path: str = "/scratch", file_system: str = "sc
 def reached(planned: PlannedFileSystem = PLANNED, where: str | None = None) -> bool:
     """Return whether servers are asked."""
     fake = FakeLustre.pair()
-    found = servers_of(planned, where, fan_out=fake.fan_out)
-    if found.site().in_flight() is None:
-        assert found.site() == Site()
+    result = servers_of(planned, where, fan_out=fake.fan_out)
+    if result.site().in_flight() is None:
+        assert result.site() == Site()
         return False
-    assert found.sentences() == ()
+    assert result.sentences() == ()
     return True
 
 
 def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
     write(sites, "one")
     planned = PlannedFileSystem("ext4", "/dev/md0", None, "/scratch")
-    found = servers_of(planned, None)
-    assert found.site() == Site()
-    assert found.sentences() == ()
+    result = servers_of(planned, None)
+    assert result.site() == Site()
+    assert result.sentences() == ()
     assert servers_of(planned, "one").site() == Site()
 
 

@@ -95,8 +95,8 @@ def answered(found: list[File], usage: Usage, **more: object) -> Answer:
 
 
 def test_the_core_s_tally_as_curves() -> None:
-    found = [File(3600, 10, uid=5, ost=1), File(7200, 20, uid=6, ost=1), File(3601, 30, uid=5)]
-    tally = SlowTally(found)
+    result = [File(3600, 10, uid=5, ost=1), File(7200, 20, uid=6, ost=1), File(3601, 30, uid=5)]
+    tally = SlowTally(result)
     assert curve_of(tally).total.allocated_bytes == 60
     days = user_days(tally)
     assert days.owners.tolist() == [5, 6]
@@ -127,24 +127,24 @@ def test_lists_hold_what_a_run_needs(
 
 
 def test_lists_are_made_for_the_growth_to_come() -> None:
-    found = [File(hour * HOUR_S, 10) for hour in range(30)]
+    result = [File(hour * HOUR_S, 10) for hour in range(30)]
     usage = Usage(710, 290)
-    assert answered(found, usage).needed.required_bytes == 10
-    assert answered(found, usage).published.required_bytes == 20
-    assert answered(found, usage, growth=grown(40)).published.required_bytes == 100
-    unknown = answered(found, usage, growth=grown(None))
+    assert answered(result, usage).needed.required_bytes == 10
+    assert answered(result, usage).published.required_bytes == 20
+    assert answered(result, usage, growth=grown(40)).published.required_bytes == 100
+    unknown = answered(result, usage, growth=grown(None))
     assert unknown.published.required_bytes == 20
     assert any("cannot be said" in word for word in unknown.words)
     # Under the target, and not for long.
-    later = answered(found, Usage(690, 310), growth=grown(40))
+    later = answered(result, Usage(690, 310), growth=grown(40))
     assert later.needed.status is HorizonStatus.MET_ALREADY
     assert later.published.required_bytes == 60
 
 
 def test_a_factor_under_one_does_not_list_less_than_a_run_needs() -> None:
     policy = replace(POLICY, publish_factor=0.5)
-    found = [File(hour * HOUR_S, 10) for hour in range(30)]
-    got = answer(policy, rules_of(policy), SlowTally(found), Usage(800, 200))
+    result = [File(hour * HOUR_S, 10) for hour in range(30)]
+    got = answer(policy, rules_of(policy), SlowTally(result), Usage(800, 200))
     assert got.published.required_bytes == got.needed.required_bytes == 100
 
 
@@ -155,9 +155,9 @@ def test_times_in_the_future_are_told() -> None:
 
 def test_a_target_of_osts() -> None:
     policy = replace(POLICY, target=None, target_ost=0.75)
-    found = [File(HOUR_S * hour, 10, ost=0) for hour in range(10)]
+    result = [File(HOUR_S * hour, 10, ost=0) for hour in range(10)]
     osts = {0: Usage(170, 30), 1: Usage(100, 100)}
-    tally, usage = SlowTally(found), Usage(270, 130)
+    tally, usage = SlowTally(result), Usage(270, 130)
     got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
     assert got.osts is not None
     assert got.osts.cut_off_hour == got.needed.cut_off_hour == 2
@@ -165,7 +165,7 @@ def test_a_target_of_osts() -> None:
     with raises(UsageError, "ost-usage-unknown"):
         answer(policy, rules_of(policy), tally, usage)
     with raises(UsageError, "layout-unknown"):
-        answer(policy, rules_of(policy), SlowTally(found, layout=False), usage, ost_usages=osts)
+        answer(policy, rules_of(policy), SlowTally(result, layout=False), usage, ost_usages=osts)
 
 
 def test_where_no_ost_needs_anything_lists_look_at_the_fullest() -> None:
@@ -184,9 +184,9 @@ POOLS = {"flash": (0, 1), "disk": (2,)}
 
 def test_a_target_of_pools() -> None:
     policy = replace(POLICY, target=None, target_pool=(("flash", 0.75),))
-    found = [File(HOUR_S * hour, 10, ost=hour % 2) for hour in range(10)]
+    result = [File(HOUR_S * hour, 10, ost=hour % 2) for hour in range(10)]
     osts = {0: Usage(90, 10), 1: Usage(80, 20), 2: Usage(99, 1)}
-    tally, usage = SlowTally(found), Usage(269, 31)
+    tally, usage = SlowTally(result), Usage(269, 31)
     got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts, pools=POOLS)
     assert got.osts is None
     assert got.pools is not None
@@ -200,7 +200,7 @@ def test_a_target_of_pools() -> None:
     with raises(UsageError, "pools-unknown") as caught:
         answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
     assert "--site" in (caught.value.hint or "")
-    bare = SlowTally(found, layout=False)
+    bare = SlowTally(result, layout=False)
     with raises(UsageError, "layout-unknown"):
         answer(policy, rules_of(policy), bare, usage, ost_usages=osts, pools=POOLS)
 
@@ -227,9 +227,9 @@ def test_what_lies_outside_of_pools_that_are_under_their_limits_is_left_alone(
     limit = osts[0].fullness
     policy = replace(POLICY, target=None, target_pool=(("flash", limit),))
     whole = Usage(used + other, available + rest)
-    found = [File(HOUR_S * hour, 1, ost=2) for hour in range(10)]
+    result = [File(HOUR_S * hour, 1, ost=2) for hour in range(10)]
     got = answer(
-        policy, rules_of(policy), SlowTally(found), whole,
+        policy, rules_of(policy), SlowTally(result), whole,
         ost_usages=osts, pools={"flash": (0,)},
     )  # fmt: skip
     assert got.pools is not None

@@ -208,7 +208,7 @@ def test_who_would_lose_what() -> None:
     curves = OwnerDays.of(
         {1: [(1, 1, 10), (3, 1, 10)], 2: [(1, 1, 500)], 3: [(9, 1, 10**6)], 4: []}
     )
-    found = owners(curves, cut_off_hour=3 * 24 + 5)
-    assert [one.owner for one in found] == [2, 1]
-    assert (found[1].least, found[1].most) == (Freed(1, 10), Freed(2, 20))
-    assert found[0].least == found[0].most == Freed(1, 500)
+    result = owners(curves, cut_off_hour=3 * 24 + 5)
+    assert [one.owner for one in result] == [2, 1]
+    assert (result[1].least, result[1].most) == (Freed(1, 10), Freed(2, 20))
+    assert result[0].least == result[0].most == Freed(1, 500)

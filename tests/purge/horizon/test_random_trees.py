@@ -147,14 +147,14 @@ def slowly(root: bytes, rules: RulesInForce) -> list[tuple[int, int, int]]:
     names: dict[int, list[tuple[bytes, os.stat_result]]] = defaultdict(list)
     for path, seen in every_name(root):
         names[seen.st_ino].append((path, seen))
-    found = []
+    result = []
     for of_inode in names.values():
         uses = [eligible(path, seen, rules) for path, seen in of_inode]
         _, seen = of_inode[0]
         if None not in uses and len(uses) == max(1, seen.st_nlink):
             last_use_s = next(use for use in uses if use is not None)
-            found.append((last_use_s, seen.st_blocks * 512, seen.st_uid))
-    return found
+            result.append((last_use_s, seen.st_blocks * 512, seen.st_uid))
+    return result
 
 
 def scanned(root: str, index: Path) -> tuple[list[str], int]:

@@ -48,12 +48,12 @@ def test_every_column_stands_there() -> None:
 def test_the_questions_of_the_page_are_answered(tmp_path: Path) -> None:
     statements = re.search(r"```sql\n(.*?)```", INDEX, re.DOTALL)
     assert statements is not None
-    found = [one for one in statements[1].split(";") if one.strip()]
-    assert len(found) == 3
+    result = [one for one in statements[1].split(";") if one.strip()]
+    assert len(result) == 3
     content = b"path,uid,size,t\nprojects/old/a,0,5,5\n"
     mapping = ["path=path,uid=uid,size_bytes=size,mtime_ns=t:s,atime_ns=t:s,ctime_ns=t:s"]
     imported(tmp_path, content, Source.CSV, column_map=mapping)
-    for statement in found:
+    for statement in result:
         assert ask(tmp_path / "index", statement).frame.height == 1
     for by in By:
         assert by.value in INDEX.split("\n\n")[1] + INDEX.split("\n\n")[3]

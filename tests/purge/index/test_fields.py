@@ -70,8 +70,8 @@ PLAIN = re.compile(r"-?([0-9]+)(?:\.([0-9]{1,9})0*)?", re.ASCII)
 @example(["-2.5000000000", "-1.-000000010", "0.0000000010", "-0.5"])
 def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
     def slow(text: str) -> int | None:
-        found = PLAIN.fullmatch(text)
-        if found is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
+        result = PLAIN.fullmatch(text)
+        if result is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
             return None
         value = Decimal(text) * NS
         return _clamped(int(value)) if value == int(value) else None
@@ -83,8 +83,8 @@ def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
 @example(["-2.5000000000", "-1.9999999990"])
 def test_find_prints_the_parts_of_a_negative_time_side_by_side(texts: list[str]) -> None:
     def slow(text: str) -> int | None:
-        found = PLAIN.fullmatch(text)
-        if found is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
+        result = PLAIN.fullmatch(text)
+        if result is None or not -(2**63) <= int(text.partition(".")[0]) < 2**63:
             return None
         whole, _, places = text.partition(".")
         rest = int((places or "0")[:9].ljust(9, "0"))

@@ -128,7 +128,7 @@ def test_an_index_is_loaded_with_its_shards(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"12345")
     save_manifest(WHOLE, tmp_path)
     assert load_manifest(tmp_path, verify=True) == WHOLE
-    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert (tmp_path / "manifest.json").stat().st_mode & 0o777 == 0o600
 
 

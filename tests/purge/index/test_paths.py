@@ -70,14 +70,14 @@ component = st.binary(min_size=1, max_size=4).filter(
 @given(st.lists(component, min_size=1, max_size=6), st.sampled_from([b"/scratch/", b"./", b""]))
 def test_the_parts_make_the_path_again(parts: list[bytes], before: bytes) -> None:
     path = b"/".join(parts)
-    found = _one(before + path)
-    assert not isinstance(found, str)
-    assert posixpath.join(*found) == path
+    result = _one(before + path)
+    assert not isinstance(result, str)
+    assert posixpath.join(*result) == path
 
 
 @given(st.binary(max_size=12))
 def test_no_path_leaves_the_root(path: bytes) -> None:
-    found = _one(path)
-    if not isinstance(found, str):
-        parts = posixpath.join(*found).split(b"/")
+    result = _one(path)
+    if not isinstance(result, str):
+        parts = posixpath.join(*result).split(b"/")
         assert all(part not in (b"", b".", b"..") for part in parts)

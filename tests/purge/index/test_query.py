@@ -389,9 +389,9 @@ def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
     for shards in ((older,), (*newer.shards, older)):
         manifest = replace(newer, shards=shards)
         save_manifest(manifest, tmp_path)
-        found = ask(tmp_path, "select name, pool, osts from names order by name").frame
-        assert found.rows()[-1] == ("b", None, [3])
-        assert found.height == len(shards)
+        result = ask(tmp_path, "select name, pool, osts from names order by name").frame
+        assert result.rows()[-1] == ("b", None, [3])
+        assert result.height == len(shards)
         (held,) = holdings(tmp_path, By.OST).frame.rows(named=True)
         assert (held["ost"], held["files"]) == (3, len(shards))
         with raises(UsageError, "pool-unknown-to-index") as caught:

@@ -15,13 +15,13 @@ from trimtab.purge.index.reading import Reading, records
 
 def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int | None, bytes]], Reading]:
     reading = Reading(root=b"/")
-    found = []
+    result = []
     firsts = []
     for first, some in records(io.BytesIO(content), b"\0", reading, chunk_bytes=chunk):
         firsts.append(first)
-        found += [(*some.locate(at), text) for at, text in enumerate(some.texts)]
+        result += [(*some.locate(at), text) for at, text in enumerate(some.texts)]
     assert firsts[1:] == [False] * len(firsts[1:])
-    return found, reading
+    return result, reading
 
 
 def _slow(content: bytes) -> list[tuple[int, int, bytes]]:

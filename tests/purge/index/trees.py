@@ -66,12 +66,12 @@ def _oddity(file: bytes, number: int, root: bytes) -> None:
 
 def true_rows(root: bytes) -> list[dict[str, Any]]:
     """Return what stands in an index of a tree, by `os.lstat`, sorted by directory and name."""
-    found = []
+    result = []
     for parent, directories, files in os.walk(root):
         for name in directories + files:
             path = parent + b"/" + name
-            found.append(row_of(os.lstat(path), os.path.relpath(parent, root), name))
-    return sorted(found, key=lambda row: (row["parent"], row["name"]))
+            result.append(row_of(os.lstat(path), os.path.relpath(parent, root), name))
+    return sorted(result, key=lambda row: (row["parent"], row["name"]))
 
 
 def path_of(row: dict[str, Any]) -> bytes:

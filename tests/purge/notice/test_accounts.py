@@ -7,9 +7,9 @@ from trimtab.purge.notice.accounts import Account, SystemAccounts, file_names, f
 
 
 def test_this_host_knows_root_and_not_everybody() -> None:
-    found = SystemAccounts().find(0)
-    assert found is not None
-    assert (found.uid, found.name) == (0, "root")
+    result = SystemAccounts().find(0)
+    assert result is not None
+    assert (result.uid, result.name) == (0, "root")
     assert SystemAccounts().find(3_999_999_999) is None
     assert SystemAccounts().find(2**64) is None
 
@@ -24,8 +24,8 @@ def test_a_name_that_is_no_plain_word_names_no_file(name: str) -> None:
 
 
 def test_two_users_never_share_a_file() -> None:
-    found = {1: Account(1, 1, "ada"), 2: Account(2, 2, "ada"), 3: Account(3, 3, "ADA"), 4: None}
-    names = file_names(found)
+    result = {1: Account(1, 1, "ada"), 2: Account(2, 2, "ada"), 3: Account(3, 3, "ADA"), 4: None}
+    names = file_names(result)
     assert names == {1: "uid-1", 2: "uid-2", 3: "uid-3", 4: "uid-4"}
     assert file_names({1: Account(1, 1, "ada.l-2_x"), 2: None}) == {1: "ada.l-2_x", 2: "uid-2"}
 

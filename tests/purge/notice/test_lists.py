@@ -67,9 +67,9 @@ def test_lists_are_those_of_a_slow_writer(
     candidates: list[Row], known: bool | None, prefix: bytes
 ) -> None:
     frame = frame_of(candidates).with_columns(known=pl.lit(known, pl.Boolean))
-    found = {one.uid: one for one in lines_of(frame, prefix)}
-    assert sorted(found) == sorted({row.uid for row in candidates})
-    for uid, lines in found.items():
+    result = {one.uid: one for one in lines_of(frame, prefix)}
+    assert sorted(result) == sorted({row.uid for row in candidates})
+    for uid, lines in result.items():
         wanted = [slowly(row, prefix) for row in frame.to_dicts() if row["uid"] == uid]
         assert lines.files == len(wanted)
         assert lines.new_files == (len(wanted) if known is False else 0)
@@ -125,25 +125,25 @@ near = st.sampled_from([1024**n * k for n in range(6) for k in (1, 1000, 1023, 9
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**20) | near.map(int), min_size=1))
 def test_sizes_are_those_of_one_at_a_time(sizes: list[int]) -> None:
     sizes = [min(2**64 - 1, size + step) for size in sizes for step in range(3)]
-    found = size_texts(pl.Series(sizes, dtype=pl.UInt64))
-    assert found.to_list() == [format_bytes(size) for size in sizes]
+    result = size_texts(pl.Series(sizes, dtype=pl.UInt64))
+    assert result.to_list() == [format_bytes(size) for size in sizes]
 
 
 def test_so_are_those_where_rounding_is_a_tie() -> None:
     ties = [k * 1024**n // 1000 + d for n in (1, 2, 3) for k in range(1000, 9995) for d in (0, 1)]
     # Times ten the second is a tie, which rounds to the first; by itself it lies above.
     ties += [int(15.8 * 1024**6), 18_273_805_848_018_526_208]
-    found = size_texts(pl.Series(ties, dtype=pl.UInt64))
-    assert found.to_list() == [format_bytes(size) for size in ties]
+    result = size_texts(pl.Series(ties, dtype=pl.UInt64))
+    assert result.to_list() == [format_bytes(size) for size in ties]
 
 
 @given(st.lists(st.binary(max_size=8), max_size=8))
 def test_names_are_escaped_as_one_at_a_time(paths: list[bytes]) -> None:
-    found = shown(pl.Series(paths, dtype=pl.Binary))
-    assert found.to_list() == [escape(path) for path in paths]
+    result = shown(pl.Series(paths, dtype=pl.Binary))
+    assert result.to_list() == [escape(path) for path in paths]
     utf8 = [path for path in paths if path.isascii()] + [b"", b" ", b"a b", "ä".encode()]
-    found = shown(pl.Series(utf8, dtype=pl.Binary))
-    assert found.to_list() == [escape(path) for path in utf8]
+    result = shown(pl.Series(utf8, dtype=pl.Binary))
+    assert result.to_list() == [escape(path) for path in utf8]
 
 
 @pytest.mark.parametrize("size", [0, 1023, 1024, 2**40, 2**64 - 1])

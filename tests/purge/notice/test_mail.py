@@ -92,9 +92,9 @@ def test_a_refused_mail_is_told_and_tried_again(
     plan: LoadedPlan, site: Path, server: MailServer
 ) -> None:
     server.refused = {"bob@example.org"}
-    found = send(plan, site, server)
-    assert found.sent == 3
-    (failure,) = found.failures
+    result = send(plan, site, server)
+    assert result.sent == 3
+    (failure,) = result.failures
     assert (failure.uid, failure.account) == (1002, "bob")
     assert failure.reason == "550 no such user \\x1b[2J"
     server.refused = set()
@@ -115,9 +115,9 @@ def test_a_mail_that_may_have_gone_out_is_not_sent_again(
     plan: LoadedPlan, site: Path, server: MailServer
 ) -> None:
     server.lose_answer_of = {"eve@example.org"}
-    found = send(plan, site, server)
-    assert found.sent == 3
-    assert [one.account for one in found.unclear] == ["eve"]
+    result = send(plan, site, server)
+    assert result.sent == 3
+    assert [one.account for one in result.unclear] == ["eve"]
     server.lose_answer_of = set()
     assert send(plan, site, server).sent == 0
     assert len(server.taken) == 4
@@ -135,11 +135,11 @@ def test_no_server_is_found_out_soon(plan: LoadedPlan, site: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = MailServer(port=taken.getsockname()[1])
-        found = send(plan, site, nobody)
-    assert found.sent == 0
-    assert len(found.failures) == 4
-    assert "no mail server" in found.failures[0].reason
-    assert "not tried" in found.failures[3].reason
+        result = send(plan, site, nobody)
+    assert result.sent == 0
+    assert len(result.failures) == 4
+    assert "no mail server" in result.failures[0].reason
+    assert "not tried" in result.failures[3].reason
 
 
 def test_a_kill_between_begun_and_sent_is_unclear(
@@ -151,9 +151,9 @@ def test_a_kill_between_begun_and_sent_is_unclear(
 
     with pytest.raises(ZeroDivisionError):
         mail(plan, notices(site), Killed(), clock=clock())
-    found = send(plan, site, server)
-    assert found.sent == 3
-    assert [one.account for one in found.unclear] == ["ada"]
+    result = send(plan, site, server)
+    assert result.sent == 3
+    assert [one.account for one in result.unclear] == ["ada"]
 
 
 def test_a_line_that_was_cut_off_does_not_stop_the_next_attempt(
@@ -165,8 +165,8 @@ def test_a_line_that_was_cut_off_does_not_stop_the_next_attempt(
     lines = data.splitlines(keepends=True)
     for size in range(len(b"".join(lines[:-1])), len(data) - 1):  # the last "sent" is cut off
         state.write_bytes(data[:size])
-        found = send(plan, site, server)
-        assert (found.sent, found.sent_before, len(found.unclear)) == (0, 3, 1), size
+        result = send(plan, site, server)
+        assert (result.sent, result.sent_before, len(result.unclear)) == (0, 3, 1), size
     assert len(server.taken) == 4
     begun = len(b"".join(lines[:-2])) + 5  # the last "begun" is
     state.write_bytes(data[:begun])
@@ -196,10 +196,10 @@ def test_users_without_account_or_address_are_told_of(
     accounts.add(Account(1003, 1, "eve,zoe"))
     loaded = make(tmp_path / "odd", [Row(b"%d" % uid, uid) for uid in (1001, 1002, 1003, 9)])
     loaded = publish(loaded, KEY, notices(site), accounts=accounts, clock=clock()).loaded
-    found = send(loaded, site, server)
+    result = send(loaded, site, server)
     assert [one.recipient for one in server.taken] == ["ada@example.org"]
-    assert [failure.uid for failure in found.failures] == [1002, 1003]
-    assert all("not a mail address" in failure.reason for failure in found.failures)
+    assert [failure.uid for failure in result.failures] == [1002, 1003]
+    assert all("not a mail address" in failure.reason for failure in result.failures)
 
 
 def test_a_map_goes_before_the_pattern(
@@ -210,12 +210,12 @@ def test_a_map_goes_before_the_pattern(
         "# who moved\nada ada.l@elsewhere.example\n\nbob  bob@elsewhere.example # new\n"
     )
     file.chmod(0o600)
-    found = send(plan, site, server, notices=notices(site, mail_map=str(file), mail_to=None))
+    result = send(plan, site, server, notices=notices(site, mail_map=str(file), mail_to=None))
     assert sorted(one.recipient for one in server.taken) == [
         "ada.l@elsewhere.example",
         "bob@elsewhere.example",
     ]
-    assert [failure.reason for failure in found.failures] == ["no address is known"] * 2
+    assert [failure.reason for failure in result.failures] == ["no address is known"] * 2
 
 
 @pytest.mark.parametrize(

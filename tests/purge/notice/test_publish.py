@@ -60,9 +60,9 @@ def lists_of(site: Path, loaded: LoadedPlan) -> Path:
 
 
 def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> None:
-    found = run(plan, site)
+    result = run(plan, site)
     place = lists_of(site, plan)
-    assert sorted(one.name for one in place.iterdir()) == sorted(
+    assert sorted(path.name for path in place.iterdir()) == sorted(
         f"{name}{suffix}"
         for name in ("ada", "bob", "uid-30000")
         for suffix in (".txt", ".jsonl", ".nul")
@@ -73,7 +73,7 @@ def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> 
         owner = {"ada": ADA, "bob": BOB}.get(file.stem, 0)
         assert (state.st_uid, state.st_gid) == (owner, owner + 10_000 if owner else 0)
     assert place.stat().st_mode & 0o777 == 0o711
-    assert [one.name for one in site.iterdir()] == [place.name]
+    assert [path.name for path in site.iterdir()] == [place.name]
     assert (place / "ada.nul").read_bytes() == (
         b"/scratch/ada/old\0/scratch/ada/\xff\0/scratch/ada/new\nline\0"
     )
@@ -84,17 +84,17 @@ def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> 
         "2025-11-21    1000 B  -       /scratch/ada/new\\nline",
     ]
     assert len((place / "bob.jsonl").read_text().splitlines()) == 1
-    assert found.fresh
-    assert found.publication.without_account == (30_000,)
-    assert "30000" in found.notes[0]
+    assert result.fresh
+    assert result.publication.without_account == (30_000,)
+    assert "30000" in result.notes[0]
 
 
 def test_the_evidence_says_what_was_given_to_whom(plan: LoadedPlan, site: Path) -> None:
-    found = run(plan, site)
+    result = run(plan, site)
     loaded = load_plan(plan.directory, KEY)
-    assert loaded == found.loaded
-    assert loaded.publication == found.publication
-    for one in found.publication.lists:
+    assert loaded == result.loaded
+    assert loaded.publication == result.publication
+    for one in result.publication.lists:
         place = lists_of(site, plan)
         for suffix, digest in (
             (".txt", one.text_sha256),
@@ -103,7 +103,7 @@ def test_the_evidence_says_what_was_given_to_whom(plan: LoadedPlan, site: Path) 
         ):
             data = (place / f"{one.name}{suffix}").read_bytes()
             assert hashlib.sha256(data).hexdigest() == digest
-    assert [(one.uid, one.account, one.files) for one in found.publication.lists] == [
+    assert [(one.uid, one.account, one.files) for one in result.publication.lists] == [
         (ADA, "ada", 3),
         (BOB, "bob", 1),
         (30_000, None, 1),
@@ -121,9 +121,9 @@ def test_the_notice_period_counts_from_when_all_lists_were_out(
 def test_the_promise_is_a_whole_hour_and_never_less_than_the_notice_period(
     plan: LoadedPlan, site: Path
 ) -> None:
-    found = run(plan, site).publication
-    assert found.not_before == datetime(2026, 12, 6, 10, 0, tzinfo=UTC)
-    assert found.not_before >= found.published_at + timedelta(days=14)
+    result = run(plan, site).publication
+    assert result.not_before == datetime(2026, 12, 6, 10, 0, tzinfo=UTC)
+    assert result.not_before >= result.published_at + timedelta(days=14)
     text = (lists_of(site, plan) / "bob.txt").read_text()
     assert "Not deleted before  2026-12-06 10:00 UTC" in text
 
@@ -164,7 +164,7 @@ def test_what_an_interrupted_attempt_left_is_replaced(plan: LoadedPlan, site: Pa
     other = site / "2026-11-15-other"
     other.mkdir()
     run(plan, site)
-    assert sorted(one.name for one in site.iterdir()) == sorted([place.name, other.name])
+    assert sorted(path.name for path in site.iterdir()) == sorted([place.name, other.name])
     assert not (place / "eve.txt").exists()
 
 
@@ -185,9 +185,9 @@ def test_changes_since_the_plan_before(tmp_path: Path, site: Path) -> None:
     previous = make(tmp_path / "before", [*ROWS[:2], *gone], draft(earlier))
     assert previous.plan.candidates.files == 4
     loaded = make(tmp_path / "plan", [ROWS[0], moved, *ROWS[2:]])
-    found = run(loaded, site, previous=previous).publication
-    assert found.previous_plan_id == previous.plan.id
-    ada, bob, left = found.lists
+    result = run(loaded, site, previous=previous).publication
+    assert result.previous_plan_id == previous.plan.id
+    ada, bob, left = result.lists
     assert (ada.new_files, ada.gone_files) == (2, 2)
     assert (bob.new_files, bob.gone_files) == (1, 0)
     assert left.new_files == 1
@@ -212,10 +212,10 @@ def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -
     previous = make(tmp_path / "before", ROWS, draft(MADE_AT - timedelta(days=7)))
     previous.candidates.write_bytes(b"rubbish")
     loaded = make(tmp_path / "plan", ROWS)
-    found = run(loaded, site, previous=previous)
-    assert "what is new is not known" in found.notes[0]
-    assert found.publication.lists[0].new_files is None
-    assert found.publication.previous_plan_id is None
+    result = run(loaded, site, previous=previous)
+    assert "what is new is not known" in result.notes[0]
+    assert result.publication.lists[0].new_files is None
+    assert result.publication.previous_plan_id is None
 
 
 def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path) -> None:
@@ -274,10 +274,10 @@ def test_users_whose_names_are_paths_get_no_file_elsewhere(tmp_path: Path, site:
     accounts.add(Account(ADA, 1, "../../evil"))
     accounts.add(Account(BOB, 1, "ada\n"))
     loaded = make(tmp_path / "plan", [Row(b"a", ADA), Row(b"b", BOB)])
-    found = run(loaded, site, accounts=accounts)
-    assert [one.name for one in found.publication.lists] == [f"uid-{ADA}", f"uid-{BOB}"]
-    assert [one.account for one in found.publication.lists] == ["../../evil", "ada\\n"]
-    assert load_plan(loaded.directory, KEY).publication == found.publication
+    result = run(loaded, site, accounts=accounts)
+    assert [one.name for one in result.publication.lists] == [f"uid-{ADA}", f"uid-{BOB}"]
+    assert [one.account for one in result.publication.lists] == ["../../evil", "ada\\n"]
+    assert load_plan(loaded.directory, KEY).publication == result.publication
 
 
 def test_an_empty_plan_is_published_to_nobody(tmp_path: Path, site: Path) -> None:
@@ -328,13 +328,13 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
     options = ["--create", "--file", str(archive), "--null", "--files-from", "ada.nul"]
     subprocess.run(["tar", *options], cwd=place, check=True, capture_output=True)
     with tarfile.open(archive, errors="surrogateescape", encoding="utf-8") as packed:
-        found = {
+        result = {
             os.fsencode(member.name): packed.extractfile(member) for member in packed.getmembers()
         }
         prefix = os.fsencode(root).lstrip(b"/") + b"/"
-        assert sorted(found) == sorted(prefix + name for name in names)
+        assert sorted(result) == sorted(prefix + name for name in names)
         for name in names:
-            content = found[prefix + name]
+            content = result[prefix + name]
             assert content is not None
             assert content.read() == name
 
@@ -410,7 +410,7 @@ def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(
             in_child(loaded.directory, site)
             after = load_plan(loaded.directory, KEY)
             check_lists(after.plan, lists_of(site, loaded), after)
-            assert [one.name for one in site.iterdir()] == [lists_of(site, loaded).name]
+            assert [path.name for path in site.iterdir()] == [lists_of(site, loaded).name]
 
 
 def in_child(directory: Path, site: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_plan_comes_back_as_it_was_made(tmp_path: Path) -> None:
 
 def test_a_plan_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     make(tmp_path / "plan", ROWS)
-    assert [one.name for one in tmp_path.iterdir()] == ["plan"]
+    assert [path.name for path in tmp_path.iterdir()] == ["plan"]
     assert (tmp_path / "plan").stat().st_mode & 0o777 == 0o700
     for file in (tmp_path / "plan").iterdir():
         assert file.stat().st_mode & 0o777 == 0o600, file
@@ -192,17 +192,17 @@ def test_totals_are_those_of_counting_one_by_one(
 ) -> None:
     file = tmp_path / "candidates.parquet"
     frame_of(rows).write_parquet(file)
-    found = summarise(file, "", before_s=BEFORE_S)
-    assert found.files == len(rows)
-    assert found.size_bytes == sum(one.size_bytes for one in rows)
-    assert found.allocated_bytes == sum(one.allocated_bytes for one in rows)
-    for user in found.users:
+    result = summarise(file, "", before_s=BEFORE_S)
+    assert result.files == len(rows)
+    assert result.size_bytes == sum(one.size_bytes for one in rows)
+    assert result.allocated_bytes == sum(one.allocated_bytes for one in rows)
+    for user in result.users:
         theirs = [one for one in rows if one.uid == user.uid]
         assert user.files == len(theirs)
         assert user.size_bytes == sum(file.size_bytes for file in theirs)
         assert user.oldest_use_s == min(file.last_use_s for file in theirs)
         assert user.newest_use_s == max(file.last_use_s for file in theirs)
-    assert [user.uid for user in found.users] == sorted({one.uid for one in rows})
+    assert [user.uid for user in result.users] == sorted({one.uid for one in rows})
     split = list(pieces(file, frame_of([]).columns, rows=piece_rows))
     assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))
 
@@ -263,7 +263,7 @@ def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path, kills
             assert load_plan(out, KEY).plan.candidates.files == 3000
         else:
             assert make(out, ROWS).plan.candidates.files == len(ROWS)
-        names = {one.name for one in tmp_path.iterdir()}
+        names = {path.name for path in tmp_path.iterdir()}
         assert {name for name in names if name.startswith(f".plan-{number}.")} == set()
 
 
@@ -286,7 +286,7 @@ def test_an_attempt_at_work_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".plan.other").mkdir()
     with staging(tmp_path / "plan"):
         pass
-    assert [one.name for one in tmp_path.iterdir()] == [".plan.other"]
+    assert [path.name for path in tmp_path.iterdir()] == [".plan.other"]
 
 
 def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ def test_a_policy_is_not_looser_than_itself(policy: Policy) -> None:
 )
 def test_what_is_looser_is_said(change: dict[str, object], why: str) -> None:
     before = replace(USUAL, minimum_size_bytes=4096, exemptions=(Exemption("user", 1),))
-    (found,) = loosened(before, replace(before, **change), at_s=NOW_S)  # type: ignore[arg-type]
-    assert why in found
+    (result,) = loosened(before, replace(before, **change), at_s=NOW_S)  # type: ignore[arg-type]
+    assert why in result
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def parsed(text: str) -> Policy:
 
 
 def exempt(*lines: str) -> Exemption:
-    (found,) = parsed("\n".join([LEAST, "[[exempt]]", *lines])).exemptions
-    return found
+    (result,) = parsed("\n".join([LEAST, "[[exempt]]", *lines])).exemptions
+    return result
 
 
 def in_hex(path: bytes) -> str:
@@ -403,11 +403,11 @@ def test_a_value_of_rubbish_is_refused_or_kept(text: str) -> None:
     for line in (f'path = "{quoted}"', f'user = "{quoted}"', f'path_hex = "{quoted}"'):
         message = ""
         try:
-            found = exempt(line)
+            result = exempt(line)
         except UsageError as error:
             message = error.message
         else:
-            assert found.kind != "user" or text in ("alice", "bob")
+            assert result.kind != "user" or text in ("alice", "bob")
         assert message.isprintable()  # it goes to terminals
 
 

@@ -19,9 +19,9 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_table_is_the_schema_s() -> None:
-    found = MARKED.search(PAGE_FILE.read_text())
-    assert found is not None
-    assert found.group(2) == key_table(), "put the text of policy_file.key_table() there"
+    result = MARKED.search(PAGE_FILE.read_text())
+    assert result is not None
+    assert result.group(2) == key_table(), "put the text of policy_file.key_table() there"
 
 
 def test_the_least_file_works() -> None:

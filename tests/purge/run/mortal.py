@@ -33,13 +33,13 @@ class Mortal:
     def watch(self, real: Callable[..., Any], *, write: bool = False) -> Callable[..., Any]:
         """Return the call with death around it."""
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self.left -= 1
             if self.left == 0:
                 if write:
-                    real(given[0], given[1][: len(given[1]) // 2])
+                    real(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 os._exit(DIED)
-            answer = real(*given, **named)
+            answer = real(*arguments, **named)
             self.left -= 1
             if self.left == 0:
                 os._exit(DIED)
@@ -53,7 +53,7 @@ def one_run(world: World, die_at: int, rows: int) -> None:
     log = os.open(world.directory / "unlinks", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     real_write = os.write
 
-    def tell(_what: str, row: int) -> None:
+    def tell(_call: str, row: int) -> None:
         real_write(log, b"%d\n" % row)
 
     world.remover.before = tell
@@ -66,9 +66,9 @@ def one_run(world: World, die_at: int, rows: int) -> None:
     terms = world.terms
 
     def few(now: Any) -> Any:
-        found = terms(now, apply=True)
-        pace = replace(found.pace, rows_min=min(4, rows), rows_max=rows, rows_step=rows)
-        return replace(found, pace=pace, troubles_part_max=1.0)
+        result = terms(now, apply=True)
+        pace = replace(result.pace, rows_min=min(4, rows), rows_max=rows, rows_step=rows)
+        return replace(result, pace=pace, troubles_part_max=1.0)
 
     run(world.job(terms=few, id=f"run-{os.getpid()}"), apply=True)
 

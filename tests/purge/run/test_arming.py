@@ -61,9 +61,9 @@ def test_rubbish_arms_nothing(tmp_path, text):
     path = tmp_path / f"plan-1{SUFFIX}"
     path.write_text(text + "\n")
     path.chmod(0o600)
-    found = read_back(tmp_path)
-    assert found.trouble is not None
-    assert not found.armed_by
+    result = read_back(tmp_path)
+    assert result.trouble is not None
+    assert not result.armed_by
 
 
 def test_a_file_that_others_can_write_arms_nothing(tmp_path):

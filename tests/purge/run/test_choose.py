@@ -70,7 +70,7 @@ SIZES = st.integers(1, 50)
     st.none() | st.integers(1, 300),
 )
 def test_the_rows_are_those_of_a_plain_loop(pairs, allowance, spent, stopped, needed):
-    found = choose(
+    result = choose(
         listed(pairs, 100),
         spent=spent,
         allowance=allowance,
@@ -79,62 +79,62 @@ def test_the_rows_are_those_of_a_plain_loop(pairs, allowance, spent, stopped, ne
     )
     count, left, now_stopped, capped = twin(pairs, spent, allowance, stopped, needed)
     if not count:
-        assert found.batch is None
-        assert found.capped is capped
+        assert result.batch is None
+        assert result.capped is capped
         return
-    assert found.batch is not None
-    assert found.batch.rows == Rows(100, count)
-    kept = [row - 100 for one in found.batch.leave for row in range(one.first, one.end)]
+    assert result.batch is not None
+    assert result.batch.rows == Rows(100, count)
+    kept = [row - 100 for one in result.batch.leave for row in range(one.first, one.end)]
     assert kept == [row for row in left if row < count]
     if allowance.user_fraction is not None:
-        assert found.stopped_users == now_stopped | stopped
+        assert result.stopped_users == now_stopped | stopped
 
 
 def test_without_limits_everything_is_taken():
-    found = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance())
-    assert found.batch == Batch(Rows(0, 4))
+    result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance())
+    assert result.batch == Batch(Rows(0, 4))
 
 
 def test_it_ends_with_the_row_that_reaches_the_need():
-    found = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance(), needed_bytes=11)
-    assert found.batch == Batch(Rows(0, 3))
+    result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance(), needed_bytes=11)
+    assert result.batch == Batch(Rows(0, 3))
 
 
 def test_a_user_with_much_old_data_does_not_stop_the_others():
     allowance = Allowance(user_fraction=0.5, user_bytes={1: 20, 2: 100})
     pairs = [(1, 5), (1, 5), (1, 5), (2, 5), (1, 1), (2, 5)]
-    found = choose(listed(pairs), spent=Spent(), allowance=allowance)
-    assert found.batch == Batch(Rows(0, 6), (Rows(2, 1), Rows(4, 1)))
-    assert found.stopped_users == {1}
+    result = choose(listed(pairs), spent=Spent(), allowance=allowance)
+    assert result.batch == Batch(Rows(0, 6), (Rows(2, 1), Rows(4, 1)))
+    assert result.stopped_users == {1}
 
 
 def test_a_cap_that_only_rows_behind_the_batch_would_meet_stops_nobody():
     allowance = Allowance(user_fraction=0.5, user_bytes={1: 20})
-    found = choose(
+    result = choose(
         listed([(1, 5), (1, 5), (1, 5)]), spent=Spent(), allowance=allowance, needed_bytes=5
     )
-    assert found.batch == Batch(Rows(0, 1))
-    assert found.stopped_users == frozenset()
+    assert result.batch == Batch(Rows(0, 1))
+    assert result.stopped_users == frozenset()
 
 
 def test_the_only_file_of_a_user_may_go_however_large_its_share():
     allowance = Allowance(user_fraction=0.25, user_bytes={1: 100})
-    found = choose(listed([(1, 100), (1, 1)]), spent=Spent(), allowance=allowance)
-    assert found.batch == Batch(Rows(0, 2), (Rows(1, 1),))
+    result = choose(listed([(1, 100), (1, 1)]), spent=Spent(), allowance=allowance)
+    assert result.batch == Batch(Rows(0, 2), (Rows(1, 1),))
 
 
 def test_a_file_larger_than_the_whole_cap_is_passed_over_and_not_in_the_way():
-    found = choose(listed([(1, 500), (1, 5)]), spent=Spent(), allowance=Allowance(bytes=100))
-    assert found.batch == Batch(Rows(0, 2), (Rows(0, 1),))
+    result = choose(listed([(1, 500), (1, 5)]), spent=Spent(), allowance=Allowance(bytes=100))
+    assert result.batch == Batch(Rows(0, 2), (Rows(0, 1),))
 
 
 def test_sizes_that_no_disk_has_get_round_no_cap():
     pairs = [(1, 2**63), (1, 2**63), (1, 2**63)]
-    found = choose(listed(pairs), spent=Spent(), allowance=Allowance(bytes=2**63))
-    assert found.batch == Batch(Rows(0, 1))
+    result = choose(listed(pairs), spent=Spent(), allowance=Allowance(bytes=2**63))
+    assert result.batch == Batch(Rows(0, 1))
 
 
 def test_a_cap_that_is_reached_leaves_no_batch():
-    found = choose(listed([(1, 5)]), spent=Spent(files=3), allowance=Allowance(files=3))
-    assert found.batch is None
-    assert found.capped is StopReason.FILES_CAP
+    result = choose(listed([(1, 5)]), spent=Spent(files=3), allowance=Allowance(files=3))
+    assert result.batch is None
+    assert result.capped is StopReason.FILES_CAP

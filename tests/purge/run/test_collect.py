@@ -31,9 +31,9 @@ def test_the_allow_list_has_one_root_a_line(tmp_path):
     path = tmp_path / "roots"
     path.write_bytes(b"# may be purged\n/scratch\n  /pscratch \n\n/a b\xff\n")
     path.chmod(0o644)
-    found = allow_list(path, owner=OWNER)
-    assert found.trouble is None
-    assert found.roots == {b"/scratch", b"/pscratch", b"/a b\xff"}
+    result = allow_list(path, owner=OWNER)
+    assert result.trouble is None
+    assert result.roots == {b"/scratch", b"/pscratch", b"/a b\xff"}
 
 
 def test_an_allow_list_that_others_can_change_allows_nothing(tmp_path):
@@ -75,13 +75,13 @@ def test_the_kill_switch_is_a_file_that_is_there(tmp_path):
 
 
 def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
-    found = root_facts(str(tmp_path))
-    assert found.trouble is None
+    result = root_facts(str(tmp_path))
+    assert result.trouble is None
     state = tmp_path.stat()
-    assert (found.device, found.inode) == (state.st_dev, state.st_ino)
-    assert found.file_system is not None
-    assert found.file_system.is_same(found.file_system)
-    assert not found.read_only
+    assert (result.device, result.inode) == (state.st_dev, state.st_ino)
+    assert result.file_system is not None
+    assert result.file_system.is_same(result.file_system)
+    assert not result.read_only
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
     for path in (tmp_path / "link", tmp_path / "file", tmp_path / "none", "relative", ""):
@@ -92,15 +92,15 @@ def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
 def test_a_lustre_is_named_without_its_servers_and_beneath_which_directory(tmp_path):
     for source in ("mgs1@tcp:mgs2@tcp:/scratch", "mgs@o2ib:/scratch/sub"):
         text = mount_line("/", kind="lustre", source=source)
-        found = root_facts(str(tmp_path), mountinfo=text)
-        assert found.file_system is not None
-        assert (found.file_system.kind, found.file_system.name) == ("lustre", "scratch")
+        result = root_facts(str(tmp_path), mountinfo=text)
+        assert result.file_system is not None
+        assert (result.file_system.kind, result.file_system.name) == ("lustre", "scratch")
 
 
 def test_a_mount_that_takes_no_writes_is_told(tmp_path):
-    found = root_facts(str(tmp_path), mountinfo=mount_line("/", "ro,noatime"))
-    assert found.read_only
-    assert found.atime_settings == {"mount options": "noatime"}
+    result = root_facts(str(tmp_path), mountinfo=mount_line("/", "ro,noatime"))
+    assert result.read_only
+    assert result.atime_settings == {"mount options": "noatime"}
 
 
 def test_how_reads_are_recorded():
@@ -116,10 +116,10 @@ def test_how_reads_are_recorded():
 
 
 def test_use_is_that_of_df(tmp_path):
-    found = usage(str(tmp_path))
+    result = usage(str(tmp_path))
     system = os.statvfs(tmp_path)
-    assert found.used_bytes + found.available_bytes <= system.f_blocks * system.f_frsize
-    assert 0 < found.fullness < 1
+    assert result.used_bytes + result.available_bytes <= system.f_blocks * system.f_frsize
+    assert 0 < result.fullness < 1
 
 
 def test_a_journal_beneath_the_root_would_purge_itself(tmp_path):
@@ -140,21 +140,21 @@ def test_a_journal_needs_room(tmp_path, monkeypatch):
 
 def test_a_canary_is_another_users_file_and_leaves_nothing(tmp_path):
     before_s = time.time()
-    found = canary(str(tmp_path))
-    assert found.trouble is None
-    assert found.file_system_at_s is not None
+    result = canary(str(tmp_path))
+    assert result.trouble is None
+    assert result.file_system_at_s is not None
     # A kernel stamps files by a clock that lags up to some ms behind the one that it shows.
-    assert before_s - 0.1 <= found.file_system_at_s <= time.time()
-    assert found.before_s <= found.after_s
+    assert before_s - 0.1 <= result.file_system_at_s <= time.time()
+    assert result.before_s <= result.after_s
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fchown", lambda *_given: None)
+    monkeypatch.setattr(os, "fchown", lambda *_arguments: None)
     assert "root is squashed" in (canary(str(tmp_path)).trouble or "")
     assert list(tmp_path.iterdir()) == []
 
-    def denied(*_given):
+    def denied(*_arguments):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "fchown", denied)
@@ -181,13 +181,13 @@ def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp
 def test_of_a_real_mount_all_is_told(tmp_path):
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
         root = str(scratch.mount_point)
-        found = root_facts(root)
-        assert found.file_system is not None
-        assert found.file_system.kind == "ext4"
-        assert found.file_system.fsid == os.statvfs(root).f_fsid
+        result = root_facts(root)
+        assert result.file_system is not None
+        assert result.file_system.kind == "ext4"
+        assert result.file_system.fsid == os.statvfs(root).f_fsid
         other = root_facts(str(tmp_path)).file_system
         assert other is not None
-        assert not found.file_system.is_same(other)
+        assert not result.file_system.is_same(other)
         assert canary(root).trouble is None
         mode = os.stat(root).st_mode  # noqa: PTH116 (as text it was given)
         assert stat.S_ISDIR(mode)

@@ -117,17 +117,17 @@ def test_where_all_is_well_no_guard_objects():
 
 @for_each("guard, now, reason", BAD, ids=[f"{g}-{r}" for g, _, r in BAD])
 def test_each_guard_objects_to_what_it_is_there_for_and_no_other_does(guard, now, reason):
-    (found,) = objections(now)
-    assert found.guard == guard
-    assert reason in found.reason
-    assert found.hint
+    (result,) = objections(now)
+    assert result.guard == guard
+    assert reason in result.reason
+    assert result.hint
 
 
 def test_no_canary_is_two_objections():
-    found = objections(situation(canary=None))
-    assert [one.guard for one in found] == ["canary", "clocks"]
-    found = objections(situation(canary=CanaryFacts("root is squashed")))
-    assert next(one.reason for one in found) == "root is squashed"
+    result = objections(situation(canary=None))
+    assert [one.guard for one in result] == ["canary", "clocks"]
+    result = objections(situation(canary=CanaryFacts("root is squashed")))
+    assert next(one.reason for one in result) == "root is squashed"
 
 
 def test_the_root_directory_is_never_purged_whatever_the_list_says():
@@ -138,9 +138,9 @@ def test_the_root_directory_is_never_purged_whatever_the_list_says():
             policy=policy(root=root),
             allow_list=AllowList(None, frozenset({b"/", b"//", b""})),
         )
-        (found,) = objections(now)
-        assert found.guard == "allow-list"
-        assert "never purged" in found.reason
+        (result,) = objections(now)
+        assert result.guard == "allow-list"
+        assert "never purged" in result.reason
 
 
 def test_all_that_is_wrong_is_told_at_once():
@@ -149,8 +149,8 @@ def test_all_that_is_wrong_is_told_at_once():
         published_at_s=None,
         signature="bad",
     )
-    found = [objection.guard for objection in objections(now)]
-    assert found == ["kill-switch", "root-user", "signature", "published", "usage"]
+    result = [objection.guard for objection in objections(now)]
+    assert result == ["kill-switch", "root-user", "signature", "published", "usage"]
 
 
 def test_every_guard_is_tried_here():
@@ -179,14 +179,14 @@ def test_on_lustre_the_name_says_which_file_system_it_is():
     now = with_plan(situation(root=replace(GOOD.root, file_system=scratch)), file_system=scratch)
     assert objections(now) == ()
     home = replace(scratch, name="home")
-    (found,) = objections(replace(now, root=replace(now.root, file_system=home)))
-    assert "lustre home in place of lustre scratch" in found.reason
+    (result,) = objections(replace(now, root=replace(now.root, file_system=home)))
+    assert "lustre home in place of lustre scratch" in result.reason
 
 
 def test_hostile_names_are_shown_harmless():
     evil = replace(EXT4, name="a\x1b[2J", fsid=1)
-    (found,) = objections(situation(root=RootFacts(None, evil, atime_settings={})))[:1]
-    assert "\x1b" not in found.reason
+    (result,) = objections(situation(root=RootFacts(None, evil, atime_settings={})))[:1]
+    assert "\x1b" not in result.reason
 
 
 def test_the_target_is_the_higher_of_plan_and_policy():

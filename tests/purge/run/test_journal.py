@@ -80,9 +80,9 @@ def write(directory, *lines):
 
 def test_every_kind_of_line_comes_back_as_it_was():
     text = text_of(LINES)
-    found = decode(text)
-    assert (found.plan, found.lines, found.torn) == (PLAN, LINES, b"")
-    assert found.size_bytes == len(text)
+    result = decode(text)
+    assert (result.plan, result.lines, result.torn) == (PLAN, LINES, b"")
+    assert result.size_bytes == len(text)
     assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
 
 
@@ -96,11 +96,11 @@ def test_a_journal_that_was_cut_anywhere_says_what_was_whole():
     text = text_of(LINES)
     ends = [number + 1 for number, byte in enumerate(text) if byte == 10]
     for cut in range(len(text) + 1):
-        found = decode(text[:cut])
+        result = decode(text[:cut])
         whole = sum(end <= cut for end in ends)
-        assert len(found.lines) == max(0, whole - 1)
-        assert found.torn == text[found.size_bytes : cut]
-        replay(found)
+        assert len(result.lines) == max(0, whole - 1)
+        assert result.torn == text[result.size_bytes : cut]
+        replay(result)
 
 
 def test_a_byte_that_was_changed_anywhere_is_noticed():
@@ -149,20 +149,20 @@ def test_a_second_plan_in_one_journal_is_an_error():
 
 
 def test_replay_says_what_is_to_do_and_what_became_of_each_row():
-    found = replay(decode(text_of(LINES)))
-    assert found.todo == (Rows(12, 88),)
-    assert found.open_batch is None
-    assert [found.fate(row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
+    result = replay(decode(text_of(LINES)))
+    assert result.todo == (Rows(12, 88),)
+    assert result.open_batch is None
+    assert [result.fate(row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
         "deleted", "capped", "touched", "touched", "gone", "gone", None,
     ]  # fmt: skip
-    assert found.unended is None
+    assert result.unended is None
 
 
 def test_replay_finds_the_batch_that_has_no_end():
-    found = replay(decode(text_of(LINES[:5])))
-    assert found.open_batch == Batch(Rows(10, 5))
-    assert found.todo == (Rows(15, 85),)
-    assert found.unended == "r1"
+    result = replay(decode(text_of(LINES[:5])))
+    assert result.open_batch == Batch(Rows(10, 5))
+    assert result.todo == (Rows(15, 85),)
+    assert result.unended == "r1"
     left = replay(decode(text_of(LINES[:3])))
     assert left.open_batch == Batch(Rows(0, 10), (Rows(2, 1),))
 
@@ -249,10 +249,10 @@ def test_two_runs_at_once_are_refused(tmp_path):
         "    print(error.message)\n"
     )
     with opened(tmp_path, PLAN, at=AT, owner=OWNER):
-        found = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
         )
-    assert found.stdout == "another run is at work on ext4 /dev/md0 now\n"
+    assert result.stdout == "another run is at work on ext4 /dev/md0 now\n"
     write(tmp_path)
 
 

@@ -35,10 +35,10 @@ def test_any_rows_are_those_of_the_file(table, first, count, stretch):
     rows = Rows(first, min(count, 1000 - first))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing_module, "STRETCH_ROWS", stretch)
-        found = table.listed(rows)
-    assert found.rows == rows
-    assert found.uids.tolist() == [row % 5 for row in range(rows.first, rows.end)]
-    assert found.allocated_bytes.tolist() == [row * 512 for row in range(rows.first, rows.end)]
+        result = table.listed(rows)
+    assert result.rows == rows
+    assert result.uids.tolist() == [row % 5 for row in range(rows.first, rows.end)]
+    assert result.allocated_bytes.tolist() == [row * 512 for row in range(rows.first, rows.end)]
 
 
 def test_rows_in_order_are_read_a_stretch_at_a_time(tmp_path, monkeypatch):

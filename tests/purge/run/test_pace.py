@@ -24,11 +24,11 @@ NOTHING = replace(GOOD, latency_s_median=None, latency_s_p99=None)
 
 
 def paces(pace, *outcomes):
-    found = []
+    result = []
     for outcome in outcomes:
         pace = next_pace(pace, LIMITS, outcome)
-        found.append((pace.rows, pace.pause_s))
-    return found
+        result.append((pace.rows, pace.pause_s))
+    return result
 
 
 def test_it_begins_gently():

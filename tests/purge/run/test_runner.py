@@ -61,7 +61,7 @@ def test_it_deletes_the_oldest_first_down_to_the_target(world):
 def test_every_batch_is_on_record_before_the_first_of_its_files_is_touched(world):
     seen = []
 
-    def before(_what, row):
+    def before(_call, row):
         (path,) = world.directory.glob("journals/*.journal.jsonl")
         standing = replay(read(path))
         seen.append(row)
@@ -88,9 +88,9 @@ def test_a_batch_is_on_stable_storage_before_its_files_are_touched_and_so_is_its
     events = []
 
     def told(name, real):
-        def call(*given):
+        def call(*arguments):
             events.append(name)
-            return real(*given)
+            return real(*arguments)
 
         return call
 
@@ -276,14 +276,14 @@ def test_codes_that_nobody_knows_are_troubles(world):
 
 @pytest.mark.parametrize("fault", [RuntimeError("bug"), ToolError("the mount is gone")])
 def test_after_an_error_within_a_batch_the_next_run_recovers_it(world, fault):
-    def fail(_what, row):
+    def fail(_call, row):
         if row == 21:
             raise fault
 
     world.remover.before = fail
     with pytest.raises(type(fault)):
         run(world.job(), apply=True)
-    world.remover.before = lambda _what, _row: None
+    world.remover.before = lambda _call, _row: None
     world.remover.asked.clear()
     result = run(world.job(id="second"), apply=True)
     what, first, count = world.remover.asked[0]
@@ -297,7 +297,7 @@ def test_after_an_error_within_a_batch_the_next_run_recovers_it(world, fault):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, number):
-    def kill(_what, row):
+    def kill(_call, row):
         if row == 21:
             os.kill(os.getpid(), number)
 
@@ -320,7 +320,7 @@ def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
     world.paths[21].rename(world.remover.aside / "21")
-    world.remover.before = lambda _what, _row: None
+    world.remover.before = lambda _call, _row: None
     world.surroundings.now = with_plan(world.surroundings.now, expires_at_s=NOW_S - 1)
     world.remover.asked.clear()
     result = run(world.job(id="second"), apply=True)
@@ -334,7 +334,7 @@ def test_files_aside_that_no_row_explains_are_told(world):
     world.remover.before = failing_at(21)
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
-    world.remover.before = lambda _what, _row: None
+    world.remover.before = lambda _call, _row: None
     real = world.restorer.recover
     world.restorer.recover = lambda first, count: replace(
         real(first, count), unexplained=[b".aside/x\n\xff"]
@@ -363,14 +363,14 @@ def test_a_dry_run_beside_an_open_batch_looks_at_its_rows_too_and_leaves_it(worl
     world.remover.before = failing_at(21)
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
-    world.remover.before = lambda _what, _row: None
+    world.remover.before = lambda _call, _row: None
     result = run(dry(world, id="second"), apply=False)
     assert result.outcomes["gone"] > 0
     assert replay(read(result.journal)).open_batch is not None
 
 
 def failing_at(wanted):
-    def fail(_what, row):
+    def fail(_call, row):
         if row == wanted:
             raise RuntimeError("bug")
 

@@ -35,10 +35,10 @@ def test_taking_rows_out_leaves_the_others(rows, taken):
 
 @given(st.lists(small_rows, max_size=6))
 def test_joined_rows_are_the_same_rows_in_order_and_apart(rows):
-    found = joined(rows)
-    assert numbers(found) == numbers(rows)
-    assert all(one.count for one in found)
-    assert all(one.end < other.first for one, other in pairwise(found))
+    result = joined(rows)
+    assert numbers(result) == numbers(rows)
+    assert all(one.count for one in result)
+    assert all(one.end < other.first for one, other in pairwise(result))
 
 
 @given(small_rows, st.lists(small_rows, max_size=3))

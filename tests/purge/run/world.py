@@ -119,7 +119,7 @@ class SlowRemover:
     delay_s: float = 0.0
     restoring: bool = False
     asked: list[tuple[str, int, int]] = field(default_factory=list)
-    before: Callable[[str, int], None] = lambda _what, _row: None
+    before: Callable[[str, int], None] = lambda _call, _row: None
 
     def check(self, first: int, count: int) -> Answer:
         self.asked.append(("check", first, count))

@@ -34,7 +34,7 @@ class _Commands(LazyGroup):
 def command() -> None:
     """Keep a file system under its limit without ever deleting the wrong file.
 
-    Nothing is deleted but by `run --apply`, and by that only what stands in a plan that was signed,
-    published for its whole notice period and armed, and that is checked again at the last moment.
-    Begin with `scan` and `horizon`: they change nothing.
+    Only `run --apply` deletes, and only files of a plan that is signed, was published for its whole
+    notice period and is armed. Each file is checked again immediately before its deletion. Begin
+    with `scan` and `horizon`: they change nothing.
     """

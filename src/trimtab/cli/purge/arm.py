@@ -19,7 +19,7 @@ from trimtab.cli.purge import terms
 def command(plan: Path, place: str | None) -> None:
     """Approve a published plan in person.
 
-    By the policy a delay passes afterwards, or a second person has to say so too. Who it was is
+    The policy then requires a delay, or the approval of a second person. A person is identified by
     the login behind this process, which `su` and `sudo` do not change.
     """
     from trimtab.cli.render.purge_plan import print_armed

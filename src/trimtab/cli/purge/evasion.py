@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Detect files kept artificially young. For information only.
 
-    Files touched by the thousand, whole holdings read in one go, times to come, metadata changed
-    from index to index. None of it is proof, and no plan or run goes by it: somebody should ask.
+    Detects files touched by the thousand, holdings read all at once, times in the future, and
+    metadata that changes from index to index. None of this is proof; plans and runs ignore it.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.evading import look_for_evasion

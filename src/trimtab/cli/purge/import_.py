@@ -18,13 +18,15 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
 @click.command("import")
 @click.argument("file", metavar="FILE", type=terms.PATH)
 @terms.index
-@click.option("--root", required=True, metavar="DIR", help="What the list is of, absolute.")
+@click.option("--root", required=True, metavar="DIR", help="Directory that was listed, absolute.")
 @click.option(
-    "--format", "source", type=click.Choice(_FORMATS), required=True, help="Which tool made it."
+    "--format",
+    "source",
+    type=click.Choice(_FORMATS),
+    required=True,
+    help="Tool that made it.",
 )
-@click.option(
-    "--printf", metavar="TEXT", help="What was given to -printf, where it is not the usual one."
-)
+@click.option("--printf", metavar="TEXT", help="Format given to -printf, if not the usual one.")
 @click.option(
     "--map",
     "column_map",
@@ -43,9 +45,9 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
     metavar="FILE",
     help="Output of `getent group`, for a column of group names.",
 )
-@click.option("--beneath", metavar="PATH", help="What relative paths of the list begin with.")
+@click.option("--beneath", metavar="PATH", help="Prefix of relative paths in the list.")
 @click.option("--started", metavar="TIME", help="When the tool was started: 2026-11-20T02:00Z.")
-@click.option("--ended", metavar="TIME", help="When it came to its end.")
+@click.option("--ended", metavar="TIME", help="When the tool ended.")
 @click.option(
     "--complete",
     is_flag=True,
@@ -60,9 +62,8 @@ _FORMATS = ("gnu-find", "lfs-find", "gufi-trace", "mfu", "csv", "parquet")
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
     """Convert a file list of find, lfs find, GUFI, mpiFileUtils or a table into an index.
 
-    What the list does not tell is kept as lacking. What it cannot say of itself has to be said
-    here before a plan can be made from it: when it was made, that it is whole, and of which file
-    system it is.
+    Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
+    state itself: when it was made, that it is complete, and its file system.
     """
     from trimtab.cli.render.purge_index import print_index
     from trimtab.cli.render.purge_progress import import_progress, meter

@@ -22,7 +22,7 @@ from trimtab.visible import visible
 @click.option(
     "--mail", "with_mail", flag_value=True, type=bool, help="Also mail each user where the list is."
 )
-@click.option("--again", is_flag=True, help="Send mails once more whose fate is not known.")
+@click.option("--again", is_flag=True, help="Resend mails that may not have been delivered.")
 @click.option(
     "--accept-unknown", is_flag=True,
     help="Continue although most users of the plan have no account here.",
@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
-    Each list is its user's and 0600, in the policy's directory of notices: as text, as JSON lines,
-    and as names that end with a NUL. A plan that is public already stays as it is; a mail is sent
-    once.
+    Each list is readable by its user alone, in the policy's directory of notices: as text, as JSON
+    lines, and as names that end with a NUL. A plan that is already published stays as it is; each
+    mail is sent once.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import print_notified
@@ -62,7 +62,7 @@ def command(
     notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
     failed = 0 if notified.mails is None else len(notified.mails.failures)
     error = ToolError(
-        f"{failed} users were not told by mail",
+        f"{failed} users were not notified by mail",
         code="mail-failed",
         hint="the same command tries them again",
     )

@@ -37,9 +37,9 @@ def command(
 ) -> None:
     """Freeze and sign a list of purge candidates, the longest unused first.
 
-    It names more than is needed now: what growth may ask for until the plan expires, times the
-    policy's factor. It is never changed; nothing is deleted by it before its users were told and
-    the notice period is over. The first plan makes the key that plans are signed with.
+    The list exceeds the present need: it covers the growth forecast until the plan expires, times
+    the policy's factor. A plan never changes. Nothing is deleted before its users are notified and
+    the notice period is over. The first plan creates the signing key.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import print_plan

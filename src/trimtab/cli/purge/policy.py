@@ -15,14 +15,14 @@ from trimtab.visible import visible
 
 @click.command("policy")
 @click.argument("file", metavar="[FILE]", type=terms.PATH, required=False)
-@click.option("--root", metavar="DIR", help="Write a policy for it; else FILE is checked.")
+@click.option("--root", metavar="DIR", help="Root of the new policy. Without it, FILE is checked.")
 @click.option(
     "--name", metavar="NAME", help="Name of the new policy. Default: the last part of the root."
 )
 @click.option(
     "--target", type=options.FRACTION, help="Target fullness of the whole file system: 70%."
 )
-@click.option("--target-ost", type=options.FRACTION, help="Or: what no OST is to be above.")
+@click.option("--target-ost", type=options.FRACTION, help="Or: target fullness of every OST.")
 @terms.target_pool
 @options.as_json
 def command(
@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Write a commented policy file with every key and its default, or check one.
 
-    With --root it is written to FILE, which must not be there, or printed without FILE. Without
-    --root FILE is read as `plan` would read it: what is wrong is an error with its line.
+    With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
+    check FILE as `plan` would read it: each error names its line.
     """
     from trimtab.cli.render.purge_index import print_policy
     from trimtab.loop.purging.policies import check_policy, new_policy

@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Replay a policy at the time of --index, and count what was used afterwards.
 
-    Files are known again by their identity in the later index. Reads after the earlier one are
-    told only where every class of client records them.
+    Files are matched by their identity in the later index. Reads are counted only where every
+    class of client records them.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.purging.replaying import replay_policy

@@ -50,7 +50,7 @@ def command(
 ) -> None:
     """Report what was deleted and retained, and why, day by day, from this host's journals.
 
-    Dry runs are told apart from runs that deleted. How far each plan is comes last.
+    Dry runs are listed apart from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.loop.purging.place import purge_place
     from trimtab.purge.report import report
@@ -94,7 +94,7 @@ def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:
     """Print days with their ``top`` users, and plans."""
     out = console()
     if not purge_report.days and not purge_report.plans:
-        out.print(f"No run of a purge stands in {visible(place)}.", soft_wrap=True)
+        out.print(f"No purge runs recorded in {visible(place)}.", soft_wrap=True)
         return
     for day in purge_report.days:
         _print_day(out, day, top)

@@ -62,10 +62,10 @@ def command(
 ) -> None:
     """Recheck every file of a plan, the longest unused first; delete with --apply.
 
-    It stops at the target. Each file is checked by its identity at the last moment; what was used,
-    changed, moved or exempted since is kept, and counted. A run that was stopped or killed goes on
-    when the same command is given again. Without --apply nothing is touched, and everything that
-    would hold a run back is said.
+    The run stops at the target. Each file is checked by its identity immediately before deletion;
+    files used, changed, moved or exempted since are retained and counted. The same command resumes
+    a run that was stopped or killed. Without --apply nothing is touched, and all objections to a
+    run are listed.
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_progress import meter, run_progress, watched

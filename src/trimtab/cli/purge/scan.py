@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
 
-    It never follows links and never leaves the file system. A scan that was stopped goes on when
-    the same command is given again. A subtree that cannot be read is named, and no plan can be
-    made from such an index.
+    The scan never follows links and never leaves the file system. The same command resumes a scan
+    that was stopped. Subtrees that cannot be read are named; no plan can be made from such an
+    index.
     """
     from trimtab import __version__
     from trimtab.cli.render.purge_index import print_index

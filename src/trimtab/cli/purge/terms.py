@@ -109,7 +109,7 @@ def index(function: Decorated) -> Decorated:
 def place(function: Decorated) -> Decorated:
     """Add ``--place``."""
     text = (
-        "Directory of root's with the key, the journals and who armed what. Default: "
+        "Root-only directory for the signing key, journals and approvals. Default: "
         "$TRIMTAB_PURGE, else /var/lib/trimtab/purge."
     )
     return click.option("--place", "place", metavar="DIR", help=text)(function)
@@ -118,8 +118,8 @@ def place(function: Decorated) -> Decorated:
 def site(function: Decorated) -> Decorated:
     """Add ``--site``."""
     text = (
-        "Site that says whether reads are recorded (a canary is read through each class of its "
-        "clients), how full each OST is, which are in which pool, and how use has grown."
+        "Site that provides whether reads are recorded (a canary is read through each class of "
+        "client), the use of each OST, the pools, and how use has grown."
     )
     return click.option("--site", "site", metavar="SITE", help=text)(function)
 

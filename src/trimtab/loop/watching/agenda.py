@@ -85,7 +85,7 @@ class Position:
 class Occupation:
     """What kept the watch busy, and from when to when: why other slots may have been missed."""
 
-    what: str
+    reason: str
     since: datetime
     until: datetime
 
@@ -214,4 +214,4 @@ def _reason(agenda: Agenda, item: Item, due_at: datetime) -> str:
         if occupation.since <= latest <= occupation.until
     ]
     # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
-    return max(within, key=lambda span: span.since).what if within else HELD_UP
+    return max(within, key=lambda span: span.since).reason if within else HELD_UP

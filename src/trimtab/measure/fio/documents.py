@@ -117,14 +117,14 @@ class Output:
     ----------
     documents
         Its JSON objects that are whole, in order.
-    said
+    complaints
         For each of them the lines of complaint before it, and one more list: those after the last.
     unfinished
         Whether an object begins that does not end.
     """
 
     documents: list[Document] = field(default_factory=list)
-    said: list[list[str]] = field(default_factory=list)
+    complaints: list[list[str]] = field(default_factory=list)
     unfinished: bool = False
 
 
@@ -145,11 +145,11 @@ def take_apart(text: str) -> Output:
             continue
         line, counted = line + text.count("\n", counted, start), start
         value, mixed = document
-        output.said.append(list(_complaints(text[position:start])))
+        output.complaints.append(list(_complaints(text[position:start])))
         output.documents.append(Document(value, text[start:end], line, mixed))
         position = end
-    output.said.append(list(_complaints(text[position:])))
-    return Output(output.documents, output.said, broken > 0)
+    output.complaints.append(list(_complaints(text[position:])))
+    return Output(output.documents, output.complaints, broken > 0)
 
 
 def _segments(text: str) -> Iterator[tuple[int, int | None]]:

@@ -64,7 +64,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     text = output.stdout.decode("utf-8", "replace")
     stderr = output.stderr.decode("utf-8", "replace")
     printed = take_apart(text)
-    complaints = [*(line for lines in printed.said for line in lines), *stderr.splitlines()]
+    complaints = [*(line for lines in printed.complaints for line in lines), *stderr.splitlines()]
     draft.warnings += [tail(line) for line in complaints if line.strip()]
     integrity_lost = False
     if printed.documents:
@@ -138,11 +138,11 @@ def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
     """Yield the last document of each execution of fio, with what fio said beside it."""
     complaints: list[str] = []
     for index, document in enumerate(printed.documents):
-        complaints = complaints + printed.said[index]
+        complaints = complaints + printed.complaints[index]
         following = printed.documents[index + 1 : index + 2]
         if following and _continues(document, following[0]):
             continue
-        yield document, complaints if following else complaints + printed.said[-1]
+        yield document, complaints if following else complaints + printed.complaints[-1]
         complaints = []
 
 

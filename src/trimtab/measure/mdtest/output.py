@@ -112,13 +112,13 @@ class Repetition:
 
 @dataclass(slots=True)
 class Summary:
-    """One table; ``what`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say.
+    """One table; ``statistic`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say.
 
     ``another``: whether the rows that come now are of one more table, which says no unit.
     ``place``: of the last row in the order of rows.
     """
 
-    what: str
+    statistic: str
     iterations: int
     columns: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
@@ -278,10 +278,10 @@ class _Reader:
     def _result(self, number: int, line: str, test: Test, execution: Execution) -> None:
         if match := _SUMMARY.match(line):
             self._table = Summary(_statistic_of(match, execution), int(match.group(3)))
-            if self._table.what == "time":
+            if self._table.statistic == "time":
                 test.times = True
                 execution.times_only = execution.times_only or test.summary is None
-            elif test.summary is None and self._table.what in ("", "rate"):
+            elif test.summary is None and self._table.statistic in ("", "rate"):
                 test.summary = self._table
         elif self._table is not None and line.startswith("   Operation"):
             self._table.head(_columns(line))
