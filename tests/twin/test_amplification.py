@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.errors import UsageError
@@ -69,7 +70,7 @@ def test_a_result_is_that_of_its_seed() -> None:
 def test_no_such_drive() -> None:
     with pytest.raises(UsageError, match=r"spare is 0\.0001"):
         simulate(Terms(0.0001))
-    with pytest.raises(UsageError, check=lambda error: error.code == "drive-unknown"):
+    with raises(UsageError, "drive-unknown"):
         preset("tape")
     assert all(0 < one.spare < 1 and one.reason for one in PRESETS.values())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.keys import value_of
@@ -146,9 +147,7 @@ def test_refusals(axes, code, hint):
 def test_too_many_unless_told():
     axis = parse_axis("spare=0.1:0.2:0.01")
     other = parse_axis("queue.target_latency=1ms:19ms:1ms")
-    with pytest.raises(
-        UsageError, check=lambda error: error.code == "too-many-combinations"
-    ) as caught:
+    with raises(UsageError, "too-many-combinations") as caught:
         combinations(PERLMUTTER, [axis, other])
     assert "--most 209" in (caught.value.hint or "")
     assert len(combinations(PERLMUTTER, [axis, Axis("wbt", ("on", "off"))], most=22)) == 22

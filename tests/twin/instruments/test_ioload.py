@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.measure import ioload as real_ioload
+from trimtab.measure.phases import PhaseRequest
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.twin.instruments import ioload
 
@@ -22,7 +23,7 @@ SPEC = ProbeSpec("p", "x", 8, MIB, 64 * MIB, 1, 10.0)
 @settings(max_examples=30, deadline=None)
 def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
     access = "write" if write else "read"
-    words = real_ioload.command(SPEC, access, program="/x/trimtab-ioload", directory="/s/d")
+    words = real_ioload.command(PhaseRequest(SPEC, access, "/x/trimtab-ioload", "/s/d"))
     command = ioload.parse_command(words)
     assert (command.access, command.tasks, command.block_size_bytes) == (access, 8, 64 * MIB)
     assert (command.deadline_s, command.direct) == (10.0, True)
@@ -43,7 +44,7 @@ def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
 
 
 def test_an_error_of_the_generator_is_read_back():
-    words = real_ioload.command(SPEC, "write", program="trimtab-ioload", directory="/s/d")
+    words = real_ioload.command(PhaseRequest(SPEC, "write", "trimtab-ioload", "/s/d"))
     result = ioload.IoloadResult(BEGAN, MIB, 1.0, error="no space left on device")
     output = ioload.print_load(ioload.parse_command(words), result)
     measurement = real_ioload.parse(RawOutput("x", words, output, exit_code=1))
@@ -53,7 +54,7 @@ def test_an_error_of_the_generator_is_read_back():
 
 def test_ranks_of_the_generator_are_its_tasks():
     spec = ProbeSpec("p", "builtin", 8, MIB, 64 * MIB, 1, 10.0, processes=True)
-    words = real_ioload.command(spec, "read", program="trimtab-ioload", directory="/s/d")
+    words = real_ioload.command(PhaseRequest(spec, "read", "trimtab-ioload", "/s/d"))
     assert ioload.parse_command(words, tasks=8).tasks == 8
 
 

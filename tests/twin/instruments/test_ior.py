@@ -12,6 +12,7 @@ from tests.twin.instruments.masks import FIXTURES, squeezed
 
 from trimtab.errors import UsageError
 from trimtab.measure import ior as real
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.source import Source
 from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.twin.instruments.ior import (
@@ -143,7 +144,7 @@ def test_its_parser_gives_back_the_figures(tasks, transfers, times, as_json):
 def test_every_command_of_a_probe_is_understood():
     spec = ProbeSpec("p", "ior", 8, MIB, 64 * MIB, 1, 10.0)
     for access in ("write", "read"):
-        words = real.command(spec, access, program="/usr/bin/ior", directory="/s/d")
+        words = real.command(PhaseRequest(spec, access, "/usr/bin/ior", "/s/d"))
         command = parse_command(words, tasks=8, nodes=2)
         assert command.accesses == (access,)
         assert command.json

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError
 from trimtab.twin.diary import NAME, PASS, Diary
@@ -98,7 +99,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_written_over(
 )
 def test_what_is_no_diary_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_bytes(text.encode("latin-1"))
-    with pytest.raises(UnreadableError, check=lambda error: error.code == "diary-unreadable"):
+    with raises(UnreadableError, "diary-unreadable"):
         Diary(tmp_path).read()
 
 
@@ -107,7 +108,7 @@ def test_two_do_not_write_at_once(diary: Diary, tmp_path: Path) -> None:
     other.read()
     diary.keep_time(START + HOUR)
     before = (tmp_path / NAME).read_bytes()
-    with pytest.raises(RefusedError, check=lambda error: error.code == "twin-in-use"):
+    with raises(RefusedError, "twin-in-use"):
         other.add({"do": "trim", "how": {}}, START + HOUR)
     assert (tmp_path / NAME).read_bytes() == before
     assert Diary(tmp_path).time() == START + HOUR  # reading is free
@@ -124,7 +125,7 @@ def test_nobody_writes_after_what_they_have_not_read(
     else:
         diary.keep_time(START + HOUR)
     diary.close()
-    with pytest.raises(RefusedError, check=lambda error: error.code == "twin-in-use"):
+    with raises(RefusedError, "twin-in-use"):
         late.keep_time(START + HOUR)
     late.read()
     late.keep_time(START + 2 * HOUR)
@@ -141,8 +142,8 @@ def test_a_life_that_was_announced_has_no_time_yet(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnreadableError, check=lambda error: error.code == "file-unwritable"):
+    with raises(UnreadableError, "file-unwritable"):
         Diary(tmp_path / "file").begin("abc", START, START)
     (tmp_path / NAME).mkdir()
-    with pytest.raises(UnreadableError, check=lambda error: error.code == "file-unreadable"):
+    with raises(UnreadableError, "file-unreadable"):
         Diary(tmp_path).read()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
 from trimtab.drivers.protocol import TrimResult
@@ -75,7 +76,7 @@ def test_throttling_is_set_in_microseconds() -> None:
     assert isinstance(shown, Setting)
     assert shown.value == "0"
     for wrong in ("-1", "a", "0.5", "99999999999"):
-        with pytest.raises(UsageError, check=lambda error: error.code == "malformed-value"):
+        with raises(UsageError, "malformed-value"):
             driver.set("OST0000", name, wrong)
 
 
@@ -86,7 +87,7 @@ def test_what_a_server_shows_and_the_twin_cannot_change_is_refused() -> None:
     fixed.remove("drives/queue/wbt_lat_usec")
     assert fixed
     for name in fixed:
-        with pytest.raises(RefusedError, check=lambda error: error.code == "setting-read-only"):
+        with raises(RefusedError, "setting-read-only"):
             driver.set("OST0000", name, "1")
 
 
@@ -170,9 +171,7 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
         lambda: driver.reset_allocator("OST0000"),
         lambda: driver.trim_practice("OST0000"),
     ):
-        with pytest.raises(
-            RefusedError, check=lambda error: error.code == "target-not-alone"
-        ) as refused:
+        with raises(RefusedError, "target-not-alone") as refused:
             act()
         assert 'classes = "all"' in str(refused.value.hint)
     answer = driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", "25")
@@ -231,5 +230,5 @@ def test_a_path_shows_what_a_client_sees() -> None:
         path.reset_allocator("/twin"),
     ):
         assert isinstance(answer, NotAvailable)
-    with pytest.raises(UsageError, check=lambda error: error.code == "path-missing"):
+    with raises(UsageError, "path-missing"):
         TwinPath(driver, "/twin/else")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.small_twin import START, small_scenario
 
 from trimtab.errors import Interrupted, RefusedError, UnreadableError, UsageError
@@ -145,15 +146,13 @@ def test_another_scenario_is_refused_and_so_is_another_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Life.open(tmp_path, scenario_file(tmp_path))
-    with pytest.raises(
-        RefusedError, check=lambda error: error.code == "scenario-changed"
-    ) as refused:
+    with raises(RefusedError, "scenario-changed") as refused:
         Life.open(tmp_path, scenario_file(tmp_path, seed=7))
     assert NAME in str(refused.value.hint)
     name = scenario_file(tmp_path)
     Life.open(tmp_path, name)
     monkeypatch.setattr(life_module, "code_version", lambda: "0.0.0")
-    with pytest.raises(RefusedError, check=lambda error: error.code == "scenario-changed"):
+    with raises(RefusedError, "scenario-changed"):
         Life.open(tmp_path, name)
 
 
@@ -181,7 +180,7 @@ def test_deeds_that_nobody_can_do_are_named(tmp_path: Path, line: str) -> None:
     Life.open(tmp_path, name).close()
     with (tmp_path / NAME).open("a") as stream:
         stream.write(line + "\n")
-    with pytest.raises(UnreadableError, check=lambda error: error.code == "diary-unreadable"):
+    with raises(UnreadableError, "diary-unreadable"):
         Life.open(tmp_path, name)
 
 
@@ -190,9 +189,7 @@ def test_a_life_that_was_killed_while_it_was_made_is_refused(tmp_path: Path) -> 
     life = Life(small_scenario(), tmp_path)
     assert life.diary is not None
     life.diary.announce()
-    with pytest.raises(
-        RefusedError, check=lambda error: error.code == "simulation-killed"
-    ) as refused:
+    with raises(RefusedError, "simulation-killed") as refused:
         Life.open(tmp_path, name)
     assert str(tmp_path) in str(refused.value.hint)
 
@@ -250,13 +247,13 @@ def test_time_passes_beyond_the_end_of_the_scenario(tmp_path: Path) -> None:
 
 def test_a_directory_is_named_whole() -> None:
     assert life_directory("/var/twin") == Path("/var/twin")
-    with pytest.raises(UsageError, check=lambda error: error.code == "path-relative"):
+    with raises(UsageError, "path-relative"):
         life_directory("var/twin")
 
 
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnreadableError, check=lambda error: error.code == "file-unreadable"):
+    with raises(UnreadableError, "file-unreadable"):
         Life.open(tmp_path / "file", scenario_file(tmp_path))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
 from trimtab.errors import NeverStarted, RefusedError, ToolError, UsageError
@@ -19,6 +20,7 @@ from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.twin_site import twin_reach
 from trimtab.measure import ioload, ior
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import phases_of
 from trimtab.model.run import Access, ProbeSpec, RunStatus
 from trimtab.model.telemetry import NotAvailable
@@ -52,7 +54,7 @@ def measured(
 ) -> Measurement:
     """What a probe reads of a command that it builds itself, as it does on a real file system."""
     benchmark = phases_of(name)
-    argv = benchmark.command(spec, access, program=name_of(driver, name), directory=WHERE)
+    argv = benchmark.command(PhaseRequest(spec, access, name_of(driver, name), WHERE))
     result = run(driver, *argv)
     assert result.problem is None, result.stderr
     return benchmark.parse(result.raw_output("command"), repetition=0, ordinal=0)
@@ -160,7 +162,7 @@ def test_reading_past_the_end_of_a_file_fails() -> None:
 
 def test_what_is_not_installed_is_said() -> None:
     driver = a_driver()
-    with pytest.raises(ToolError, check=lambda error: error.code == "program-missing"):
+    with raises(ToolError, "program-missing"):
         run(driver, "/usr/bin/fio", "--version")
     assert isinstance(
         reach(driver).find_tool("fio", lambda argv: pytest.fail("asked")), NotAvailable
@@ -301,14 +303,14 @@ def test_a_silent_ost_hangs_a_run_until_its_time_is_over() -> None:
 def test_a_run_of_fixed_time_hangs_too() -> None:
     driver = faulty("silent-ost", 1)
     driver.life.pass_by(3600.0)
-    argv = ior.command(SPEC, "write", program="ior", directory=WHERE)
+    argv = ior.command(PhaseRequest(SPEC, "write", "ior", WHERE))
     assert run(driver, *argv, timeout_s=60.0).timed_out
 
 
 def test_without_names_no_job_begins() -> None:
     driver = faulty("name-service")
     driver.life.pass_by(3600.0)
-    with pytest.raises(NeverStarted, check=lambda error: error.code == "nodes-unreachable"):
+    with raises(NeverStarted, "nodes-unreachable"):
         run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data")
     driver.life.pass_by(6 * 3600.0)
     assert run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data").exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.config.problems import ConfigError, Problem
@@ -239,9 +240,8 @@ def test_a_circle_is_refused(tmp_path) -> None:
     for one, other in (("a", "b"), ("b", "a")):
         text = f'[scenario]\nname = "{one}"\nextends = "{other}.toml"\n'
         (tmp_path / f"{one}.toml").write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "extends-circle"):
         load_scenario(str(tmp_path / "a.toml"))
-    assert caught.value.code == "extends-circle"
 
 
 def test_problems_of_the_extended_are_not_put_on_a_line_of_this_one() -> None:
@@ -281,9 +281,8 @@ def test_unreadable_files_are_refused(tmp_path) -> None:
         ("binary.toml", "file-not-utf8"),
         ("large.toml", "file-too-large"),
     ):
-        with pytest.raises(UsageError) as caught:
+        with raises(UsageError, code):
             load_scenario(f"{tmp_path}/{name}")
-        assert caught.value.code == code
 
 
 def test_text_of_a_preset_and_of_a_file(tmp_path) -> None:
