@@ -28,8 +28,8 @@ from trimtab.purge.plan.model import (
     PlannedIndex,
     PlannedPolicy,
     PlannedRules,
-    rules_of,
 )
+from trimtab.purge.plan.names import escape
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
 
@@ -192,11 +192,11 @@ def _index(question: Question, horizon: Found) -> PlannedIndex:
 
 def _rules(horizon: Found) -> PlannedRules:
     rules = horizon.rules
-    return rules_of(
+    return PlannedRules(
         counted=rules.counted,
         as_of_s=rules.as_of_s,
         old_enough_before_s=rules.old_enough_before_s,
-        exempt_paths=rules.exempt_paths,
+        exempt_paths=tuple(map(escape, rules.exempt_paths)),
         minimum_size_bytes=rules.minimum_size_bytes,
         exempt_users=rules.exempt_users,
         exempt_groups=rules.exempt_groups,

@@ -108,11 +108,9 @@ def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
     key = by.value
     if by in (By.AGE, By.SIZE):
-        classes = _age_class() if by is By.AGE else _size_class()
-        totals = (
-            files.group_by(classes.alias("class")).agg(*_totals()).sort("class", nulls_last=True)
-        )
-        labels = _age_labels() if by is By.AGE else _size_labels()
+        column, begins, labels = _age_classes() if by is By.AGE else _size_classes()
+        classes = _class_of(pl.col(column), begins).alias("class")
+        totals = files.group_by(classes).agg(*_totals()).sort("class", nulls_last=True)
         label = pl.col("class").replace_strict(
             list(range(len(labels))), labels, default="not known", return_dtype=pl.String
         )
@@ -183,18 +181,6 @@ def _by_ost(files: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _age_class() -> pl.Expr:
-    import polars as pl
-
-    return _class_of(pl.col("age_days"), AGES_DAYS)
-
-
-def _size_class() -> pl.Expr:
-    import polars as pl
-
-    return _class_of(pl.col("size_bytes"), SIZES_BYTES)
-
-
 def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
     """Return how many classes begin at or below a value; null for null."""
     import polars as pl
@@ -203,12 +189,14 @@ def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
     return pl.when(value.is_not_null()).then(known)
 
 
-def _age_labels() -> list[str]:
+def _age_classes() -> tuple[str, tuple[int, ...], list[str]]:
+    """Return the column, where its classes begin, and what they are called."""
     between = [f"{low} to {high} days" for low, high in itertools.pairwise(AGES_DAYS)]
-    return [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
+    labels = [f"under {AGES_DAYS[0]} day", *between, f"{AGES_DAYS[-1]} days and more"]
+    return "age_days", AGES_DAYS, labels
 
 
-def _size_labels() -> list[str]:
-    pairs = itertools.pairwise(SIZES_BYTES)
-    between = [f"{format_bytes(low)} to {format_bytes(high)}" for low, high in pairs]
-    return ["empty", *between, f"{format_bytes(SIZES_BYTES[-1])} and more"]
+def _size_classes() -> tuple[str, tuple[int, ...], list[str]]:
+    texts = [format_bytes(size) for size in SIZES_BYTES]
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+    return "size_bytes", SIZES_BYTES, ["empty", *between, f"{texts[-1]} and more"]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.plan.names import escape, unescape
+from trimtab.purge.plan.names import unescape
 
 FORMAT: Final = 1
 HOUR_S: Final = 3600
@@ -349,21 +349,3 @@ class Plan:
     def before(self) -> datetime:
         """The cut-off as a time."""
         return datetime.fromtimestamp(self.horizon.before_s, UTC)
-
-
-def rules_of(
-    *,
-    counted: tuple[str, ...],
-    as_of_s: int,
-    old_enough_before_s: int,
-    exempt_paths: tuple[bytes, ...] = (),
-    **others: Any,
-) -> PlannedRules:
-    """Return rules with their paths escaped; the rest as in `PlannedRules`."""
-    return PlannedRules(
-        counted=counted,
-        as_of_s=as_of_s,
-        old_enough_before_s=old_enough_before_s,
-        exempt_paths=tuple(escape(path) for path in exempt_paths),
-        **others,
-    )
