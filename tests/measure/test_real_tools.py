@@ -14,6 +14,7 @@ from trimtab.launch.launchers import LAUNCHERS
 from trimtab.launch.process import execute
 from trimtab.measure import workload
 from trimtab.measure.measurement import Measurement
+from trimtab.measure.phases import PhaseRequest
 from trimtab.measure.table import find, names, phases_of
 from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.model.telemetry import NotAvailable
@@ -40,8 +41,8 @@ class Installed:
         self, spec: ProbeSpec, access: Access, directory: Path, size_bytes: int | None = None
     ) -> tuple[Measurement, RawOutput]:
         benchmark = phases_of(self.name)
-        argv = benchmark.command(
-            spec, access, program=self.path, directory=str(directory), size_bytes=size_bytes
+        argv = benchmark.arguments(
+            PhaseRequest(spec, access, self.path, str(directory), size_bytes=size_bytes)
         )
         result = execute(self.wrap(argv, spec.tasks), timeout_s=60)
         output = result.raw_output(f"{access} 0")

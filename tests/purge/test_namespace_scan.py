@@ -49,7 +49,7 @@ def test_a_scan_says_what_it_saw(tmp_path: Path) -> None:
     assert result.started_ns < result.ended_ns
     assert sum(result.rows) == len(truth)
     assert scan.progress().entries == result.entries
-    assert scan.progress().elapsed_s == pytest.approx(result.elapsed_s, abs=1.0)
+    assert scan.progress().elapsed_s >= result.elapsed_s > 0
     # The index is private: its names are everybody's.
     assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
 
