@@ -24,11 +24,16 @@ BANNED = {
     r"open\([^)]*mb_" + r"groups": "reading mb_groups to its end makes some targets read-only",
     r"/ro" + r"ot/|/wo" + r"rk/": "no path of one machine",
 }
+ERRORS = re.compile("(Usage|Tool|Refused|Unreadable|Data)Error|NoAnswer|NeverStarted|JobLost")
+EMPTY_NAMES = re.compile(
+    "_*(asked|found|given|how|kept|one|own|said|such|there|these|thing|things|told|what)_*"
+)
+"""Words that name nothing: a binding says what it holds."""
 
 
 def main() -> int:
     """Print every complaint and return 1 if there was one."""
-    complaints = [complaint for rule in (_text, _functions, _sizes) for complaint in rule()]
+    complaints = [complaint for rule in RULES for complaint in rule()]
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0
@@ -52,16 +57,60 @@ def _text() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT)}:{number}: {reason}"
 
 
-def _functions() -> Iterator[str]:
+def _nodes() -> Iterator[tuple[str, ast.AST]]:
+    """Yield every node of the package's code, with where it is."""
     for path in _tracked(".py"):
-        if not path.is_relative_to(ROOT / "src"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > FUNCTION_LINES_MAXIMUM:
-                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    yield f"{where}: {node.name} has {lines} lines; it does not fit in a head"
+        if path.is_relative_to(ROOT / "src"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", node
+
+
+def _functions() -> Iterator[str]:
+    for where, node in _nodes():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAXIMUM:
+                yield f"{where}: {node.name} has {lines} lines; it does not fit in a head"
+
+
+def _names() -> Iterator[str]:
+    """Find bindings that say nothing; fields are data, named as documents and stores name them."""
+    for where, node in _nodes():
+        match node:
+            case ast.Attribute(value=ast.Name(), attr=name, ctx=ast.Store()):
+                names = [name]
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                names = [getattr(node, "name", ""), *_parameters(node)]
+                names += _variables(node)
+            case _:
+                names = []
+        yield from (
+            f"{where}: {name} names nothing: say what it holds"
+            for name in names
+            if EMPTY_NAMES.fullmatch(name)
+        )
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        yield argument.arg
+
+
+def _variables(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _codes() -> Iterator[str]:
+    """Find errors whose sentence is written in place and has no code; a `Message` has its own."""
+    for where, node in _nodes():
+        match node:
+            case ast.Call(func=ast.Name(id=error), args=[ast.Constant() | ast.JoinedStr(), *_]) if (
+                ERRORS.fullmatch(error) and "code" not in {word.arg for word in node.keywords}
+            ):
+                yield f"{where}: {error} without a code, which programs and tests hold on to"
 
 
 def _sizes() -> Iterator[str]:
@@ -73,6 +122,8 @@ def _sizes() -> Iterator[str]:
         if lines > FILE_LINES_MAXIMUM:
             yield f"{path.relative_to(ROOT)}: {lines} lines; split it"
 
+
+RULES = (_text, _functions, _names, _codes, _sizes)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -75,7 +75,7 @@ def parse_bytes(text: str) -> int:
     number, unit = _split(text, _BYTES_PER_UNIT, "size", "64GiB, 1MiB or 4096")
     value = number * _BYTES_PER_UNIT[unit]
     if value != int(value):
-        raise UsageError(f"size {text!r} is not a whole number of bytes")
+        raise UsageError(f"size {text!r} is not a whole number of bytes", code="size-malformed")
     return int(value)
 
 
@@ -114,11 +114,15 @@ def parse_unit(text: str) -> tuple[Decimal, str]:
     """
     if text in _PLAIN_UNITS:
         return _PLAIN_UNITS[text]
-    found = _RATE_UNIT.match(text) if len(text) <= _TEXT_MAX else None
-    if found is None:
+    match = _RATE_UNIT.match(text) if len(text) <= _TEXT_MAX else None
+    if match is None:
         shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
-        raise UsageError(f"{shown!r} is not a unit", hint="known: GB/s, MiB/s, Gb/s, kIOPS, s, %")
-    prefix, binary, kind = found.groups()
+        raise UsageError(
+            f"{shown!r} is not a unit",
+            code="unit-unknown",
+            hint="known: GB/s, MiB/s, Gb/s, kIOPS, s, %",
+        )
+    prefix, binary, kind = match.groups()
     power = "kmgtp".index(prefix.lower()) + 1 if prefix else 0
     factor = Decimal(1024 if binary else 1000) ** power
     if kind == "IOPS":
@@ -146,7 +150,9 @@ def parse_fraction(text: str) -> float:
         value = math.nan
     if not 0.0 <= value <= 1.0:
         raise UsageError(
-            f"{text!r} is not a fraction", hint="write 75% or 0.75, between 0 and 100%"
+            f"{text!r} is not a fraction",
+            code="fraction-malformed",
+            hint="write 75% or 0.75, between 0 and 100%",
         )
     return value
 
@@ -266,7 +272,9 @@ def _split(text: str, units: dict[str, int] | dict[str, float], noun: str, examp
     unit = match.group(2).lower() if match else ""
     if match is None or unit not in units:
         shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
-        raise UsageError(f"{shown!r} is not a {noun}", hint=f"write it as {example}")
+        raise UsageError(
+            f"{shown!r} is not a {noun}", code=f"{noun}-malformed", hint=f"write it as {example}"
+        )
     return float(match.group(1)), unit
 
 

@@ -315,7 +315,7 @@ def _kept(lines: Lines, stdout: str, *, whole: bool) -> tuple[str, bool]:
     if len(stdout) > lines.limit_bytes // 4 or not (whole and stdout.isascii()):
         lines.feed(stdout.encode("utf-8", "surrogateescape"))
         lines.finish(whole=whole)
-        return "".join(lines.kept), lines.truncated
+        return "".join(lines.text), lines.truncated
     if lines.wants_first and stdout:
         lines.first_line = stdout.split("\n", 1)[0]
     if lines.keep is None:

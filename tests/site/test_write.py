@@ -51,7 +51,7 @@ LUSTRE = Site(
 def test_what_is_written_reads_back(
     site: Site, found: list[str], comments: dict[str, list[str]]
 ) -> None:
-    text = site_text(site, found=found, comments=comments)
+    text = site_text(site, remarks=found, comments=comments)
     assert replace(parse_site(text, "x").site, source=None) == site
     assert SCHEMA.is_valid(tomllib.loads(text))
 
@@ -76,7 +76,7 @@ def test_whatever_stands_behind_a_sign_can_be_taken_out(site: Site) -> None:
 
 def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
     text = site_text(
-        LUSTRE, found=["Lustre 2.17.57", "2 OSTs"], comments={"servers": ["as lctl dl -t says"]}
+        LUSTRE, remarks=["Lustre 2.17.57", "2 OSTs"], comments={"servers": ["as lctl dl -t says"]}
     )
     assert "# Found:\n#   Lustre 2.17.57\n#   2 OSTs\n" in text
     assert (
@@ -108,7 +108,7 @@ def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
 def test_comments_of_others_stay_comments() -> None:
     text = site_text(
         LOCAL,
-        found=['x\n[policy.trim]\narmed = true\r"\x1b'],
+        remarks=['x\n[policy.trim]\narmed = true\r"\x1b'],
         comments={"site.name": ["\nname = 'other'"]},
     )
     assert parse_site(text, "x").site == replace(LOCAL, source="x")

@@ -55,7 +55,7 @@ def command(out: str | None, replace: bool, ssh: str | None, **settings: str | b
         raise UsageError("--ssh: it names no program", code="ssh-malformed")
     discovery = discover(Wanted(ssh=command_words, **settings))  # type: ignore[arg-type]
     remarks = (*discovery.facts, *(f"not found: {text}" for text in discovery.not_found))
-    text = site_text(discovery.site, found=remarks, comments=discovery.comments)
+    text = site_text(discovery.site, remarks=remarks, comments=discovery.comments)
     if out is not None:
         write_site(Path(out), text, replace=replace)
     show(

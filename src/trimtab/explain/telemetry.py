@@ -91,7 +91,7 @@ class Observations:
         self._settings = telemetry.settings
         self._bad = tuple(bad)
         self._good = tuple(good)
-        self._kept: dict[tuple[str, ...], pl.DataFrame] = {}
+        self._frames: dict[tuple[str, ...], pl.DataFrame] = {}
         self._parts: dict[str, pl.DataFrame] | None = None
         self._times: dict[bool, tuple[datetime, ...]] = {}
 
@@ -214,9 +214,9 @@ class Observations:
         return Message("name-not-compared", f"{name} was not read in the hours to compare")
 
     def _once(self, key: tuple[str, ...], make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+        if key not in self._frames:
+            self._frames[key] = make()
+        return self._frames[key]
 
     def _numbers(
         self, name: str, kinds: Sequence[str], *, in_stretches: bool = True

@@ -37,7 +37,7 @@ def judge_series(
     until: datetime | None = None,
     schedule: Sequence[datetime] | None = None,
     invalid: Sequence[InvalidRun] = (),
-    asked: Mapping[str, object] | None = None,
+    requested: Mapping[str, object] | None = None,
     changes: Changes | None = None,
 ) -> SeriesJudgement:
     """Analyse one series.
@@ -57,7 +57,7 @@ def judge_series(
         Times at which runs were due; ``None`` where unknown.
     invalid
         Runs whose workload was not the requested one; removed from the frame.
-    asked, changes
+    requested, changes
         Parameters that distinguish the series; change points, detected here where ``None``.
 
     Returns
@@ -94,7 +94,7 @@ def judge_series(
         missing=None if due is None else len(missing(due, [*reported["at"].to_list(), *present])),
         invalid=tuple(run for run in excluded if run.at is None or _holds(run.at, since, until)),
         seasonal=changes.seasonal,
-        asked=dict(asked or {}),
+        asked=dict(requested or {}),
     )
 
 

@@ -99,7 +99,7 @@ class Workloads:
 
 def mismatch(
     did: Mapping[str, float | None],
-    asked: Mapping[str, float | None],
+    requested: Mapping[str, float | None],
     *,
     tolerance: float = TOLERANCE,
 ) -> str | None:
@@ -107,7 +107,7 @@ def mismatch(
 
     Parameters
     ----------
-    did, asked
+    did, requested
         Measured and requested quantities by name; what is unknown on either side is ignored.
     tolerance
         Relative differences up to this are rounding.
@@ -118,11 +118,11 @@ def mismatch(
     'bytes read: 22.5 MiB instead of 1.50 TiB'
     """
     parts = []
-    for name, requested in asked.items():
+    for name, expected in requested.items():
         measured = did.get(name)
-        if requested is None or measured is None or _alike(measured, requested, tolerance):
+        if expected is None or measured is None or _alike(measured, expected, tolerance):
             continue
-        parts.append(f"{name.replace('_', ' ')}: {_words(name, measured, requested)}")
+        parts.append(f"{name.replace('_', ' ')}: {_words(name, measured, expected)}")
     return "; ".join(parts) or None
 
 

@@ -149,7 +149,7 @@ class _Node(EngineClient):
         self.input_path = input_path
         self.timeout_s = timeout_s
         self.limit_bytes = limit_bytes
-        self.kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self.chunks = {"stdout": bytearray(), "stderr": bytearray()}
         self.child: subprocess.Popen[bytes] | None = None
         self.not_started: str | None = None
         self.started_at = datetime.now(UTC)
@@ -206,7 +206,7 @@ class _Node(EngineClient):
             self.ended_s = now_s
             return True
         if self.exited():
-            for name in self.kept:
+            for name in self.chunks:
                 # A grandchild may hold the pipes: what is in them now is all that is waited for.
                 while name in self.streams and self._has_more(name):
                     pass
@@ -234,8 +234,8 @@ class _Node(EngineClient):
 
     def _has_more(self, name: str) -> bool:
         try:
-            before = len(self.kept[name])
-            return self._take(name) and len(self.kept[name]) > before
+            before = len(self.chunks[name])
+            return self._take(name) and len(self.chunks[name]) > before
         except OSError:
             return False
 
@@ -246,8 +246,8 @@ class _Node(EngineClient):
         chunk = pipe.read(_CHUNK_BYTES)
         if chunk is None:
             return True
-        room_bytes = self.limit_bytes - sum(len(chunk) for chunk in self.kept.values())
-        self.kept[name] += chunk[: max(room_bytes, 0)]
+        room_bytes = self.limit_bytes - sum(len(chunk) for chunk in self.chunks.values())
+        self.chunks[name] += chunk[: max(room_bytes, 0)]
         if len(chunk) > room_bytes:
             self.truncated = True
             self.kill()
@@ -270,8 +270,8 @@ class _Node(EngineClient):
         code = self.code
         return ProcessResult(
             argv=self.argv,
-            stdout=bytes(self.kept["stdout"]),
-            stderr=bytes(self.kept["stderr"]),
+            stdout=bytes(self.chunks["stdout"]),
+            stderr=bytes(self.chunks["stderr"]),
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             started_at=self.started_at,

@@ -193,13 +193,13 @@ def remove_file(name: bytes, directory: int, answer: Answer) -> str | None:
 class Level:
     """A directory of a tree that is being removed, open, with what is known to be in it."""
 
-    __slots__ = ("descriptor", "kept", "name", "names")
+    __slots__ = ("descriptor", "name", "names", "remaining")
 
     def __init__(self, name: bytes, descriptor: int) -> None:
         self.name = name
         self.descriptor = descriptor
         self.names: list[bytes] = []
-        self.kept: set[bytes] = set()
+        self.remaining: set[bytes] = set()
         """What cannot be removed, and is not tried again."""
 
     def next(self) -> bytes | None:
@@ -209,7 +209,7 @@ class Level:
             # entries on some file systems, and a directory may hold millions.
             with os.scandir(self.descriptor) as entries:
                 names = (os.fsencode(entry.name) for entry in entries)
-                self.names = list(islice((n for n in names if n not in self.kept), BATCH))
+                self.names = list(islice((n for n in names if n not in self.remaining), BATCH))
         return self.names.pop() if self.names else None
 
 
@@ -291,13 +291,13 @@ class Tree:
         except FileNotFoundError:
             return
         except OSError as error:
-            if level.kept and error.errno == errno.ENOTEMPTY:
-                above.kept.add(level.name)  # what is in it was named
+            if level.remaining and error.errno == errno.ENOTEMPTY:
+                above.remaining.add(level.name)  # what is in it was named
             else:
                 self._keep(above, level.name, os.strerror(error.errno or 0))
 
     def _keep(self, level: Level, name: bytes, reason: str) -> None:
-        level.kept.add(name)
+        level.remaining.add(name)
         if len(self.answer["kept"]) < self.limit:
             path = b"/".join([*(level.name for level in self.levels[1:]), name])
             self.answer["kept"].append([encode(path), reason])
@@ -368,14 +368,14 @@ class Search:
         self.limit = limit
         self.mount = mount_of(descriptor)
         self.entries = 0
-        self.found: list[tuple[str, str]] = []
+        self.matches: list[tuple[str, str]] = []
 
     def look(self, descriptor: int, path: bytes, places: set[int], depth: int) -> bool:
         """Add what matches in a directory and below; return whether everything was looked at."""
         with os.scandir(descriptor) as entries:
             below = list(self._matching(entries, path, places))
         for name, inner in below:
-            if self.entries > ENTRIES or len(self.found) > self.limit or depth > DEPTH:
+            if self.entries > ENTRIES or len(self.matches) > self.limit or depth > DEPTH:
                 return False
             try:
                 child = open_directory(name, beneath=descriptor)
@@ -389,7 +389,7 @@ class Search:
                 os.close(child)
             if not whole:
                 return False
-        return self.entries <= ENTRIES and len(self.found) <= self.limit
+        return self.entries <= ENTRIES and len(self.matches) <= self.limit
 
     def reached(self, place: int) -> set[int]:
         """Return a place with those after it that are as good: ``**`` may stand for nothing."""
@@ -418,7 +418,7 @@ class Search:
         end = len(self.pattern)
         for entry in entries:
             self.entries += 1
-            if self.entries > ENTRIES or len(self.found) > self.limit:
+            if self.entries > ENTRIES or len(self.matches) > self.limit:
                 return
             name = os.fsencode(entry.name)
             following = self.following(encode(name), places)
@@ -427,7 +427,7 @@ class Search:
                     yield name, following
             elif end in following:
                 kind = kind_of(entry.stat(follow_symlinks=False).st_mode)
-                self.found.append((encode(path + name), kind))
+                self.matches.append((encode(path + name), kind))
 
 
 ENTRIES = 1_000_000
@@ -439,7 +439,7 @@ def find_files(request: Request) -> Answer:
     directory = open_probe_directory(request)
     search = Search(request["pattern"], request["limit"], directory)
     complete = search.look(directory, b"", search.reached(0), 0)
-    return {"found": search.found, "complete": complete}
+    return {"found": search.matches, "complete": complete}
 
 
 def read_files(request: Request) -> Answer:

@@ -111,7 +111,7 @@ class _OfSeries:
             since=self.since,
             schedule=self.due,
             invalid=_invalid(self.left),
-            asked=self.asked,
+            requested=self.asked,
         )
 
 

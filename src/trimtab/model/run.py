@@ -112,7 +112,7 @@ class ProbeSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     processes: bool = False
 
-    def asked(self) -> dict[str, object]:
+    def compared_settings(self) -> dict[str, object]:
         """Return what makes two runs comparable, as plain values.
 
         Without ``repetitions``, of which more only tells more, and without what came later to

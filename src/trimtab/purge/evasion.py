@@ -105,10 +105,10 @@ def read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
     old_ns = limits.old_s * _NS_PER_S
     files_of = _files(look).filter(pl.col("atime_ns").is_not_null())
     # What a purge would have taken but for the read.
-    kept = files_of.filter(pl.col("atime_ns") - unchanged > old_ns)
+    retained = files_of.filter(pl.col("atime_ns") - unchanged > old_ns)
     old = files_of.filter(unchanged < look.as_of_s * _NS_PER_S - old_ns)
     held = dict(old.group_by("uid").agg(pl.len()).collect(engine="streaming").iter_rows())
-    goes = list(_goes(kept, _second("atime_ns"), limits))
+    goes = list(_goes(retained, _second("atime_ns"), limits))
     for uid, files, size, first, last in goes:
         others = any(
             other != uid and begin <= last + limits.gap_s and end >= first - limits.gap_s

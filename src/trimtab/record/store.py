@@ -234,7 +234,7 @@ class Store(WatchRecords, ExplainingRecords):
         UsageError
             No run or several begin with it; those are listed.
         """
-        run_row = self._one(prefix)
+        run_row = self._run_row(prefix)
         with self._reading() as connection:
             samples = queries.samples_of(connection, [run_row.number])
             outputs_kept = queries.outputs_of(connection, run_row.number) if outputs else ()
@@ -276,7 +276,7 @@ class Store(WatchRecords, ExplainingRecords):
 
     def outputs(self, run: str) -> tuple[KeptOutput, ...]:
         """Return what is kept of each raw output of a run, without reading their content."""
-        number = self._one(run).number
+        number = self._run_row(run).number
         with self._reading() as connection:
             return queries.outputs_of(connection, number)
 
@@ -525,7 +525,7 @@ class Store(WatchRecords, ExplainingRecords):
         with self._writing() as connection:
             return queries.insert_imports(connection, imports)
 
-    def _one(self, prefix: str) -> Row[Any]:
+    def _run_row(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""
         with self._reading() as connection:
             candidates = queries.runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)

@@ -111,16 +111,16 @@ def absent_text(absent: Absent) -> str:
 def explanations(ladder: Ladder) -> Iterator[str]:
     """Yield what the signs mean, each doubt, and what is to be known of single rungs."""
     steps = [step for track in ladder.tracks for step in track.steps]
-    efficiencies = [(step, one) for step in steps for one in step.beneath]
-    if any(one.parity_counted for _, one in efficiencies):
+    efficiencies = [(step, efficiency) for step in steps for efficiency in step.beneath]
+    if any(efficiency.parity_counted for _, efficiency in efficiencies):
         parity = ladder.hardware.parity
         factor = "" if parity is None else f"{parity.written_per_byte:g} "
         yield f"{PARITY_SIGN} parity counted ({parity}): a byte written is {factor}bytes to drives"
     lines: list[str] = []
-    for step, one in efficiencies:
-        pair = f"{LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[one.of]}"
-        lines += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in one.doubts]
-        lines += [f"- {pair}: {one.reason}"] if one.value is None else []
+    for step, efficiency in efficiencies:
+        pair = f"{LEVEL_NAMES[step.rung.layer]} of {LEVEL_NAMES[efficiency.of]}"
+        lines += [f"{DOUBT_SIGN} {pair}: {doubt}" for doubt in efficiency.doubts]
+        lines += [f"- {pair}: {efficiency.reason}"] if efficiency.value is None else []
     for step in steps:
         name = LEVEL_NAMES[step.rung.layer]
         if step.shown_reason is not None:

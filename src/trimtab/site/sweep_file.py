@@ -200,7 +200,7 @@ def _example(name: str) -> str:
     return f"{visible(name[:80])} = {_EXAMPLES.get(name, _NUMBERS)}"
 
 
-def levels_now(sweep: Sweep, said: tuple[str, ...]) -> dict[str, Level]:
+def levels_now(sweep: Sweep, words: tuple[str, ...]) -> dict[str, Level]:
     """Return the manual levels that a person says are set: ``nps=4``.
 
     Raises
@@ -209,7 +209,7 @@ def levels_now(sweep: Sweep, said: tuple[str, ...]) -> dict[str, Level]:
         One is not ``NAME=VALUE``, or none of the sweep's.
     """
     now: dict[str, Level] = {}
-    for word in said:
+    for word in words:
         name, _, value = word.partition("=")
         if name not in sweep.manual:
             known = ", ".join(sweep.manual) or "none"

@@ -25,14 +25,14 @@ _OF_PHASES: Final = frozenset(
 """Keys of a probe that writes and reads in turn."""
 
 
-def site_text(site: Site, *, found: Sequence[str] = (), comments: Comments | None = None) -> str:
+def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | None = None) -> str:
     """Return the text of a site file that `trimtab.site.load` reads back to ``site``.
 
-    What has its default stands behind a ``#``, to be uncommented and changed.
+    A key with its default value is written behind a ``#``, to be uncommented and changed.
 
     Parameters
     ----------
-    found
+    remarks
         What was discovered, for the head of the file; a line each.
     comments
         See `Comments`.
@@ -46,7 +46,7 @@ def site_text(site: Site, *, found: Sequence[str] = (), comments: Comments | Non
     writer = Writer(SCHEMA, skip=_is_skipped, comments=comments)
     probes, launchers, policies = map(SCHEMA.group, ("probe", "launcher", "policy"))
     tables = [
-        _head(site, found),
+        _head(site, remarks),
         *writer.tables(site),
         *writer.items(probes, site.probes),
         *writer.items(launchers, site.launchers),

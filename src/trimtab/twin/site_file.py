@@ -54,7 +54,7 @@ def site_text(
     """
     site = site_of(scenario, named, directory, store_url)
     notes = (f"simulated: {scenario.title}", "nothing of it is a real file system")
-    return write.site_text(site, found=notes)
+    return write.site_text(site, remarks=notes)
 
 
 def _servers(scenario: Scenario) -> Servers:

@@ -339,7 +339,7 @@ def test_a_line_longer_than_the_limit_is_no_line() -> None:
     for chunk in (b"a" * 8, b"a" * 8, b"a\na\n", b"a" * 30, b"a"):
         lines.feed(chunk)
     lines.finish(whole=True)
-    assert (lines.first_line, lines.kept, lines.truncated) == ("a", [], True)
+    assert (lines.first_line, lines.text, lines.truncated) == ("a", [], True)
 
 
 def test_each_runs_once_for_every_match_and_sudo_stands_in_front(

@@ -113,7 +113,7 @@ def test_an_empty_curve_reaches_nothing() -> None:
 def test_out_of_reach_says_what_stays_and_why() -> None:
     curve = AgeCurve.of([10], [1], [5])
     kept = {"too_young": (7, 60), "exempt_user": (1, 15), "other_links": (0, 0)}
-    horizon = find_horizon(curve, Usage(80, 20), 0.7, youngest_hour=20, kept=kept)
+    horizon = find_horizon(curve, Usage(80, 20), 0.7, youngest_hour=20, kept_back=kept)
     assert [one.reason for one in horizon.kept] == ["too_young", "exempt_user", "other_links"]
     text = " ".join(horizon.words(AT_S))
     assert "No horizon reaches 70.0 %" in text
@@ -123,7 +123,7 @@ def test_out_of_reach_says_what_stays_and_why() -> None:
 
 def test_everything_is_exempt() -> None:
     horizon = find_horizon(
-        AgeCurve.empty(), Usage(80, 20), 0.7, youngest_hour=20, kept={"exempt_path": (9, 80)}
+        AgeCurve.empty(), Usage(80, 20), 0.7, youngest_hour=20, kept_back={"exempt_path": (9, 80)}
     )
     assert horizon.status is HorizonStatus.OUT_OF_REACH
     assert horizon.eligible == Freed()
@@ -140,7 +140,7 @@ def test_an_index_that_holds_more_than_is_used_promises_nothing() -> None:
 def test_an_index_that_does_not_fit_the_file_system_is_doubted(held: int, doubted: bool) -> None:
     horizon = find_horizon(
         AgeCurve.of([1], [1], [20]), Usage(80, 20), 0.7, youngest_hour=20,
-        kept={"too_young": (1, held - 20)},
+        kept_back={"too_young": (1, held - 20)},
     )  # fmt: skip
     assert bool(horizon.doubts) == doubted
 

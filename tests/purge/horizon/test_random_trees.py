@@ -198,7 +198,11 @@ def check_horizon(files: list[Made], policy: Policy, rest_bytes: int, available_
         youngest_hour = rules.old_enough_before_s // HOUR_S
         assert policy.target is not None
         horizon = find_horizon(
-            curve_of(tally), usage, policy.target, youngest_hour=youngest_hour, kept=tally.kept()
+            curve_of(tally),
+            usage,
+            policy.target,
+            youngest_hour=youngest_hour,
+            kept_back=tally.kept(),
         )
         hold(horizon.cut_off_hour, truth, horizon.required_bytes, youngest_hour)
         assert horizon.eligible.files == len(truth)

@@ -155,13 +155,13 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
     yield word, f"{plural(result.files, 'file', ',')}, {format_bytes(result.bytes)}"
     if result.apply:
         yield "freed", format_bytes(result.freed_bytes)
-    kept = [
+    kept_lines = [
         f"{outcome.replace('_', ' ')} {count:,}"
         for outcome, count in sorted(result.outcomes.items(), key=lambda item: (-item[1], item[0]))
         if outcome not in (DELETED, WOULD_DELETE)
     ]
-    if kept:
-        yield "kept", ", ".join(kept)
+    if kept_lines:
+        yield "kept", ", ".join(kept_lines)
     rows = loaded.plan.candidates.files
     yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} not dealt with"
     if result.recovered_rows:

@@ -75,7 +75,7 @@ class Lines:
         self.first_line = None
         self.wants_first = bool(command.get("first_line"))
         self.limit_bytes = limit_bytes
-        self.kept = []
+        self.text = []
         self.kept_bytes = 0
         self.truncated = False
         self._rest = b""
@@ -110,7 +110,7 @@ class Lines:
         if self.kept_bytes > self.limit_bytes:
             self.truncated = True
             return
-        self.kept.append(text)
+        self.text.append(text)
 
 
 # Running -----------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Command(Job):
         return {
             "key": self.command.get("key"),
             "argv": self.command["argv"],
-            "stdout": "".join(self.lines.kept),
+            "stdout": "".join(self.lines.text),
             "stderr": as_text(self.stderr),
             "exit_code": None if self.error else self.exit_code,
             "signal": self.signal,

@@ -66,31 +66,31 @@ class Step:
     begun: bool
 
     @property
-    def _said(self) -> str:
+    def _printed(self) -> str:
         return self.result.stderr.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
         """What srun says, in one line."""
-        errors = re.findall(r"^srun: error: (.*)$", self._said, re.MULTILINE)
-        return last_line(errors[0] if errors else self._said)
+        errors = re.findall(r"^srun: error: (.*)$", self._printed, re.MULTILINE)
+        return last_line(errors[0] if errors else self._printed)
 
     @property
     def may_begin_later(self) -> bool:
         """Whether it did not begin, and another try may."""
         if self.begun or self.result.timed_out or self.result.problem is None:
             return False
-        return silence_of(self.result) is not None or _BUSY.search(self._said) is not None
+        return silence_of(self.result) is not None or _BUSY.search(self._printed) is not None
 
     @property
     def out_of_memory(self) -> bool:
         """Whether Slurm or the kernel killed a task for its memory."""
-        return self.result.problem is not None and _OUT_OF_MEMORY.search(self._said) is not None
+        return self.result.problem is not None and _OUT_OF_MEMORY.search(self._printed) is not None
 
     @property
     def ended_with_job(self) -> bool:
         """Whether srun says that the whole job was ended."""
-        return _WITH_THE_JOB.search(self._said) is not None
+        return _WITH_THE_JOB.search(self._printed) is not None
 
     @property
     def aborted(self) -> bool:
@@ -99,7 +99,7 @@ class Step:
         That counts more than the exit code: Slurm 22.05 ends with 0 when the only node of a step
         dies.
         """
-        return self.ended_with_job or _ABORTED.search(self._said) is not None
+        return self.ended_with_job or _ABORTED.search(self._printed) is not None
 
     @property
     def ended_by_itself(self) -> bool:

@@ -293,5 +293,5 @@ def _believed(run: Run, metric: str) -> list[float]:
         and sample.statistic == "total"
         and sample.believed
     ]
-    repeated = [one for one in believed if one.repetition is not None]
-    return [one.value for one in (repeated or believed) if one.value is not None]
+    repeated = [sample for sample in believed if sample.repetition is not None]
+    return [sample.value for sample in (repeated or believed) if sample.value is not None]

@@ -110,7 +110,7 @@ def read_file(
     except TrimtabError as error:
         return Reading(path, known, problem=error.message)
     except OSError as error:
-        return Reading(path, known, problem=f"{visible(path)}: {_said(error)}")
+        return Reading(path, known, problem=f"{visible(path)}: {_reason(error)}")
     except Exception as error:  # noqa: BLE001 (a bug that one file shows must not cost the others)
         bug = f"a bug of Trimtab in reading it, {type(error).__name__}: {error}"
         return Reading(path, known, problem=f"{visible(path)}: {bug}")
@@ -146,7 +146,7 @@ def _read_parts(
     return tuple(measurements), tuple(notes)
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "a link; links in a directory, and beside a file, are not followed"
     return error.strerror or str(error)

@@ -61,7 +61,7 @@ class CommandSpec:
         values = {"directory": directory, "tasks": str(self.tasks), "nodes": str(self.nodes)}
         return filled(self.command, values)
 
-    def asked(self, launcher: str) -> dict[str, object]:
+    def compared_settings(self, launcher: str) -> dict[str, object]:
         """Return what makes two runs comparable, before anything is known of their output."""
         # Of Trimtab's own command all is said by what is expected of it; where the program lies,
         # and how often it repeats, makes no other series.
@@ -208,7 +208,7 @@ class Command:
         result = measurement or Measurement(self.spec.benchmark, RunStatus.FAILED)
         requested = {**result.requested, **present({"result": result.name})}
         return {
-            ASKED: requested | self.spec.asked(self.launcher.kind),
+            ASKED: requested | self.spec.compared_settings(self.launcher.kind),
             "layer": result.layer,
             "told": dict(result.reported),
             "phases": [asdict(phase) for phase in result.phases],

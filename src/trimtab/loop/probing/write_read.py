@@ -189,7 +189,7 @@ class WriteRead:
         measurements = probe.measurements
         warnings = [*probe.warnings, *(text for m in measurements for text in m.warnings)]
         return {
-            "spec": {**self.spec.asked(), "launcher": self.launcher.kind},
+            "spec": {**self.spec.compared_settings(), "launcher": self.launcher.kind},
             "repetitions": self.spec.repetitions,
             "layer": "client",
             "phases": [dataclasses.asdict(phase) for m in measurements for phase in m.phases],

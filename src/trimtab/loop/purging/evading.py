@@ -57,11 +57,12 @@ def look_for_evasion(
     manifests = (*(index for index, _ in older), manifest)
     _require_order(manifests)
     limits = _limits(policy, files)
-    kept = () if policy is None else sorted(policy.exempt_numbers("user", manifest.as_of_s))
+    exempt_users = () if policy is None else sorted(policy.exempt_numbers("user", manifest.as_of_s))
     coarsest_ns = max(index.time_resolution_ns for index in manifests)
     with views.readable():
         looks = [
-            _look(at, index, kept, coarsest_ns) for index, at in (*older, (manifest, directory))
+            _look(at, index, exempt_users, coarsest_ns)
+            for index, at in (*older, (manifest, directory))
         ]
         passed_over = unseen(
             [index.lacking for index in manifests], births=_has_births(looks[-1]), limits=limits
@@ -74,7 +75,7 @@ def look_for_evasion(
         limits=limits,
         found=signs,
         passed_over=passed_over,
-        notes=tuple(_notes(manifests, kept)),
+        notes=tuple(_notes(manifests, exempt_users)),
     )
 
 
@@ -99,7 +100,9 @@ def _limits(policy: Policy | None, files: int | None) -> EvasionLimits:
     return replace(limits, old_s=policy.minimum_age_s, counted=policy.counted)
 
 
-def _look(directory: Path, manifest: Manifest, kept: Sequence[int], resolution_ns: int) -> Look:
+def _look(
+    directory: Path, manifest: Manifest, exempt_users: Sequence[int], resolution_ns: int
+) -> Look:
     """Return an index as it is looked at: each file once, times as coarse as the coarsest index.
 
     A time in nanoseconds is later than the same in seconds, and would look as if it had moved on.
@@ -107,7 +110,7 @@ def _look(directory: Path, manifest: Manifest, kept: Sequence[int], resolution_n
     import polars as pl
 
     rows = views.files(views.scanned(directory, manifest)).select(COLUMNS)
-    rows = rows.filter(~pl.col("uid").is_in(kept)) if kept else rows
+    rows = rows.filter(~pl.col("uid").is_in(exempt_users)) if exempt_users else rows
     if resolution_ns > 1:
         times = [name for name in COLUMNS if name.endswith("_ns")]
         rows = rows.with_columns(pl.col(times).floordiv(resolution_ns) * resolution_ns)
@@ -125,7 +128,7 @@ def _has_births(look: Look) -> bool:
     return bool(known.height)
 
 
-def _notes(manifests: Sequence[Manifest], kept: Sequence[int]) -> Iterator[str]:
+def _notes(manifests: Sequence[Manifest], exempt_users: Sequence[int]) -> Iterator[str]:
     yield from doubts(manifests[-1])
     if any(manifest.times is TimeTrust.MDS_ONLY for manifest in manifests):
         yield (
@@ -135,5 +138,5 @@ def _notes(manifests: Sequence[Manifest], kept: Sequence[int]) -> Iterator[str]:
     if any(manifest.source is not manifests[-1].source for manifest in manifests):
         tools = ", ".join(dict.fromkeys(visible(manifest.tool) for manifest in manifests))
         yield f"the indexes were made by different programs ({tools}): files may not be known again"
-    if kept:
+    if exempt_users:
         yield "files of users that the policy exempts were not looked at"

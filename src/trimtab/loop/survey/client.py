@@ -142,7 +142,9 @@ class _Survey:
                     TargetResult(target.target, target.server, Outcome.SKIPPED, reason)
                 )
                 continue
-            interrupted = self._one(target, _part(progress, place, len(targets), target.target))
+            interrupted = self._measure_target(
+                target, _part(progress, place, len(targets), target.target)
+            )
         self.results += [
             TargetResult(
                 refused.target,
@@ -155,7 +157,7 @@ class _Survey:
         run = self._run(identifier, started_at)
         return Surveyed(run, tuple(self.results), interrupted=interrupted)
 
-    def _one(self, candidate: Candidate, progress: Progress) -> Interrupted | None:
+    def _measure_target(self, candidate: Candidate, progress: Progress) -> Interrupted | None:
         """Measure one target; return the interruption that ended it."""
         runs: list[Run] = []
         error: TrimtabError | Interrupted | None
@@ -226,7 +228,10 @@ class _Survey:
             host=platform.node(),
             trimtab_version=__version__,
             parameters={
-                "spec": {**self.spec.asked(), "launcher": self.instrument.launcher.kind},
+                "spec": {
+                    **self.spec.compared_settings(),
+                    "launcher": self.instrument.launcher.kind,
+                },
                 "repetitions": self.spec.repetitions,
                 "layer": "client",
                 "program": self.instrument.tool.path,

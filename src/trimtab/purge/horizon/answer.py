@@ -130,7 +130,7 @@ def answer(
         )
     target = _target(policy, usage, groups)
     find = partial(
-        find_horizon, curve, usage, target, youngest_hour=youngest_hour, kept=tally.kept()
+        find_horizon, curve, usage, target, youngest_hour=youngest_hour, kept_back=tally.kept()
     )
     # By the groups' own cut-off: their overall target is rounded.
     exactly = None if groups is None or groups.target is None else groups.freed.allocated_bytes

@@ -128,11 +128,11 @@ def _daily(
     import numpy as np
 
     end = max((at for at, _ in points), default=0)
-    kept = sorted({at: used for at, used in points if at >= end - window_s}.items())
-    if len(kept) < 2:
-        return f"{len(kept)} snapshots tell nothing of growth", None
-    at = np.array([at for at, _ in kept], np.float64)
-    gross = np.array([used for _, used in kept], np.float64)
+    recent = sorted({at: used for at, used in points if at >= end - window_s}.items())
+    if len(recent) < 2:
+        return f"{len(recent)} snapshots tell nothing of growth", None
+    at = np.array([at for at, _ in recent], np.float64)
+    gross = np.array([used for _, used in recent], np.float64)
     for when, freed in purged:
         gross[at >= when] += freed
     days = int((at[-1] - at[0]) // _DAY_S)

@@ -69,7 +69,7 @@ class Horizon:
         cannot be told.
     eligible
         All that the rules allow to be deleted, whatever the cut-off.
-    kept
+    kept_back
         The rest, by reason; most bytes first.
     doubts
         Sentences about why the figures may not fit together.
@@ -139,7 +139,7 @@ def find_horizon(
     target: float,
     *,
     youngest_hour: int,
-    kept: Mapping[str, tuple[int, int]] | None = None,
+    kept_back: Mapping[str, tuple[int, int]] | None = None,
     required_bytes: int | None = None,
 ) -> Horizon:
     """Return the earliest cut-off that brings use to or under a target.
@@ -152,7 +152,7 @@ def find_horizon(
         Fullness, used / (used + available).
     youngest_hour
         Hours since 1970: no cut-off is later, because of the minimum age.
-    kept
+    kept_back
         What is not eligible: reason to files and allocated bytes.
     required_bytes
         What has to be freed, where it is more than the target asks for now: see
@@ -176,7 +176,7 @@ def find_horizon(
         status, hour, freed = HorizonStatus.OUT_OF_REACH, youngest_hour, eligible.total
     else:
         status, freed = HorizonStatus.REACHED, eligible.freed_before(hour)
-    others = tuple(KeptBack(reason, *numbers) for reason, numbers in (kept or {}).items())
+    others = tuple(KeptBack(reason, *numbers) for reason, numbers in (kept_back or {}).items())
     return Horizon(
         status=status,
         target=target,
@@ -186,10 +186,8 @@ def find_horizon(
         freed=freed,
         after=usage.after(freed.allocated_bytes),
         eligible=eligible.total,
-        kept=tuple(
-            sorted(others, key=lambda kept_back: (-kept_back.allocated_bytes, kept_back.reason))
-        ),
-        doubts=tuple(_doubts(eligible.total, others, usage, known=kept is not None)),
+        kept=tuple(sorted(others, key=lambda group: (-group.allocated_bytes, group.reason))),
+        doubts=tuple(_doubts(eligible.total, others, usage, known=kept_back is not None)),
     )
 
 
