@@ -87,7 +87,7 @@ def test_capacity_decides_where_figures_depend_on_it() -> None:
 def test_the_series_stands_in_for_a_capacity_and_says_so() -> None:
     found = sheet("PM9A3 960GB")
     assert found.read_bytes_per_s == 6900 * MB
-    assert "what 0.96 TB reach is not known" in (found.note or "")
+    assert "0.96 TB are unknown" in (found.note or "")
 
 
 @pytest.mark.parametrize(

@@ -270,9 +270,9 @@ armed = false
         at_end('[servers]\npython = "python3 -c x"', "malformed-value", head=LUSTRE),
         at_end('[servers]\nreach = "rsh"', "unknown-value", "'ssh'", head=LUSTRE),
         at_end('[servers.ssh]\nuser = "-oX"', "malformed-value", head=LUSTRE),
-        at_end('[servers.ssh]\noptions = ["evil"]', "malformed-value", "-oPort", head=LUSTRE),
+        at_end('[servers.ssh]\noptions = ["evil"]', "argument-malformed", "-oPort", head=LUSTRE),
         at_end("[servers.ssh]\nfanout = 0", "out-of-range", head=LUSTRE),
-        at_end('[servers.ssh]\ncommand = "ssh \'"', "malformed-value", head=LUSTRE),
+        at_end('[servers.ssh]\ncommand = "ssh \'"', "command-malformed", head=LUSTRE),
         at_end("[servers.ssh]\ncommand = []", "text-empty", head=LUSTRE),
         at_end('[servers.home]\na = "OST1"', "malformed-value", "OST[0000", head=LUSTRE),
         at_end(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimtab.measure.phases import Ask, Phases
     from trimtab.measure.source import Format
     from trimtab.model.run import Layer
-    from trimtab.model.telemetry import NotAvailable, not_available
+    from trimtab.model.telemetry import NotAvailable
 
 Start = Literal["phases", "one command", "site command", "servers", "import"]
 """How a probe of the site file starts a benchmark.
@@ -202,7 +202,7 @@ def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable
     KeyError
         There is no such benchmark.
     """
-    from trimtab.model.telemetry import NotAvailable
+    from trimtab.model.telemetry import NotAvailable, not_available
 
     benchmark = phases_of(name)
     program = path or _located(benchmark.programs)
