@@ -91,6 +91,27 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield Place(mounted.mount_point, tmp_path / "t.db", tmp_path / "here.toml")
 
 
+def test_check_names_what_targets_names(fake: Place) -> None:
+    assert fake.make().code == 0
+    assert fake.fake is not None
+    with fake.fake.changing() as lustre:
+        lustre.target("OST0001").up = False
+        lustre.target("OST0000").degraded = True
+
+    listed = fake.run("targets", fake.file, "--json").document["targets"]
+    troubles = {(one["name"], trouble["id"]) for one in listed for trouble in one["troubles"]}
+    assert {("OST0001", "lost"), ("OST0000", "degraded")} <= troubles
+
+    checked = fake.run("check", fake.file, "--no-probe", "--json")
+    assert checked.code == 0, checked.stderr
+    findings = {(one["target"], one["id"]) for one in checked.document["findings"]}
+    assert {("OST0001", "lost"), ("OST0000", "degraded")} <= findings
+
+    shown = fake.run("check", fake.file, "--no-probe").stdout
+    assert "OST0001: lost" in shown
+    assert "No misconfiguration" not in shown
+
+
 def test_a_site_from_its_discovery_to_its_watch(place: Place) -> None:
     made = place.make()
     assert made.code == 0, made.stderr

@@ -119,7 +119,12 @@ def command(fail_on: str | None, **settings: object) -> None:
         settings = of_site(loaded.site, settings)
     requested = CheckOptions(**settings)  # type: ignore[arg-type]
     with progress_bar() as progress:
-        outcome = check(requested, progress=progress, reach=reach)
+        outcome = check(
+            requested,
+            known=None if loaded is None else loaded.site,
+            progress=progress,
+            reach=reach,
+        )
     show(
         lambda: documents.measured.CheckDocument(outcome.result, outcome.error),
         lambda: print_check(outcome.result),

@@ -24,7 +24,6 @@ from trimtab.model.telemetry import (
 )
 from trimtab.units import format_bytes, format_duration, format_percent, plural
 
-"""A client deactivated the target; not a state of its connection."""
 _SHOWN: Final = 4
 
 Troubles = Iterator[Trouble]
@@ -115,7 +114,14 @@ def _reach(seen: TargetSnapshot) -> Troubles:
             names = _some([f"{reading.label} ({reading.value})" for reading in apart])
             text = f"not connected: {names}"
             yield Trouble("disconnected", Severity.CRITICAL, text, state.source)
-    elif unserved and not connected and server is not None and server.reason is not None:
+    elif (
+        unserved
+        and not connected
+        and server is not None
+        and server.reason is not None
+        # Whose space a client was told is seen, even if nobody may read the import.
+        and seen.number("capacity_bytes") is None
+    ):
         yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
     if seen.value("failover_active") is True:
         source = seen.source("failover_active")
@@ -149,6 +155,8 @@ def _creation(seen: TargetSnapshot) -> Troubles:
         if reading.name == "create_enabled" and reading.label and reading.value is False
     ]
     if overall is not None and overall.value is False:
+        if _follows_from_loss(seen, overall.source):
+            return
         text = f"closed to new objects: {overall.source}"
         yield Trouble("closed", Severity.WARNING, text, overall.source)
     elif closed:
@@ -156,6 +164,12 @@ def _creation(seen: TargetSnapshot) -> Troubles:
         only = " only" if overall is not None and overall.value is True else ""
         text = f"closed to new objects of {names}{only}: {closed[0].source}"
         yield Trouble("partly-closed", Severity.WARNING, text, closed[0].source)
+
+
+def _follows_from_loss(seen: TargetSnapshot, source: str | None) -> bool:
+    """Tell whether a target is closed only because it is lost: that is one trouble, not two."""
+    lost = any(trouble.id == "lost" for trouble in _reach(seen))
+    return lost and any(word in (source or "") for word in (".prealloc_status=", ".import state "))
 
 
 def _integrity(seen: TargetSnapshot) -> Troubles:

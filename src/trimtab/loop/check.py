@@ -21,6 +21,8 @@ from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UnreadableError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
+from trimtab.explain.target_findings import state_findings
+from trimtab.explain.troubles import site_state
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.loop.judging import comparisons, verdicts
@@ -29,10 +31,12 @@ from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, lef
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
+from trimtab.loop.sites import open_driver, site_of_path, site_with_path
 from trimtab.loop.stores import open_store
 from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.filesystem import PathDescription
-from trimtab.model.finding import Missing
+from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
@@ -116,6 +120,7 @@ class CheckOutcome:
 def check(
     wanted: CheckOptions,
     *,
+    known: Site | None = None,
     progress: Progress = lambda step, fraction: None,
     reach: Reach = THIS_HOST,
 ) -> CheckOutcome:
@@ -123,6 +128,9 @@ def check(
 
     Parameters
     ----------
+    known
+        The site that was named; ``None``: of a parallel file system, the one site file whose path
+        has the checked one, if there is just one.
     reach
         How the path is reached: this host's, or as a client of the twin.
 
@@ -142,7 +150,7 @@ def check(
         _refuse_what_is_no_directory(wanted.path, reach)
         store = stack.enter_context(open_store(wanted.store_url, create=True))
         report = _report_path(wanted, driver, store)
-        return _Check(wanted, driver, store, progress, reach).run(report)
+        return _Check(wanted, driver, store, progress, reach, known).run(report)
 
 
 @dataclass(slots=True)
@@ -154,6 +162,7 @@ class _Check:
     store: Store
     progress: Progress
     reach: Reach
+    known: Site | None = None
     missing: list[Missing] = field(default_factory=list)
     before: Snapshot | None = None
     outcome: ProbeOutcome | None = None
@@ -202,6 +211,9 @@ class _Check:
         run = None if outcome is None else outcome.run
         history = () if run is None else self._history(run)
         notes = self.driver.description.notes
+        # Before what is missing is put together: it says what could not be asked.
+        of_targets = self._target_findings()
+        findings = (*of_targets, *find_all([self._observed(now)]))
         return CheckResult(
             site=self.site,
             at=at,
@@ -213,12 +225,40 @@ class _Check:
             run=run,
             verdicts=() if run is None else verdicts(run, history, goal=self.wanted.limits.cov),
             comparisons=() if run is None else comparisons(run, history),
-            findings=find_all([self._observed(now)]),
+            findings=tuple(sorted(findings, key=lambda finding: finding.severity.rank)),
             not_available=(*self.missing, *_missing(notes, now, outcome)),
             timelines=() if outcome is None else outcome.timelines,
             histograms=() if outcome is None else outcome.histograms,
             history=history,
         )
+
+    def _target_findings(self) -> tuple[Finding, ...]:
+        """Return what `targets` says of a parallel file system; what cannot be asked is missing."""
+        site = self.known
+        try:
+            if site is None:
+                if not driver_of_mount(self.driver.description.kind).has_servers:
+                    return ()
+                site = site_with_path(self.driver.description.real_path)
+                site = site or site_of_path(self.wanted.path)
+            if not DRIVERS[site.driver].has_servers:
+                return ()
+            driver = open_driver(site, clock=self.reach.clock)
+            state = site_state(site.name, driver.snapshot(self.reach.clock()), site.limits)
+        except TrimtabError as error:
+            self.missing.append(Missing("targets", error.message))
+            return ()
+        if not site.servers.names:
+            reason = (
+                f"the state of {len(state.targets)} targets is this client's view (lfs df): what "
+                "only servers know, such as targets that an MDS closed, is not seen; "
+                f"trimtab init {visible(site.path)} writes a site file that names them"
+            )
+            self.missing.append(Missing("servers", reason))
+        if not state.targets:
+            problems = "; ".join(host.problem for host in state.snapshot.hosts if host.problem)
+            self.missing.append(Missing("targets", problems or "no target is known"))
+        return state_findings(state)
 
     def _path_with_notes(self) -> PathDescription:
         """Return the path, with a word where the store shares the disk that is measured."""

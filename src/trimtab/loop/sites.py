@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import UnreadableError, UsageError
+from trimtab.errors import TrimtabError, UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
 from trimtab.loop.probing.reach import THIS_HOST, Reach
@@ -112,6 +112,23 @@ def site_of_path(path: str) -> Site:
         return site
     name = driver_module(site).name_in_mounts(description.fs_type, description.source)
     return replace(site, file_system=name)
+
+
+def site_with_path(real_path: str, *, driver: str = "lustre") -> Site | None:
+    """Return the one site file of a driver whose path has a path; of two nothing is believed.
+
+    A file that cannot be read, or is of something else, is passed over.
+    """
+    sites = []
+    for file in known_sites().values():
+        try:
+            site = load_site(file).site
+        except TrimtabError:
+            continue
+        inside = real_path == site.path or real_path.startswith(site.path.rstrip("/") + "/")
+        if site.driver == driver and inside:
+            sites.append(site)
+    return sites[0] if len(sites) == 1 else None
 
 
 def driver_module(site: Site) -> ModuleType:

@@ -41,10 +41,17 @@ class TargetState:
         return self.seen.target.name
 
     @property
-    def rank(self) -> tuple[int, int, float]:
-        """Sorts targets by trouble: worst severity, more troubles, fuller."""
+    def rank(self) -> tuple[int, int, int, float]:
+        """Sorts targets by trouble: worst severity, data at risk, more troubles, fuller.
+
+        A degraded target that still takes new files comes before one that was closed: closing it
+        is a trouble more and a risk less.
+        """
         worst = min((trouble.severity.rank for trouble in self.troubles), default=len(Severity))
-        return worst, -len(self.troubles), -(self.seen.fullness() or 0.0)
+        degraded = any(trouble.id == "degraded" for trouble in self.troubles)
+        open_ = self.seen.value("create_enabled") is not False
+        exposed = 0 if degraded and open_ else 1
+        return worst, exposed, -len(self.troubles), -(self.seen.fullness() or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

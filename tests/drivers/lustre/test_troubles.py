@@ -11,6 +11,7 @@ from tests.support.each import for_each
 from tests.support.narrow import instance, present
 
 from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.explain.target_findings import state_findings
 from trimtab.explain.troubles import site_state
 from trimtab.model.site import Servers, SiteLimits
 from trimtab.model.target import SiteState
@@ -63,7 +64,7 @@ def _fill(target: str, share: float) -> Change:
 
 
 CLIENT = "client"
-LOST = ["lost", "closed"]
+LOST = ["lost"]
 CASES: dict[str, tuple[Change, dict[str, list[str]], bool]] = {
     "healthy": (lambda fake: None, {}, True),
     "unmounted": (_set("OST0001", up=False), {"OST0001": LOST}, False),
@@ -171,9 +172,61 @@ def test_the_most_troubled_come_first() -> None:
         _fill("OST0005", 0.9),
     )
     names = [one.name for one in state.targets]
-    # Lost before full; of two that are full the fuller; of equals by name.
-    assert names[:4] == ["OST0006", "OST0005", "OST0002", "OST0003"]
+    # Lost first, then degraded and open; of two that are full the fuller; of equals by name.
+    assert names[:4] == ["OST0006", "OST0003", "OST0005", "OST0002"]
     assert names[4:6] == ["MDT0000", "MDT0001"] or not state.targets[4].troubles
+
+
+def test_a_degraded_target_that_takes_new_files_comes_before_one_that_was_closed() -> None:
+    closed = {"MDT0000": 0, "MDT0001": 0}
+    state = _state(
+        _set("OST0001", degraded=True, max_create_count=closed), _set("OST0003", degraded=True)
+    )
+    assert [target.name for target in state.targets[:2]] == ["OST0003", "OST0001"]
+
+
+def test_a_lost_target_that_was_closed_on_purpose_says_both() -> None:
+    state = _state(_set("OST0001", up=False, max_create_count={"MDT0000": 0, "MDT0001": 0}))
+    assert _found(state)["OST0001"] == ["lost", "closed"]
+
+
+CLIENT_SEES: dict[str, tuple[Change, dict[str, list[str]]]] = {
+    "healthy": (lambda fake: None, {}),
+    "lost": (_set("OST0001", up=False), {"OST0001": ["lost"]}),
+    "inactive": (_set("OST0001", client_active=False), {"OST0001": ["disconnected"]}),
+    "degraded": (_set("OST0001", degraded=True), {"OST0001": ["degraded"]}),
+    "full": (_fill("OST0001", 1.0), {"OST0001": ["over-limit"]}),
+    "read-only": (_set("OST0001", readonly=True), {"OST0001": ["read-only", "closed"]}),
+}
+
+
+@for_each("case", CLIENT_SEES)
+@for_each("has_lctl", (True, False))
+def test_a_client_without_servers_names_what_lfs_shows(case: str, has_lctl: bool) -> None:
+    change, expected = CLIENT_SEES[case]
+
+    def no_imports(fake: FakeLustre) -> None:
+        if not has_lctl:
+            fake.faults.append(Fault("empty", command="lctl"))
+
+    state = _state(change, no_imports, servers=False)
+    assert {
+        target.name: [trouble.id for trouble in target.troubles]
+        for target in state.targets
+        if target.troubles
+    } == expected
+
+
+@for_each("case", [case for case in CASES if case.islower()])
+def test_a_check_names_every_trouble_of_every_target(case: str) -> None:
+    state = _state(CASES[case][0])
+    findings = state_findings(state)
+    for name, ids in _found(state).items():
+        for id_ in ids:
+            (finding,) = [finding for finding in findings if finding.id == id_]
+            assert name in finding.title or name in [seen.what for seen in finding.evidence]
+            assert finding.why
+            assert finding.fix.prose
 
 
 def test_a_lost_target_has_no_space_rather_than_old_numbers() -> None:

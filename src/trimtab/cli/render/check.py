@@ -23,6 +23,9 @@ _SEVERITY_STYLE = {
     Severity.INFO: "bold blue",
 }
 
+_OF_TARGETS = ("servers", "targets")
+"""What is missing of a parallel file system: named in full, since troubles may hide there."""
+
 
 def print_check(result: CheckResult) -> None:
     """Print a check on standard output."""
@@ -32,7 +35,7 @@ def print_check(result: CheckResult) -> None:
         out.print(f"  {visible(note)}", style="dim")
     print_verdicts(out, result.run, result.verdicts, result.comparisons)
     out.print()
-    _print_findings(out, result.findings)
+    _print_findings(out, result)
     _print_closing(out, result)
 
 
@@ -136,12 +139,16 @@ def _not_believed(run: Run | None) -> list[str]:
     return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
 
 
-def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:
-    if not findings:
+def _print_findings(out: Console, result: CheckResult) -> None:
+    unseen = [missing for missing in result.not_available if missing.what in _OF_TARGETS]
+    if not (result.findings or unseen):
         out.print("No misconfiguration found, as far as settings can be read.", style="green")
-        return
-    for finding in findings:
+    elif not result.findings:
+        out.print("No misconfiguration found in what this client sees.")
+    for finding in result.findings:
         print_finding(out, finding)
+    for missing in unseen:
+        out.print(f"{missing.what}: {visible(missing.reason)}", style="yellow")
 
 
 def _print_closing(out: Console, result: CheckResult) -> None:

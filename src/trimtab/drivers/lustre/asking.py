@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,18 +11,28 @@ from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.drivers.lustre.collector import HUNG_LIMIT, hanging
 from trimtab.drivers.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
+from trimtab.drivers.lustre.names import parse_name
 from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.reads import CLIENT_IMPORTS, CLIENT_PARAMETERS, server_request
-from trimtab.drivers.lustre.view import NOTHING, ClientView, ServerView, links, parse_asked
+from trimtab.drivers.lustre.view import (
+    NOTHING,
+    ClientView,
+    Link,
+    ServerView,
+    links,
+    parse_asked,
+)
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
+from trimtab.model.telemetry import INACTIVE
 
 CLIENT_TIMEOUT_S: Final = 20.0
 SUDO: Final = ("sudo", "-n")
 _OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
+_LISTED: Final = re.compile(r"(?m)^[0-9]{1,5}: ([!-~]+_UUID) (?:IN)?ACTIVE\s*$")
 _GRACE_S: Final = 5.0
 """What ssh may take to connect and log in, beyond the server's own deadline."""
 
@@ -56,9 +67,15 @@ def ask_client(
     problems += dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
     parameters = _lctl(("lctl", "get_param", *CLIENT_PARAMETERS), ask, problems)
     imports = _lctl(("lctl", "get_param", *CLIENT_IMPORTS), ask, problems)
+    connections = tuple(links(imports, file_system, on="this client"))
+    if not (connections or hung):
+        # Who may not read imports, or has no lctl, still sees which targets lfs df leaves out.
+        listed = {target for kind in ("osts", "mdts") for target in _listed(kind, path, ask)}
+        whole = why is None or bool(space)
+        connections = tuple(_links_of_df(path, space, listed if whole else set()))
     return ClientView(
         parameters=parameters,
-        links=tuple(links(imports, file_system, on="this client")),
+        links=connections,
         space=space,
         inodes=inodes,
         problems=tuple(dict.fromkeys(problems)),
@@ -138,6 +155,35 @@ def _lfs_df(
     if any(not df.complete for df in ours) or problems:
         return lines, f"{words}: {'; '.join(problems) or 'not whole'}", False
     return lines, None, False
+
+
+def _listed(kind: str, path: str, ask: Execute) -> Iterator[str]:
+    """Yield the targets that ``lfs osts`` or ``lfs mdts`` lists, connected or not: no RPC is sent."""
+    try:
+        result = ask(("lfs", kind, path))
+    except ToolError:
+        return
+    for match in _LISTED.finditer(_text(result.stdout)):
+        name = parse_name(match[1])
+        if name is not None and name.by is None:
+            yield name.target
+
+
+def _links_of_df(
+    path: str, space: Mapping[str, LfsDfLine], listed: Iterable[str]
+) -> Iterator[Link]:
+    """Yield what ``lfs df -l`` tells of connections that are not whole.
+
+    It names a target that it cannot reach once, and leaves it out from then on.
+    """
+    source = f"lfs df {path}"
+    for target in sorted({*space, *listed}):
+        line = space.get(target)
+        if line is None:
+            yield Link(target, "client", "DISCONN", (), f"{source}: no line, lfs osts and mdts: one")
+        elif line.problem is not None:
+            state = INACTIVE if "inactive" in line.problem else "DISCONN"
+            yield Link(target, "client", state, (), f"{source}: {line.problem}")
 
 
 def _why_nothing(result: ProcessResult, listed: Sequence[LfsDf]) -> str:
