@@ -32,9 +32,7 @@ _ADVICE: Final = {
         "Who is not connected cannot reach the files on it; others may.",
         "See the import on the machine that is named (lctl get_param *.*.import), and its network.",
     ),
-    "not-seen": _Advice(
-        "Nothing is known of its state.", "See why its server does not answer."
-    ),
+    "not-seen": _Advice("Nothing is known of its state.", "See why its server does not answer."),
     "two-servers": _Advice(
         "Two servers that write to the same device destroy the file system on it.",
         "Unmount it on one of them at once, then check the file system (e2fsck).",

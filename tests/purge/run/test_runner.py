@@ -151,8 +151,8 @@ def test_every_guard_that_objects_is_told_and_nothing_is_touched(world):
     assert not made
     refusal = result.refusal()
     assert isinstance(refusal, RefusedError)
-    assert "nothing was deleted, 2 guards object:\n  published: " in refusal.message
-    assert "\n  armed: nobody armed the plan" in refusal.message
+    assert "nothing was deleted, 2 guards object: published: " in refusal.message
+    assert "; armed: nobody armed the plan" in refusal.message
     (end,) = lines(result, EndLine)
     assert (end.reason, len(end.objections)) == ("refused", 2)
 
@@ -238,6 +238,11 @@ def test_caps_hold_for_all_runs_of_a_day_together(world):
     world.surroundings.at_s += 19 * 3600.0
     again = run(world.job(id="second"), apply=True)
     assert [objection.guard for objection in again.objections] == ["caps"]
+    assert "free again at" in again.objections[0].reason
+    assert "in 1.0 h" in again.objections[0].reason
+    refusal = again.refusal()
+    assert refusal is not None
+    assert refusal.message.isprintable()
     world.surroundings.at_s += 1.1 * 3600.0
     assert run(world.job(id="third"), apply=True).files == 20
 

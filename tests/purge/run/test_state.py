@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
+from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.purge.run.state import (
+    CAPS_WINDOW_S,
     Allowance,
     Batch,
     Listed,
@@ -113,3 +115,29 @@ def test_a_user_who_holds_nothing_known_may_lose_nothing():
 
 def test_stretches_of_nothing():
     assert stretches([]) == ()
+
+
+@for_each("most, expected", [
+    (Allowance(files=10), 0.0),
+    (Allowance(files=9), 3600.0),
+    (Allowance(files=7, bytes=1000), 7200.0),
+    (Allowance(bytes=81), 0.0),
+    (Allowance(files=0), None),
+    (Allowance(), None),
+])  # fmt: skip
+def test_a_cap_is_free_again_when_enough_of_what_used_it_up_is_long_ago(most, expected):
+    """The batches leave the window in the order in which they were deleted."""
+    hours = ((2, 3, 30), (0, 1, 10), (1, 1, 10), (3, 5, 40))
+    batches = [Spent(n, size, {}, ((hour * 3600.0, n, size),)) for hour, n, size in hours]
+    spent = sum(batches, start=Spent())
+    free = spent.free_at_s(most)
+    assert free == (None if expected is None else expected + CAPS_WINDOW_S)
+
+
+def test_a_size_that_the_plan_knew_too_small_is_no_way_round_a_cap():
+    rows = Listed(Rows(0, 2), np.array([7, 7], np.uint32), np.array([512, 512], np.uint64))
+    for freed, counted in ((512, 1024), (4096, 4096)):
+        outcome = outcome_of(
+            Batch(Rows(0, 2)), rows, ["deleted"] * 2, freed_bytes=freed, elapsed_s=1.0
+        )
+        assert outcome.spent.bytes == counted

@@ -180,7 +180,9 @@ def _links_of_df(
     for target in sorted({*space, *listed}):
         line = space.get(target)
         if line is None:
-            yield Link(target, "client", "DISCONN", (), f"{source}: no line, lfs osts and mdts: one")
+            yield Link(
+                target, "client", "DISCONN", (), f"{source}: no line, lfs osts and mdts: one"
+            )
         elif line.problem is not None:
             state = INACTIVE if "inactive" in line.problem else "DISCONN"
             yield Link(target, "client", state, (), f"{source}: {line.problem}")

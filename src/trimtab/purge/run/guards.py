@@ -6,11 +6,13 @@ facts. What is not known is an objection, as what is wrong is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.rules import moment
 from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.situation import ServerClock, Situation, Totals
 from trimtab.units import format_bytes, format_duration, plural
@@ -217,12 +219,17 @@ def caps_left(now: Situation) -> str | None:
     """The caps are not used up by runs shortly before."""
     allowance, spent = now.allowance, now.spent
     if allowance.files is not None and spent.files >= allowance.files:
-        return f"the cap of {allowance.files:,} files is used up by runs shortly before this one"
-    if allowance.bytes is not None and spent.bytes >= allowance.bytes:
-        return (
-            f"the cap of {format_bytes(allowance.bytes)} is used up by runs shortly before this one"
-        )
-    return None
+        cap = f"{allowance.files:,} files"
+    elif allowance.bytes is not None and spent.bytes >= allowance.bytes:
+        cap = format_bytes(allowance.bytes)
+    else:
+        return None
+    text = f"the cap of {cap} is used up by runs shortly before this one"
+    free_at_s = spent.free_at_s(allowance)
+    if free_at_s is None:
+        return text
+    left = format_duration(max(0.0, free_at_s - now.now_s))
+    return f"{text}; it is free again at {moment(math.ceil(free_at_s))}, in {left}"
 
 
 GUARDS: Final = (
@@ -241,7 +248,7 @@ GUARDS: Final = (
     Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
     Guard("usage", usage_known, "see why its use cannot be asked for"),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
-    Guard("caps", caps_left, "wait until tomorrow"),
+    Guard("caps", caps_left, "wait until it is free again"),
     Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
     Guard("canary", canary, "give root on this client its rights", in_dry_run=False),
     Guard("clocks", clocks_agree, "see to the time service of these hosts", in_dry_run=False),

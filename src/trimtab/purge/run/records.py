@@ -130,7 +130,9 @@ class DoneLine:
     @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        return Spent(self.files, self.bytes, {uid: size for uid, (_, size) in self.by_user.items()})
+        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
+        size = max(self.bytes, self.freed_bytes)
+        return Spent(self.files, size, by_user, ((self.at.timestamp(), self.files, size),))
 
 
 @dataclass(frozen=True, slots=True)

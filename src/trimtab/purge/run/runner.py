@@ -17,7 +17,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -49,6 +49,7 @@ from trimtab.purge.run.records import BatchLine, BeginLine, EndLine, PlanLine, U
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
     CAPPED,
+    CAPS_WINDOW_S,
     NOT_BEGUN,
     WOULD_DELETE,
     Batch,
@@ -60,11 +61,6 @@ from trimtab.purge.run.state import (
 )
 from trimtab.units import plural
 from trimtab.visible import visible
-
-CAPS_WINDOW: Final = timedelta(hours=20)
-"""Caps hold for all runs within it: a daily run begins with none of them used, one that a broken
-timer starts every minute does not."""
-
 
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
 """What a restorer says of a file that nothing was done to."""
@@ -256,13 +252,14 @@ class RunResult:
         """Return the error that says why nothing was deleted; ``None`` where the run began."""
         if self.reason is not StopReason.REFUSED:
             return None
-        reasons = "".join(
-            f"\n  {objection.guard}: {objection.reason}" for objection in self.objections
+        # One line: an error is shown with what cannot be seen written as an escape.
+        reasons = "; ".join(
+            f"{objection.guard}: {objection.reason}" for objection in self.objections
         )
         first = self.objections[0].hint if len(self.objections) == 1 else None
         many = plural(len(self.objections), "guard")
         return RefusedError(
-            f"nothing was deleted, {many} object:{reasons}", code="guards-object", hint=first
+            f"nothing was deleted, {many} object: {reasons}", code="guards-object", hint=first
         )
 
 
@@ -365,7 +362,7 @@ class _Run:
 
     def _situation(self) -> Situation:
         now = self.job.surroundings.situation()
-        since = _moment(now.now_s) - CAPS_WINDOW
+        since = _moment(now.now_s - CAPS_WINDOW_S)
         return replace(now, spent=spent_since(self.job.journals, self.job.plan.file_system, since))
 
     def _look(self, instruction: Look) -> Looked:

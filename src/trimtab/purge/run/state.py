@@ -142,6 +142,11 @@ def rows_with(rows: Rows, outcomes: Iterable[Stretch], wanted: str) -> Iterator[
         first += count
 
 
+CAPS_WINDOW_S: Final = 20 * 3600.0
+"""Caps hold for all runs within it: a daily run begins with none of them used, one that a broken
+timer starts every minute does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What was deleted and counts against the caps.
@@ -149,21 +154,37 @@ class Spent:
     Attributes
     ----------
     bytes
-        As the plan lists them: what a deletion really freed may be less, never is it counted so.
+        As the plan lists them, or as the remover found them where that is more: a size that the
+        plan knew too small is no way round a cap, and one that it knew too large counts as listed.
     by_user
         Bytes by uid.
+    times
+        When how much of it was deleted: time in seconds since 1970, files, bytes, a batch each.
     """
 
     files: int = 0
     bytes: int = 0
     by_user: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    times: tuple[tuple[float, int, int], ...] = field(default=(), compare=False)
 
     def __add__(self, other: Spent) -> Spent:
         """Return both together."""
         by_user = dict(self.by_user)
         for uid, size in other.by_user.items():
             by_user[uid] = by_user.get(uid, 0) + size
-        return Spent(self.files + other.files, self.bytes + other.bytes, by_user)
+        times = (*self.times, *other.times)
+        return Spent(self.files + other.files, self.bytes + other.bytes, by_user, times)
+
+    def free_at_s(self, most: Allowance) -> float | None:
+        """Return when a run may delete again under caps; ``None``: now, or it is not known."""
+        files, size, free_at_s = self.files, self.bytes, None
+        over_files = math.inf if most.files is None else most.files
+        over_bytes = math.inf if most.bytes is None else most.bytes
+        for at_s, batch_files, batch_bytes in sorted(self.times):
+            if files < over_files and size < over_bytes:
+                break
+            files, size, free_at_s = files - batch_files, size - batch_bytes, at_s + CAPS_WINDOW_S
+        return free_at_s if files < over_files and size < over_bytes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +270,8 @@ class Outcome:
     @property
     def spent(self) -> Spent:
         """What of it counts against the caps."""
-        return Spent(self.files, self.bytes, {uid: size for uid, (_, size) in self.by_user.items()})
+        by_user = {uid: size for uid, (_, size) in self.by_user.items()}
+        return Spent(self.files, max(self.bytes, self.freed_bytes), by_user)
 
     def count(self, *wanted: str) -> int:
         """Return how many rows had one of the outcomes."""
