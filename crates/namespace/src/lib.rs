@@ -12,6 +12,7 @@
 pub mod beneath;
 pub mod entry;
 pub mod error;
+pub mod glimpse;
 pub mod index;
 mod lock;
 pub mod lustre;

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::beneath::{Answer, Identity, Root};
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
-use crate::system::{fid_of, last_errno};
+use crate::system::{Attributes, fid_of, last_errno};
 
 /// `LL_SUPER_MAGIC`, the number of Lustre in `statfs(2)`.
 const LUSTRE: i64 = 0x0BD0_0BD0;
@@ -89,6 +89,9 @@ impl fmt::Display for Fid {
 pub trait ByFid: Sync {
     /// What the file is now, the times of its data included.
     fn stat(&self, fid: Fid) -> Answer<Found>;
+
+    /// The project that it has now. It is no part of a stat, and a change of it moves no time.
+    fn project(&self, fid: Fid) -> Answer<u32>;
 
     /// Every path it has now, relative to the root; `None` for one that does not lie beneath it.
     fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>>;
@@ -164,6 +167,16 @@ impl ByFid for Mounted {
         let fixed = rustix::fs::StatxAttributes::IMMUTABLE | rustix::fs::StatxAttributes::APPEND;
         let entry = Entry { id: fid.into(), ..Entry::of_statx(&stat) };
         Ok(Found { entry, fixed: stat.stx_attributes.intersects(fixed) })
+    }
+
+    fn project(&self, fid: Fid) -> Answer<u32> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |more| openat(&self.fids, fid.to_string(), flags | more, Mode::empty());
+        let file = match open(OFlags::NOATIME) {
+            Err(Errno::PERM) => open(OFlags::empty()),
+            answer => answer,
+        }?;
+        Ok(Attributes::of(&file)?.project)
     }
 
     fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {

@@ -11,6 +11,7 @@ macro_rules! dict_of {
 
 mod allocator;
 mod drive;
+mod glimpse;
 mod ost;
 mod removal;
 mod rules;
@@ -35,6 +36,8 @@ mod _core {
     use crate::allocator::BlockAllocator;
     #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
+    #[pymodule_export]
+    use crate::glimpse::glimpse;
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]

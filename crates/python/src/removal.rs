@@ -37,7 +37,7 @@ impl Removal {
     #[new]
     #[pyo3(signature = (
         candidates, root, rules, *, before_s, quarantine, time_resolution_ns = 1, threads = 2,
-        open_files = false, lustre = false,
+        open_files = false, lustre = false, exact_sizes = true,
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
@@ -51,11 +51,13 @@ impl Removal {
         threads: usize,
         open_files: bool,
         lustre: bool,
+        exact_sizes: bool,
     ) -> PyResult<Self> {
         let settings = Settings {
             before_s,
             quarantine: quarantine.as_bytes().to_vec(),
             time_resolution_ns,
+            exact_sizes,
             threads,
             open_files,
         };

@@ -104,6 +104,7 @@ impl NamespaceScan {
         project = false,
         layout = false,
         lustre = false,
+        exact_sizes = false,
         descriptors = 1024,
         delay_s = 0.0,
     ))]
@@ -117,13 +118,14 @@ impl NamespaceScan {
         project: bool,
         layout: bool,
         lustre: bool,
+        exact_sizes: bool,
         descriptors: usize,
         delay_s: f64,
     ) -> PyResult<Self> {
         let delay = duration("delay_s", delay_s)?;
         let settings = Settings {
             threads: if threads == 0 { default_threads(lustre) } else { threads },
-            wanted: Wanted { project, layout, lustre },
+            wanted: Wanted { project, layout, lustre, exact_sizes },
             descriptors,
             delay: (delay > Duration::ZERO).then_some(delay),
             ..Settings::default()
@@ -198,7 +200,7 @@ fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
         .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))
 }
 
-fn default_threads(lustre: bool) -> usize {
+pub(crate) fn default_threads(lustre: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if lustre { LUSTRE_THREADS } else { cores.clamp(2, THREADS_MAX) }
 }

@@ -18,6 +18,8 @@ pub(super) struct Checks {
     pub(super) before_s: i64,
     /// How finely the source of the index knew the times.
     pub(super) time_resolution_ns: i64,
+    /// Whether the plan has sizes as they were, not as an MDS had last been told.
+    pub(super) exact_sizes: bool,
     /// The device number that the root has now; it may differ from that of the scan.
     pub(super) device: u64,
 }
@@ -25,12 +27,12 @@ pub(super) struct Checks {
 impl Checks {
     /// The checks of a removal, after its settings were checked themselves.
     pub(super) fn new(rules: Rules, settings: &Settings, root: &Root) -> Result<Self, Error> {
-        let Settings { before_s, time_resolution_ns, threads, .. } = *settings;
+        let Settings { before_s, time_resolution_ns, threads, exact_sizes, .. } = *settings;
         if threads == 0 || time_resolution_ns < 1 {
             let problem = "threads and time_resolution_ns are 1 at least";
             return Err(Error::Usage(problem.into()));
         }
-        Ok(Self { rules, before_s, time_resolution_ns, device: root.device() })
+        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device: root.device() })
     }
 
     /// Whether the file that is there now may go; identity first, so that a reason is about the
@@ -62,8 +64,11 @@ impl Checks {
         if (then.uid, then.gid) != (now.uid, now.gid) || project_changed {
             return Err(Outcome::ChangedOwner);
         }
-        if then.size_bytes != now.size_bytes || !self.are_same_times(&then.times, &now.times) {
+        if !self.are_same_times(&then.times, &now.times) {
             return Err(Outcome::Touched);
+        }
+        if then.size_bytes != now.size_bytes {
+            return Err(if self.exact_sizes { Outcome::Touched } else { Outcome::SizeUnknown });
         }
         if then.links != now.links {
             // A new name changes ctime too; this is for sources without it.

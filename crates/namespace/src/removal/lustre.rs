@@ -3,7 +3,7 @@
 //! | step | what it proves |
 //! |---|---|
 //! | 1. the identifier is one of a file that clients see | the call below answers 0 to any other and does nothing |
-//! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, every time, links; the rules again | it is the planned file, unused and unchanged since the plan |
+//! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, every time, links, project; the rules again | it is the planned file, unused and unchanged since the plan |
 //! | 3. every path that it has now, as many as it has links | the planned path is among them, all lie beneath the root and none is exempt |
 //! | 4. `LL_IOC_RMFID` on a few files at once | a file that is open anywhere is refused by the server; each name is looked up again under a lock |
 //! | 5. `.lustre/fid/FID` is asked again | it is gone, whatever step 4 answered |
@@ -155,8 +155,13 @@ impl<F: ByFid> Job<'_, F> {
         let fid = Fid::of_file(planned.entry.id)
             .ok_or(Refusal { outcome: Outcome::Failed, errno: libc::EINVAL })?;
         let mut present = self.lustre.stat(fid)?;
-        // Not part of a stat; a change of it moves ctime.
-        present.entry.project = planned.entry.project;
+        // Not part of a stat, and a change of it moves no time: it is asked for wherever it counts.
+        // Where nobody says it, nothing goes.
+        let has_project = planned.entry.project.is_some()
+            || !self.checks.rules.exempt.lists().projects.is_empty();
+        if has_project {
+            present.entry.project = Some(self.lustre.project(fid)?);
+        }
         self.checks.allow(planned, &present.entry)?;
         if present.fixed {
             return Err(Outcome::Immutable.into());

@@ -41,7 +41,13 @@ impl ByFid for Memory {
     fn stat(&self, fid: Fid) -> Answer<Found> {
         let files = self.files.lock().unwrap();
         let file = files.get(&fid).ok_or(Errno::NOENT)?;
-        Ok(Found { entry: file.entry.clone(), fixed: file.fixed })
+        let entry = Entry { project: None, ..file.entry.clone() };
+        Ok(Found { entry, fixed: file.fixed })
+    }
+
+    fn project(&self, fid: Fid) -> Answer<u32> {
+        let files = self.files.lock().unwrap();
+        files.get(&fid).ok_or(Errno::NOENT)?.entry.project.ok_or(Errno::OPNOTSUPP)
     }
 
     fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {
@@ -101,6 +107,7 @@ struct World {
     directory: tempfile::TempDir,
     lustre: Memory,
     rules: Rules,
+    exact_sizes: bool,
 }
 
 impl World {
@@ -127,7 +134,7 @@ impl World {
             exempt: Exemptions::default().with_path(b"keep"),
             linked: false,
         };
-        Self { directory, lustre, rules }
+        Self { directory, lustre, rules, exact_sizes: true }
     }
 
     fn change(&self, object: u32, act: impl FnOnce(&mut File)) {
@@ -140,8 +147,13 @@ impl World {
 
     fn go(&mut self, work: fn(&mut RemovalByFid<Memory>, u64, u64) -> Result<Batch>) -> Batch {
         let (before_s, threads) = (NOW_S - 100 * DAY_S, 3);
-        let checks =
-            Checks { rules: self.rules.clone(), before_s, time_resolution_ns: 1, device: 7 };
+        let checks = Checks {
+            rules: self.rules.clone(),
+            before_s,
+            time_resolution_ns: 1,
+            exact_sizes: self.exact_sizes,
+            device: 7,
+        };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
         let lustre = std::mem::take(&mut self.lustre);
         let mut removal = RemovalByFid { lustre, candidates, checks, threads };
@@ -200,6 +212,46 @@ fn what_changed_is_kept() {
         world.change(1, change);
         assert_eq!(world.delete(), [outcome, "deleted"]);
         assert!(world.has(1) && !world.has(2), "{outcome}");
+    }
+}
+
+/// Lustre moves no time when a project is changed.
+#[test]
+fn a_project_counts_as_it_is_now() {
+    let with = |project| {
+        let mut planned = file(1, &["a/f"]);
+        planned.entry.project = project;
+        World::new(vec![planned])
+    };
+    let changed = |planned, now: Option<u32>, exempt: &[u32]| {
+        let mut world = with(planned);
+        let mut lists = world.rules.exempt.lists().clone();
+        lists.projects.extend(exempt);
+        world.rules.exempt = Exemptions::new(lists);
+        world.change(1, |file| file.entry.project = now);
+        world.delete()
+    };
+    assert_eq!(changed(Some(5), Some(5), &[]), ["deleted"]);
+    assert_eq!(changed(Some(5), Some(6), &[]), ["changed_owner"]);
+    assert_eq!(changed(Some(0), Some(6), &[6]), ["changed_owner"]);
+    // The source did not know projects: an exemption holds for the one of now.
+    assert_eq!(changed(None, Some(6), &[6]), ["exempt"]);
+    assert_eq!(changed(None, Some(5), &[6]), ["deleted"]);
+    // Nobody says it, and it counts.
+    assert_eq!(changed(Some(5), None, &[]), ["failed"]);
+    assert_eq!(changed(None, None, &[6]), ["failed"]);
+    assert_eq!(changed(None, None, &[]), ["deleted"]);
+}
+
+#[test]
+fn a_size_that_the_source_did_not_know_is_no_use_of_a_file() {
+    for (exact_sizes, outcome) in [(true, "touched"), (false, "size_unknown")] {
+        let mut world = World::new(vec![file(1, &["a/f"])]);
+        world.exact_sizes = exact_sizes;
+        world.change(1, |file| file.entry.size_bytes = 11);
+        assert_eq!(world.delete(), [outcome]);
+        world.change(1, |file| file.entry.times.modification_ns = Some(0));
+        assert_eq!(world.delete(), ["touched"]);
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Settings {
     pub quarantine: Vec<u8>,
     /// How finely the source of the index knew the times: 1 for `statx`, 10^9 for whole seconds.
     pub time_resolution_ns: i64,
+    /// Whether the plan has sizes as they were: lazy ones say nothing of what was done to a file.
+    pub exact_sizes: bool,
     /// Threads at work.
     pub threads: usize,
     /// Whether files may go that somebody has, or may have, open.

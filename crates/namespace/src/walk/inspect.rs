@@ -23,6 +23,9 @@ pub struct Wanted {
     pub layout: bool,
     /// Whether this is a Lustre: identities are FIDs, and times and sizes are what the MDS knows.
     pub lustre: bool,
+    /// Whether sizes are asked of every server that has a part of a file, not of the MDS alone.
+    #[serde(default)]
+    pub exact_sizes: bool,
 }
 
 pub struct Inspector {
@@ -38,7 +41,11 @@ pub struct Inspector {
 impl Inspector {
     /// For a root: what lies on another device or mount than it is elsewhere.
     pub fn new(root: BorrowedFd<'_>, wanted: Wanted, delay: Option<Duration>) -> CrateResult<Self> {
-        let sync = if wanted.lustre { AtFlags::STATX_DONT_SYNC } else { AtFlags::empty() };
+        let sync = match (wanted.lustre, wanted.exact_sizes) {
+            (true, false) => AtFlags::STATX_DONT_SYNC,
+            (_, true) => AtFlags::STATX_FORCE_SYNC,
+            (false, false) => AtFlags::empty(),
+        };
         let mut inspector = Self {
             wanted,
             flags: AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync,
@@ -282,7 +289,7 @@ mod tests {
                 return; // not root, or a file system without attributes
             }
         }
-        let wanted = Wanted { project: false, layout: true, lustre: true };
+        let wanted = Wanted { layout: true, lustre: true, ..Wanted::default() };
         // ext4 keeps no attribute of more than a block.
         let long = setxattr(&file, c"trusted.lov", &lov, XattrFlags::empty()).is_ok();
         let entry = look(tree.path(), wanted, c"file").unwrap();

@@ -126,6 +126,7 @@ pub fn settings() -> Settings {
         before_s: LATER_S,
         quarantine: b".quarantine".to_vec(),
         time_resolution_ns: 1,
+        exact_sizes: true,
         threads: 2,
         open_files: false,
     }

@@ -1,0 +1,145 @@
+//! Files looked at exactly: what servers know of a size now, not what was last told to the MDS.
+//!
+//! Lustre keeps a lazy size with the MDT's inode: mostly right once a file is closed, and of a file
+//! that was written shortly before often without its blocks. A walk takes what the MDS says, since a
+//! question to every OST costs as many more. Here only some files are asked about, each of them with
+//! all of its servers (`AT_STATX_FORCE_SYNC`).
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
+use rustix::io::Errno;
+
+use crate::beneath::{Answer, Root};
+use crate::entry::{Entry, FileType, ObjectId};
+use crate::rmfid::{ByFid, Fid};
+use crate::system::Attributes;
+use crate::work::on_threads;
+
+/// A file to look at: which object it was, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which object it is.
+    pub id: ObjectId,
+    /// Its directory, relative to the root.
+    pub parent: Vec<u8>,
+    /// Its name there.
+    pub name: Vec<u8>,
+}
+
+/// What is true of a file now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exact {
+    /// Its length.
+    pub size_bytes: u64,
+    /// What it takes up.
+    pub allocated_bytes: u64,
+    /// Its project, where it was asked for.
+    pub project: Option<u32>,
+}
+
+/// What can be asked for one file.
+pub trait Look: Sync {
+    /// What is true of it now; `ESTALE` where another file has its name.
+    fn look(&self, asked: &Asked, project: bool) -> Answer<Exact>;
+}
+
+/// By its name, on any file system.
+pub struct ByName<'a>(pub &'a Root);
+
+impl Look for ByName<'_> {
+    fn look(&self, asked: &Asked, project: bool) -> Answer<Exact> {
+        let parent = self.0.directory(&asked.parent, OFlags::PATH)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        let entry = Entry::of_statx(&statx(&parent, &*asked.name, flags, wanted)?);
+        if entry.kind != FileType::Regular || entry.id != asked.id {
+            return Err(Errno::STALE);
+        }
+        let project = match project {
+            true => {
+                let flags = OFlags::RDONLY
+                    | OFlags::NOFOLLOW
+                    | OFlags::NONBLOCK
+                    | OFlags::NOATIME
+                    | OFlags::CLOEXEC;
+                let file = openat(&parent, &*asked.name, flags, Mode::empty())?;
+                Some(Attributes::of(&file)?.project)
+            }
+            false => None,
+        };
+        Ok(exact(&entry, project))
+    }
+}
+
+/// By its identifier, on Lustre.
+pub struct OnLustre<F>(pub F);
+
+impl<F: ByFid> Look for OnLustre<F> {
+    fn look(&self, asked: &Asked, project: bool) -> Answer<Exact> {
+        let fid = Fid::of_file(asked.id).ok_or(Errno::INVAL)?;
+        let found = self.0.stat(fid)?;
+        if found.entry.kind != FileType::Regular {
+            return Err(Errno::STALE);
+        }
+        let project = if project { Some(self.0.project(fid)?) } else { None };
+        Ok(exact(&found.entry, project))
+    }
+}
+
+fn exact(entry: &Entry, project: Option<u32>) -> Exact {
+    let Entry { size_bytes, allocated_bytes, .. } = *entry;
+    Exact { size_bytes, allocated_bytes, project }
+}
+
+/// Looks at files with several threads; an answer for each, in their order.
+pub fn glimpse(
+    look: &impl Look,
+    files: &[Asked],
+    project: bool,
+    threads: usize,
+) -> Vec<Answer<Exact>> {
+    let next = AtomicUsize::new(0);
+    let task = |_| {
+        let mut answers = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Relaxed);
+            let Some(asked) = files.get(place) else { return answers };
+            answers.push((place, look.look(asked, project)));
+        }
+    };
+    let mut answers = on_threads(0..threads.clamp(1, 256), task).concat();
+    answers.sort_unstable_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn files_are_looked_at_by_name_and_only_the_planned_ones() {
+        let tree = tempfile::tempdir().unwrap();
+        let asked: Vec<Asked> = (0..40_u64)
+            .map(|number| {
+                let name = format!("f{number}");
+                let path = tree.path().join(&name);
+                std::fs::write(&path, vec![1; number as usize * 100]).unwrap();
+                let id = ObjectId::Inode(std::fs::metadata(&path).unwrap().ino());
+                Asked { id, parent: Vec::new(), name: name.into_bytes() }
+            })
+            .collect();
+        std::fs::remove_file(tree.path().join("f3")).unwrap();
+        std::fs::rename(tree.path().join("f5"), tree.path().join("f4")).unwrap();
+        let root = Root::open(tree.path()).unwrap();
+        let answers = glimpse(&ByName(&root), &asked, false, 7);
+        for (number, answer) in answers.iter().enumerate() {
+            match number {
+                3 | 5 => assert_eq!(*answer, Err(Errno::NOENT)),
+                4 => assert_eq!(*answer, Err(Errno::STALE)),
+                _ => assert_eq!(answer.unwrap().size_bytes, number as u64 * 100),
+            }
+        }
+    }
+}
