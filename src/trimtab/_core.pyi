@@ -513,6 +513,8 @@ class NamespaceScan:
         Whether stripes, OSTs and pools are read, on Lustre.
     lustre
         Whether identities are FIDs, and times and sizes what the MDS knows of them.
+    exact_sizes
+        Whether all servers of a file are asked for its size.
     descriptors
         Directories that may stay open; fewer where the limit of the process says so.
     delay_s
@@ -534,6 +536,7 @@ class NamespaceScan:
         project: bool = False,
         layout: bool = False,
         lustre: bool = False,
+        exact_sizes: bool = False,
         descriptors: int = 1024,
         delay_s: float = 0.0,
     ) -> None: ...
@@ -677,6 +680,38 @@ def select(
         A file cannot be read or written.
     """
 
+def glimpse(
+    root: str | PathLike[str],
+    files: Sequence[tuple[bytes, bytes, bytes]],
+    *,
+    lustre: bool,
+    project: bool = False,
+    threads: int = 0,
+) -> tuple[list[int], list[int], list[int | None], list[int]]:
+    """Look at files as all of their servers know them now.
+
+    Parameters
+    ----------
+    files
+        Identity, directory relative to the root, and name of each.
+    lustre
+        Whether they are found by their FIDs; else by their names.
+    project
+        Whether the project of each is asked for: an open and a call more.
+
+    Returns
+    -------
+    tuple
+        Size, allocated bytes, project and error number of each; an error number of 0 is none.
+
+    Raises
+    ------
+    RefusedError
+        The root is not on Lustre, where ``lustre`` is asked for.
+    OSError
+        The root cannot be opened.
+    """
+
 class Tally:
     """The amounts of an index by age; tallies of any sets of its shards merge exactly.
 
@@ -768,7 +803,7 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``. A code never changes its meaning."""
+``names_unknown``, ``put_back``, ``size_unknown``. A code never changes its meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.
@@ -790,6 +825,8 @@ class Removal:
         Whether files may go that somebody has, or may have, open. Lustre never deletes such.
     lustre
         Whether files are deleted by FID; the rows then have FIDs.
+    exact_sizes
+        Whether the plan has sizes as they were. A size that an MDS knew lazily is no sign of use.
 
     Raises
     ------
@@ -815,6 +852,7 @@ class Removal:
         threads: int = 2,
         open_files: bool = False,
         lustre: bool = False,
+        exact_sizes: bool = True,
     ) -> None: ...
     @property
     def rows(self) -> int:

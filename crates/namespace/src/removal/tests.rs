@@ -88,7 +88,8 @@ fn checks(root: &Root) -> Checks {
         exempt: Exemptions::default(),
         linked: false,
     };
-    Checks { rules, before_s: LATER_S, time_resolution_ns: 1, device: root.device() }
+    let exact_sizes = true;
+    Checks { rules, before_s: LATER_S, time_resolution_ns: 1, exact_sizes, device: root.device() }
 }
 
 fn job<'a>(root: &'a Root, checks: &'a Checks, rows: &'a [Row]) -> Job<'a> {

@@ -34,6 +34,13 @@ _EXTRAS = ("project", "layout")
     show_default=True,
     help="Time between checkpoints from which a killed scan resumes.",
 )
+@click.option(
+    "--sizes",
+    type=click.Choice(["lazy", "sampled", "exact"]),
+    default="sampled",
+    show_default=True,
+    help="On Lustre: sizes as the MDS has them, corrected by a sample, or exact (a call a file).",
+)
 @options.as_json
 def command(
     *,
@@ -42,6 +49,7 @@ def command(
     threads: int,
     extras: tuple[str, ...],
     checkpoint_s: float,
+    sizes: str,
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
 
@@ -55,6 +63,7 @@ def command(
     from trimtab.loop.purging.answering import require_answer
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
+    from trimtab.purge.index.manifest import SizesMode
     from trimtab.report import documents
 
     columns = _extras(extras)
@@ -65,6 +74,7 @@ def command(
         checkpoint_s=checkpoint_s,
         project="project" in columns,
         layout="layout" in columns,
+        sizes=SizesMode(sizes),
     )
     inodes, whole = inodes_in_use(top)
     with meter() as display:

@@ -158,7 +158,7 @@ def _lfs_df(
 
 
 def _listed(kind: str, path: str, ask: Execute) -> Iterator[str]:
-    """Yield the targets that ``lfs osts`` or ``lfs mdts`` lists, connected or not: no RPC is sent."""
+    """Yield what ``lfs osts`` or ``lfs mdts`` lists, connected or not: it sends nothing."""
     try:
         result = ask(("lfs", kind, path))
     except ToolError:

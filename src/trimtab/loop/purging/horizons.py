@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.exact_sizes import size_bias
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.site import SiteSays, ask_site
 from trimtab.purge.horizon.answer import Answer, answer
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
+from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.targets import pool_groups
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import IndexFacts, RulesInForce, rules_in_force
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine
+from trimtab.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from trimtab._core import Tally
@@ -83,6 +86,8 @@ class Found:
         All regular files of the index.
     notes
         What a reader should know besides the answer's own words, a sentence each.
+    bias
+        By how much the index lists sizes wrong; ``None`` where no sample says.
     """
 
     manifest: Manifest
@@ -94,6 +99,7 @@ class Found:
     allocated_bytes: int
     latest_future_s: int | None
     notes: tuple[str, ...] = ()
+    bias: SizeBias | None = None
 
 
 def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Found:
@@ -115,9 +121,17 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     )
     usage = question.usage or measure(policy.root)
     tally = _tally(question, policy, manifest, rules)
+    bias = size_bias(question.directory, manifest, rules)
     growth, notes = _growth(question, policy, answers, now)
     horizon = answer(
-        policy, rules, tally, usage, ost_usages=answers.osts, pools=answers.pools, growth=growth
+        policy,
+        rules,
+        tally,
+        usage,
+        ost_usages=answers.osts,
+        pools=answers.pools,
+        growth=growth,
+        bias=bias,
     )
     return Found(
         manifest=manifest,
@@ -128,7 +142,8 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
         files=tally.files,
         allocated_bytes=tally.allocated_bytes,
         latest_future_s=tally.latest_future_s,
-        notes=(*_notes(manifest, question), *notes),
+        notes=(*_notes(manifest, question), *_of_sizes(manifest, tally, bias), *notes),
+        bias=bias,
     )
 
 
@@ -247,6 +262,32 @@ def _growth(
         said_why = getattr(error, "message", None) or str(error)
         notes = (f"what purges took is not known, and growth may look too small: {said_why}",)
     return forecast_growth(points, ahead_s=policy.horizon_ahead_s, purged=purged), notes
+
+
+def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterator[str]:
+    """Yield how far the sizes of an index can be believed, where the source has lazy ones."""
+    if bias is None or manifest.sizes is None:
+        is_exact = manifest.sizes is not None and manifest.sizes.mode is SizesMode.EXACT
+        if manifest.times is TimeTrust.MDS_ONLY and not is_exact:
+            yield (
+                "sizes are those that the MDS had last been told, and can be far too small: "
+                "scan with --sizes sampled"
+            )
+        return
+    whole = bias.whole
+    listed = tally.allocated_bytes
+    low, high = (format_bytes(max(0, round(listed + end))) for end in (whole.low, whole.high))
+    yield (
+        f"the index lists {format_bytes(listed)}; {plural(manifest.sizes.looked_at, 'file', ',')} "
+        "that were looked at exactly, drawn at random, say that it is "
+        f"{format_bytes(max(0, round(listed + whole.bytes)))} ({low} to {high}): horizon and "
+        "amounts of users are corrected by that"
+    )
+    if manifest.sizes.unknown:
+        yield (
+            f"{plural(manifest.sizes.unknown, 'file', ',')} of the sample could not be looked at: "
+            "gone since, or on a server that did not answer"
+        )
 
 
 def _notes(manifest: Manifest, question: Question) -> Iterator[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from trimtab.errors import RefusedError
 from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
@@ -18,6 +20,7 @@ from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
+from trimtab.purge.index.size_sample import Look, look_on
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
@@ -63,8 +66,15 @@ def make_plan(
     now: datetime,
     measure: Measure = usage_now,
     progress: Callable[[str, float], None] = lambda step, part: None,
+    look: Look | None = None,
 ) -> Made:
     """Return the plan that a policy makes of an index, written to ``out``.
+
+    Parameters
+    ----------
+    look
+        Looks at each candidate, for its size and project of now; ``None``: on Lustre that of this
+        host, elsewhere nobody, since sizes of an index are exact there.
 
     Raises
     ------
@@ -100,12 +110,20 @@ def make_plan(
     with staging(out, owner=place.owner) as staged:
         progress("choosing the candidates", 0.3)
         choose(question, horizon, before_s, staged.candidates)
+        looked = None
+        if look is None and _file_system(horizon).kind == "lustre":
+            look = look_on(policy.policy.root, lustre=True, project=True, threads=question.threads)
+        if look is not None:
+            progress("looking at the candidates", 0.5)
+            with core_errors("looking at the candidates"):
+                looked = look_at_candidates(staged.candidates, look, horizon.rules)
+            _require_files(looked)
         progress("freezing and signing", 0.7)
         plan = freeze(
-            _draft(question, policy, horizon, before_s, now),
+            _draft(question, policy, horizon, before_s, now, looked=looked),
             staged,
             key=key,
-            held_bytes=held_by_users(question.directory, horizon.manifest),
+            held_bytes=_held(question, horizon),
         )
     return Made(staged.out, plan, horizon, new_key)
 
@@ -115,6 +133,21 @@ def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
     if place.key.exists():
         return read_key(place.key, owner=place.owner), False
     return create_key(place.key, owner=place.owner), True
+
+
+def _require_files(looked: ExactCandidates) -> None:
+    if not looked.files:
+        raise RefusedError(
+            f"nothing may go: {' '.join(looked.sentences)}",
+            code="nothing-eligible",
+            hint="see whether all targets answer: trimtab targets",
+        )
+
+
+def _held(question: Question, horizon: Found) -> dict[int, int]:
+    """Return what each user holds, set right where a sample says that listed sizes are wrong."""
+    listed = held_by_users(question.directory, horizon.manifest)
+    return listed if horizon.bias is None else horizon.bias.held(listed)
 
 
 def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
@@ -132,7 +165,13 @@ def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
 
 
 def _draft(
-    question: Question, policy: LoadedPolicy, horizon: Found, before_s: int, now: datetime
+    question: Question,
+    policy: LoadedPolicy,
+    horizon: Found,
+    before_s: int,
+    now: datetime,
+    *,
+    looked: ExactCandidates | None,
 ) -> PlanDraft:
     needed, published = horizon.answer.needed, horizon.answer.published
     return PlanDraft(
@@ -141,7 +180,7 @@ def _draft(
         notice_s=policy.policy.notice_s,
         valid_s=policy.policy.valid_s,
         file_system=_file_system(horizon),
-        index=_index(question, horizon),
+        index=_index(question, horizon, exact=looked is not None),
         policy=_policy(policy),
         rules=_rules(horizon),
         horizon=PlannedHorizon(
@@ -151,7 +190,10 @@ def _draft(
             used_bytes=horizon.usage.used_bytes,
             available_bytes=horizon.usage.available_bytes,
             to_free_bytes=published.required_bytes,
-            words=tuple(word for word in horizon.answer.words if word not in horizon.rules.words),
+            words=(
+                *(word for word in horizon.answer.words if word not in horizon.rules.words),
+                *(() if looked is None else looked.sentences),
+            ),
         ),
     )
 
@@ -173,7 +215,7 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
     return PlannedFileSystem(system.kind, system.name, system.fsid, horizon.policy.root)
 
 
-def _index(question: Question, horizon: Found) -> PlannedIndex:
+def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
     manifest = horizon.manifest
     data = (question.directory / MANIFEST).read_bytes()
     started = manifest.started_ns
@@ -186,6 +228,7 @@ def _index(question: Question, horizon: Found) -> PlannedIndex:
         times=manifest.times.value,
         time_resolution_ns=manifest.time_resolution_ns,
         obstacles=manifest.obstacles,
+        sizes="exact" if exact else None,
         atime_settings=manifest.atime_settings or root_facts(horizon.policy.root).atime_settings,
     )
 

@@ -229,6 +229,7 @@ def remover_of(
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
+        exact_sizes=plan.index.has_exact_sizes,
     )
 
 

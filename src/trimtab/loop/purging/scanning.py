@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,18 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.index.manifest import Lack, Manifest, Shard, Source, TimeTrust, Unread
+from trimtab.purge.index.manifest import (
+    Lack,
+    Manifest,
+    Shard,
+    Sizes,
+    SizesMode,
+    Source,
+    TimeTrust,
+    Unread,
+)
 from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
+from trimtab.purge.index.size_sample import Look, look_on, random_seed, take_sample
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
@@ -48,12 +59,15 @@ class ScanOptions:
         Between the moments from which a scan that is killed goes on.
     project, layout
         What is asked besides: it costs a call or two for each file.
+    sizes
+        How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
     """
 
     threads: int = 0
     checkpoint_s: float = 30.0
     project: bool = False
     layout: bool = False
+    sizes: SizesMode = SizesMode.SAMPLED
 
 
 def scan_index(
@@ -63,6 +77,7 @@ def scan_index(
     *,
     version: str,
     progress: Callable[[ScanProgress], None] | None = None,
+    look: Look | None = None,
 ) -> Manifest:
     """Return the manifest of the index that a scan makes, or goes on making.
 
@@ -72,6 +87,8 @@ def scan_index(
         Absolute path without links.
     directory
         Where the index is to be: not there yet, empty, or left by a scan that was stopped.
+    look
+        Looks at the files of a sample; ``None``: those of this host's Lustre.
 
     Raises
     ------
@@ -105,9 +122,13 @@ def scan_index(
             project=options.project,
             layout=options.layout,
             lustre=lustre,
+            exact_sizes=lustre and options.sizes is SizesMode.EXACT,
         )
         result = _carried_out(scan, progress)
     manifest = _manifest(result, root, directory, options, top, version=version)
+    if lustre or look is not None:
+        look = look or look_on(root, lustre=True, project=False, threads=options.threads)
+        manifest = replace(manifest, sizes=_sizes(directory, manifest, options.sizes, look))
     save_manifest(manifest, directory)
     (directory / CHECKPOINT).unlink(missing_ok=True)  # the index is whole: nothing to go on from
     return manifest
@@ -145,6 +166,23 @@ def _manifest(
         vanished=result.vanished,
         atime_settings=top.atime_settings,
     )
+
+
+def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> Sizes:
+    """Return how sizes were learned, with the sample that tells how far listed ones are off."""
+    import polars as pl
+
+    if mode is not SizesMode.SAMPLED:
+        return Sizes(mode)
+    began = time.monotonic()
+    with core_errors("looking at a sample of sizes", hint="--sizes lazy does without"):
+        sample = take_sample(directory, manifest, look, seed=random_seed())
+    with readable():
+        known = pl.col("exact_size_bytes").is_not_null().sum()
+        looked_at = pl.scan_parquet(directory / sample.name, glob=False).select(known).collect()
+    answered = int(looked_at.item())
+    elapsed_s = round(time.monotonic() - began, 3)
+    return Sizes(mode, sample, answered, sample.rows - answered, elapsed_s)
 
 
 def _prepare(directory: Path) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import AgeCurve
+from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import (
     AGES_DAYS,
@@ -23,6 +23,7 @@ from trimtab.purge.horizon.horizon import (
     publication_bytes,
     steps,
 )
+from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.tally import (
     curve_of,
     ost_curves,
@@ -95,6 +96,7 @@ def answer(
     ost_usages: Mapping[int, Usage] | None = None,
     pools: Mapping[str, tuple[int, ...]] | None = None,
     growth: Growth | None = None,
+    bias: SizeBias | None = None,
 ) -> Answer:
     """Return what a policy comes to on the tally of an index.
 
@@ -108,6 +110,9 @@ def answer(
         The OSTs of each pool; needed for a policy with ``target_pool``.
     growth
         Over ``policy.horizon_ahead_s`` (`forecast_growth`).
+    bias
+        By how much sizes of the index are wrong, as a sample says: curve and amounts of owners are
+        corrected by its estimate, and lists are made long enough for its lower end.
 
     Raises
     ------
@@ -115,7 +120,8 @@ def answer(
         The policy is one of OSTs or pools, and their use, which OSTs are in a pool, or the layout
         of files is not known.
     """
-    curve = curve_of(tally)
+    listed_curve = curve_of(tally)
+    curve = listed_curve if bias is None else bias.curve(listed_curve)
     youngest_hour = rules.old_enough_before_s // HOUR_S
     groups = None
     if policy.is_of_osts:
@@ -138,6 +144,8 @@ def answer(
     more = 0 if growth is None else growth.high_bytes or 0
     listed = publication_bytes(usage, target, growth_bytes=more, factor=policy.publish_factor)
     published = find(required_bytes=max(listed, needed.required_bytes))
+    if bias is not None:
+        published = _surely(published, bias.curve(listed_curve, low=True), curve, youngest_hour)
     cut_off = published.cut_off_hour
     ages_days = [days for days in AGES_DAYS if days * DAY_S >= rules.minimum_age_s]
     outcome = Answer(
@@ -148,11 +156,30 @@ def answer(
         osts=None if policy.target_ost is None else groups,
         pools=groups if policy.target_pool else None,
         steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
-        users=() if cut_off is None else owners(user_days(tally), cut_off),
-        projects=() if cut_off is None else owners(project_days(tally), cut_off),
+        users=() if cut_off is None else owners(_days(user_days(tally), bias), cut_off),
+        projects=()
+        if cut_off is None
+        else owners(_days(project_days(tally), bias, users=False), cut_off),
         future_files=tally.future_files,
     )
     return replace(outcome, words=tuple(_words(outcome, policy, rules, tally)))
+
+
+def _days(listed: OwnerDays, bias: SizeBias | None, *, users: bool = True) -> OwnerDays:
+    return listed if bias is None else bias.owner_days(listed, users=users)
+
+
+def _surely(published: Horizon, low: AgeCurve, curve: AgeCurve, youngest_hour: int) -> Horizon:
+    """Return the horizon of lists that suffice even if files hold as little as they may.
+
+    Where only the estimate suffices, all that may be listed is.
+    """
+    if published.status is not HorizonStatus.REACHED:
+        return published
+    hour = low.before(youngest_hour).earliest_freeing(published.required_bytes) or youngest_hour
+    freed = curve.freed_before(hour)
+    after = published.usage.after(freed.allocated_bytes)
+    return replace(published, cut_off_hour=hour, freed=freed, after=after)
 
 
 def _groups(

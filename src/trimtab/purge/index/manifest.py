@@ -173,6 +173,38 @@ class Shard:
     sha256: str | None
 
 
+class SizesMode(StrEnum):
+    """How a scan of Lustre learned sizes."""
+
+    LAZY = "lazy"
+    """As the MDS had last been told: often wrong for what was written shortly before."""
+    SAMPLED = "sampled"
+    """The same, and a random sample was looked at exactly."""
+    EXACT = "exact"
+    """Of every file all servers were asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How the sizes of an index were learned.
+
+    Attributes
+    ----------
+    sample
+        The file with the sample, beside the shards; ``None`` without one.
+    looked_at, unknown
+        Files of the sample that all servers were asked about, and those that did not answer.
+    elapsed_s
+        What the sample took.
+    """
+
+    mode: SizesMode
+    sample: Shard | None = None
+    looked_at: int = 0
+    unknown: int = 0
+    elapsed_s: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What an index is.
@@ -207,6 +239,9 @@ class Manifest:
     atime_settings
         What decides how reads are recorded, as it was then: words and values; ``None`` where
         nobody looked.
+    sizes
+        How sizes were learned where a source has lazy ones; ``None`` where it has none, or an
+        earlier version made the index.
     """
 
     index_id: str
@@ -227,6 +262,7 @@ class Manifest:
     vanished: int = 0
     notes: tuple[str, ...] = ()
     atime_settings: Mapping[str, str] | None = None
+    sizes: Sizes | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

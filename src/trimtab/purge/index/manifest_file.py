@@ -120,6 +120,7 @@ def from_json(content: bytes | str) -> Manifest:
             code="schema-version-unknown",
             hint="scan or import again",
         )
+    document.setdefault("sizes", None)  # what earlier versions wrote has none
     for keys, problem in (({*_KEYS} - {*document}, "missing"), ({*document} - {*_KEYS}, "unknown")):
         if keys:
             raise DataError(f"{visible(min(keys))} is {problem}", code="manifest-malformed")
@@ -140,7 +141,8 @@ def synchronise_directory(directory: Path) -> None:
 _KEYS: Final = (
     "schema_version", "index_id", "root", "filesystem", "source", "tool", "started_ns", "ended_ns",
     "times", "time_resolution_ns", "lacking", "complete", "can_delete", "unread", "refused",
-    "refused_examples", "vanished", "notes", "atime_settings", "rows", "size_bytes", "shards",
+    "refused_examples", "vanished", "notes", "atime_settings", "sizes", "rows", "size_bytes",
+    "shards",
 )  # fmt: skip
 
 

@@ -84,6 +84,9 @@ class PlannedIndex:
     atime_settings
         How reads were recorded when the metadata were taken, or where that was not looked at,
         when the plan was made; it must not change until a run.
+    sizes
+        ``exact`` where every candidate was looked at when the plan was frozen; ``None``: it has the
+        sizes of the index.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -97,6 +100,12 @@ class PlannedIndex:
     time_resolution_ns: int
     obstacles: tuple[str, ...] = ()
     atime_settings: Mapping[str, str] | None = None
+    sizes: str | None = None
+
+    @property
+    def has_exact_sizes(self) -> bool:
+        """Whether a candidate of another size than the listed one was used since."""
+        return self.sizes == "exact" or self.times != "mds_only"
 
 
 @dataclass(frozen=True, slots=True)

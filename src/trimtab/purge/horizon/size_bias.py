@@ -1,0 +1,220 @@
+"""What a sample of exact sizes says of an index with lazy ones: the bias, and its interval. Pure.
+
+The estimator is that of stratified sampling: the files of a stratum that were drawn are alike to all
+of it, so their mean difference (exact less listed), times the number of files, is its bias. A part of
+the files (those that are eligible, were last used before a cut-off, belong to a user) is a domain:
+the differences of all others are 0. Source: W. G. Cochran, Sampling Techniques, 3rd ed., 5.3, 5.4,
+5A.14.
+
+A stratum whose few files all agree has no variance of its own, and that says little: each variance is
+drawn towards that of all strata, with the weight of `PRIOR_FILES` files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Whole = NDArray[numpy.int64]
+    Real = NDArray[numpy.float64]
+
+CONFIDENCE: Final = 0.95
+PRIOR_FILES: Final = 2.0
+_AGE_EDGES_H: Final = tuple(24 * days for days in (14, 28, 56, 84, 182, 365))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number of bytes with its interval of 95 %."""
+
+    bytes: float
+    low: float
+    high: float
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the interval leaves out 0: the listed sizes are wrong, whatever the sample."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class SizeSample:
+    """Files of an index that were looked at.
+
+    Attributes
+    ----------
+    stratum
+        Of each file, from 0; int64, shape (n,).
+    difference
+        Exact less listed bytes; float64, shape (n,).
+    uids
+        Owners; int64, shape (n,).
+    hours
+        Of the last use by the rules in force, in hours since 1970; int64, shape (n,).
+    eligible
+        Whether the rules let it go; bool, shape (n,).
+    files, drawn
+        Of each stratum: how many there are, and how many were looked at; int64, shape (k,).
+    scales
+        Of each stratum: how large its files are, in bytes, above 0; float64, shape (k,).
+    """
+
+    stratum: Whole
+    difference: Real
+    uids: Whole
+    hours: Whole
+    eligible: NDArray[numpy.bool_]
+    files: Whole
+    drawn: Whole
+    scales: Real
+
+    def estimate(self, domain: NDArray[numpy.bool_]) -> Estimate:
+        """Return by how much the bytes of a domain are listed too small.
+
+        Parameters
+        ----------
+        domain
+            Which of the files that were looked at belong to it; shape (n,).
+        """
+        import numpy as np
+        from scipy.stats import t
+
+        values = np.where(domain, self.difference, 0.0)
+        known = self.drawn > 0
+        mean = np.zeros(len(self.files))
+        np.divide(np.bincount(self.stratum, values, len(self.files)), self.drawn, mean, where=known)
+        within = np.bincount(self.stratum, (values - mean[self.stratum]) ** 2, len(self.files))
+        whole = self.drawn >= self.files
+        pooled, freedom = self._pooled(within, domain)
+        shrunk = (within + PRIOR_FILES * pooled) / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)
+        rest = np.where(whole | ~known, 0.0, 1.0 - self.drawn / self.files)
+        variances = self.files.astype(float) ** 2 * rest * shrunk / np.maximum(self.drawn, 1)
+        total, variance = float((self.files * mean).sum()), float(variances.sum())
+        if variance <= 0.0:
+            return Estimate(total, total, total)
+        squared = variances**2 / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)
+        degrees = max(1.0, min(variance**2 / float(squared.sum()), freedom))
+        half = float(t.ppf((1 + CONFIDENCE) / 2, degrees)) * math.sqrt(variance)
+        return Estimate(total, total - half, total + half)
+
+    def _pooled(self, within: Real, domain: NDArray[numpy.bool_]) -> tuple[Real, float]:
+        """Return the variance that each stratum is drawn towards, and its degrees of freedom.
+
+        That of the strata that the domain has files in: what is outside of it has none.
+        """
+        import numpy as np
+
+        touched = np.bincount(self.stratum, domain, len(self.files)) > 0
+        freedom = np.where(touched, np.maximum(self.drawn - 1, 0), 0)
+        scale = self.scales
+        relative = float((np.where(touched, within, 0) / scale**2).sum())
+        total = float(freedom.sum())
+        pooled = np.where(touched, relative / max(total, 1.0) * scale**2, 0.0)
+        return pooled, max(total, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeBias:
+    """The listed amounts of an index, set right by a sample of it.
+
+    Attributes
+    ----------
+    as_of_hour
+        Hours since 1970 from which ages are counted back.
+    """
+
+    sample: SizeSample
+    as_of_hour: int
+
+    @property
+    def whole(self) -> Estimate:
+        """By how much all files together are listed too small."""
+        import numpy as np
+
+        return self.sample.estimate(np.ones(len(self.sample.difference), bool))
+
+    def freed_before(self, hour: int) -> Estimate:
+        """Return by how much what is eligible and was last used before an hour is too small."""
+        return self.sample.estimate(self.sample.eligible & (self.sample.hours < hour))
+
+    def held(self, listed: Mapping[int, int]) -> dict[int, int]:
+        """Return what each user holds, set right, by uid."""
+        import numpy as np
+
+        sample = self.sample
+        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
+        more: dict[int, float] = {}
+        for uid, size in zip(
+            sample.uids.tolist(), (weights * sample.difference).tolist(), strict=True
+        ):
+            more[uid] = more.get(uid, 0.0) + size
+        return {uid: max(0, round(size + more.get(uid, 0.0))) for uid, size in listed.items()}
+
+    def curve(self, listed: AgeCurve, *, low: bool = False) -> AgeCurve:
+        """Return a curve of what is eligible, set right; with ``low`` by the lower end.
+
+        Within an age class every file is off by the same, on average: an hour gets its part of the
+        class by its files.
+        """
+        import numpy as np
+
+        classes = self._classes(listed.hours)
+        sizes = listed.allocated_bytes.astype(float)
+        for number in np.unique(classes):
+            inside = classes == number
+            of_sample = self.sample.eligible & (self._classes(self.sample.hours) == number)
+            estimate = self.sample.estimate(of_sample)
+            total = estimate.low if low else estimate.bytes
+            files = listed.files[inside].astype(float)
+            if files.sum() > 0:
+                sizes[inside] += total * files / files.sum()
+        return AgeCurve(listed.hours, listed.files, np.maximum(np.rint(sizes), 0).astype(np.int64))
+
+    def owner_days(self, listed: OwnerDays, *, users: bool = True) -> OwnerDays:
+        """Return what is eligible of each owner, set right; of a project by the age alone."""
+        import numpy as np
+
+        classes = self._classes(listed.days * 24)
+        owners = np.repeat(listed.owners, np.diff(listed.starts))
+        means = self._means(users=users)
+        more = np.array(
+            [
+                means.get((owner, age), means.get((None, age), 0.0))
+                for owner, age in zip(owners.tolist(), classes.tolist(), strict=True)
+            ]
+        )
+        sizes = listed.allocated_bytes + more * listed.files
+        whole = np.maximum(np.rint(sizes), 0).astype(np.int64)
+        return OwnerDays(listed.owners, listed.starts, listed.days, listed.files, whole)
+
+    def _means(self, *, users: bool) -> dict[tuple[int | None, int], float]:
+        """Return the mean difference of an eligible file by owner and age class, and by age alone."""
+        import numpy as np
+
+        sample = self.sample
+        weights = sample.files[sample.stratum] / np.maximum(sample.drawn[sample.stratum], 1)
+        classes = self._classes(sample.hours)
+        sums: dict[tuple[int | None, int], tuple[float, float]] = {}
+        rows = zip(
+            sample.uids.tolist(), classes.tolist(), weights.tolist(),
+            sample.difference.tolist(), sample.eligible.tolist(), strict=True,
+        )  # fmt: skip
+        for uid, age, weight, difference, eligible in rows:
+            for key in ((uid, age), (None, age)) if users else ((None, age),):
+                if eligible:
+                    files, size = sums.get(key, (0.0, 0.0))
+                    sums[key] = (files + weight, size + weight * difference)
+        return {key: size / files for key, (files, size) in sums.items()}
+
+    def _classes(self, hours: Whole) -> Whole:
+        import numpy as np
+
+        return np.searchsorted(np.array(_AGE_EDGES_H), self.as_of_hour - hours, side="right")

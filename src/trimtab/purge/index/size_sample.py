@@ -1,0 +1,238 @@
+"""A random sample of an index whose files are looked at exactly, where the source has lazy sizes.
+
+Strata are owner, age and size: files of one stratum were written alike and are of about one size, so
+that the difference between listed and exact size varies little within it. How many of a stratum are
+drawn follows the bytes that it can be wrong by; of each at least `LEAST`, or all that there are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.purge.index.manifest import Lack, Manifest, Shard
+from trimtab.purge.index.views import readable, scanned
+from trimtab.purge.index.write import write_shard
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SAMPLE_FILE: Final = "sizes.parquet"
+BUDGET: Final = 20_000
+"""Files that are looked at besides the least of each stratum."""
+LEAST: Final = 4
+USERS_MAXIMUM: Final = 500
+"""So many users have strata of their own, those who could be wrong by most; the rest share one."""
+_AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
+_DAY_NS: Final = 86_400 * 10**9
+_SIZE_STEP: Final = 4.0
+_STRATUM: Final = ("owner", "age_class", "size_class")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One file to look at: its identity in 16 bytes, and where it lies beneath the root."""
+
+    id: bytes
+    parent: bytes
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What all servers of a file say of it now.
+
+    Attributes
+    ----------
+    project
+        ``None`` where it was not asked for.
+    errno
+        Why nothing is known; 0: it is.
+    """
+
+    size_bytes: int = 0
+    allocated_bytes: int = 0
+    project: int | None = None
+    errno: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether the file was there and all of its servers answered."""
+        return self.errno == 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether the file is not there any more, or another has its name."""
+        return self.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
+
+
+_NO_PROJECTS: Final = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+"""What a file system answers that has no projects."""
+
+Look = Callable[[Sequence[Asked]], Sequence[Exact]]
+"""Looks at files; an answer for each, in their order."""
+
+
+def look_on(root: str, *, lustre: bool, project: bool, threads: int = 0) -> Look:
+    """Return what looks at files beneath a root of this host, by FID on Lustre."""
+    from trimtab._core import glimpse
+
+    def look(files: Sequence[Asked]) -> Sequence[Exact]:
+        rows = [(file.id, file.parent, file.name) for file in files]
+        answers: Sequence[Exact] = ()
+        for with_project in dict.fromkeys((project, False)):
+            columns = glimpse(root, rows, lustre=lustre, project=with_project, threads=threads)
+            answers = [Exact(*answer) for answer in zip(*columns, strict=True)]
+            if not with_project or any(answer.errno not in _NO_PROJECTS for answer in answers):
+                break
+        return answers
+
+    return look
+
+
+def take_sample(
+    directory: Path, manifest: Manifest, look: Look, *, seed: int, budget: int = BUDGET
+) -> Shard:
+    """Return the sample that was drawn from an index and looked at, as a file beside its shards.
+
+    It has the columns of the index, and of each file ``exact_size_bytes``,
+    ``exact_allocated_bytes`` (null where it could not be looked at), ``stratum``,
+    ``stratum_files`` and ``stratum_drawn``: files that are gone by now are not counted as drawn.
+
+    Raises
+    ------
+    UnreadableError
+        It could not be written.
+    DataError
+        The index cannot be read.
+    """
+    import polars as pl
+
+    drawn = draw(directory, manifest, seed=seed, budget=budget)
+    asked = [Asked(*row) for row in drawn.select("id", "parent", "name").iter_rows()]
+    seen = look(asked) if asked else ()
+    for name, values in (
+        ("exact_size_bytes", [exact.size_bytes if exact.known else None for exact in seen]),
+        (
+            "exact_allocated_bytes",
+            [exact.allocated_bytes if exact.known else None for exact in seen],
+        ),
+    ):
+        drawn = drawn.with_columns(pl.Series(name, values, pl.UInt64))
+    known = pl.col("exact_size_bytes").is_not_null()
+    drawn = drawn.with_columns(known.sum().over("stratum").alias("stratum_drawn"))
+    return write_shard(drawn, directory / SAMPLE_FILE)
+
+
+def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET) -> pl.DataFrame:
+    """Return a stratified random sample of the files of an index that have one name each.
+
+    Two passes over the index, in bounded memory: the first counts the strata, the second takes
+    what has the smallest hashes of each.
+    """
+    import polars as pl
+
+    with readable():
+        files = _strata(scanned(directory, manifest), manifest)
+        counts = files.group_by(_STRATUM).agg(
+            pl.len().alias("stratum_files"), pl.col("size").sum().alias("weight")
+        )
+        strata = _owners_pooled(counts.collect(engine="streaming")).with_columns(
+            pl.lit(budget, pl.Float64).alias("budget")
+        )
+        if not strata.height:
+            return _empty(files)
+        share = pl.col("budget") * pl.col("weight") / pl.col("weight").sum().clip(1.0)
+        strata = (
+            strata.with_columns(
+                pl.min_horizontal(
+                    pl.col("stratum_files"), pl.max_horizontal(pl.lit(LEAST), share.ceil())
+                )
+                .cast(pl.UInt32)
+                .alias("to_draw")
+            )
+            .sort(_STRATUM)
+            .with_row_index("stratum")
+        )
+        known = strata["owner"].unique().implode()
+        owner = pl.when(pl.col("owner").is_in(known)).then("owner").otherwise(pl.lit(-1, pl.Int64))
+        # More than enough come through; the exact number is taken of them.
+        many = pl.col("to_draw") + 6 * pl.col("to_draw").sqrt() + 10
+        limit = pl.min_horizontal(pl.lit(1.0), many / pl.col("stratum_files"))
+        chosen = (
+            files.with_columns(owner, _hashed(seed))
+            .join(strata.lazy(), on=_STRATUM, how="inner")
+            .filter(pl.col("hash") < limit)
+            .collect(engine="streaming")
+        )
+    ranked = chosen.with_columns(
+        pl.col("hash").rank("ordinal").over("stratum").alias("rank")
+    ).filter(pl.col("rank") <= pl.col("to_draw"))
+    return ranked.sort("stratum", "rank").select(*_index_columns(), "stratum", "stratum_files")
+
+
+def _strata(files: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
+    import polars as pl
+
+    used = pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").fill_null(0)
+    age = (pl.lit(manifest.ended_ns, pl.Int64) - used) / _DAY_NS
+    age_class = pl.sum_horizontal(*((age >= days).cast(pl.Int64) for days in _AGES_DAYS))
+    size = pl.max_horizontal("size_bytes", "allocated_bytes").cast(pl.Float64)
+    # A file that is listed without blocks or length is of no size at all, and may have any.
+    empty = (pl.col("allocated_bytes") == 0).cast(pl.Int64)
+    step = (size.clip(1.0).log(_SIZE_STEP).floor().cast(pl.Int64)) * 2 + empty
+    return files.filter((pl.col("type") == "f") & (pl.col("nlink") == 1)).with_columns(
+        pl.col("uid").cast(pl.Int64).alias("owner"),
+        age_class.alias("age_class"),
+        step.alias("size_class"),
+        size.clip(4096.0).alias("size"),
+    )
+
+
+def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
+    """Return the strata with all but the largest owners in one, whose number is -1."""
+    import polars as pl
+
+    by_owner = strata.group_by("owner").agg(pl.col("weight").sum()).sort("weight", "owner")
+    kept = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
+    owner = pl.when(pl.col("owner").is_in(kept)).then("owner").otherwise(pl.lit(-1, pl.Int64))
+    return (
+        strata.with_columns(owner)
+        .group_by(_STRATUM)
+        .agg(pl.col("stratum_files").sum(), pl.col("weight").sum())
+    )
+
+
+def _hashed(seed: int) -> pl.Expr:
+    import polars as pl
+
+    return (pl.struct("id", "parent", "name").hash(seed) / 2.0**64).alias("hash")
+
+
+def _index_columns() -> list[str]:
+    from trimtab.purge.index.schema import columns
+
+    return list(columns())
+
+
+def _empty(files: pl.LazyFrame) -> pl.DataFrame:
+    import polars as pl
+
+    frame = files.head(0).select(_index_columns()).collect()
+    return frame.with_columns(
+        pl.Series("stratum", [], pl.UInt32), pl.Series("stratum_files", [], pl.UInt32)
+    )
+
+
+def random_seed() -> int:
+    """Return a seed that nobody can foresee: who could would keep his files out of the sample."""
+    return int.from_bytes(os.urandom(7), "big")
+
+
+def samples_blocks(manifest: Manifest) -> bool:
+    """Whether an index has the columns that a sample compares."""
+    return not {Lack.BLOCKS, Lack.IDENTITY} & manifest.lacking
