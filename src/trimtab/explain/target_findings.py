@@ -46,7 +46,7 @@ _ADVICE: Final = {
         "See the kernel log of its server; unmount it, run e2fsck, mount it again.",
     ),
     "may-be-read-only": _Advice(
-        "After an error the file system beneath takes no more writes, and no flag of Lustre shows it.",
+        "After an error the file system beneath takes no writes, and no flag of Lustre shows it.",
         "See the kernel log of its server for an aborted journal.",
     ),
     "file-system-errors": _Advice(

@@ -1,13 +1,12 @@
 """What a sample of exact sizes says of an index with lazy ones: the bias, and its interval. Pure.
 
-The estimator is that of stratified sampling: the files of a stratum that were drawn are alike to all
-of it, so their mean difference (exact less listed), times the number of files, is its bias. A part of
-the files (those that are eligible, were last used before a cut-off, belong to a user) is a domain:
-the differences of all others are 0. Source: W. G. Cochran, Sampling Techniques, 3rd ed., 5.3, 5.4,
-5A.14.
+The estimator is that of stratified sampling: the mean difference (exact less listed) of the files
+of a stratum that were drawn, times the number of its files, is its bias. A part of the files
+(those that are eligible, were last used before a cut-off, belong to a user) is a domain: the
+differences of all others are 0. Source: Cochran, Sampling Techniques, 5.3, 5.4, 5A.14.
 
-A stratum whose few files all agree has no variance of its own, and that says little: each variance is
-drawn towards that of all strata, with the weight of `PRIOR_FILES` files.
+A stratum whose few files all agree has no variance of its own, and that says little: each variance
+is drawn towards that of all strata, with the weight of `PRIOR_FILES` files.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class SizeSample:
         whole = self.drawn >= self.files
         pooled, freedom = self._pooled(within, domain)
         shrunk = (within + PRIOR_FILES * pooled) / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)
-        rest = np.where(whole | ~known, 0.0, 1.0 - self.drawn / self.files)
+        rest = np.where(whole | ~known, 0.0, 1.0 - self.drawn / np.maximum(self.files, 1))
         variances = self.files.astype(float) ** 2 * rest * shrunk / np.maximum(self.drawn, 1)
         total, variance = float((self.files * mean).sum()), float(variances.sum())
         if variance <= 0.0:
@@ -196,7 +195,7 @@ class SizeBias:
         return OwnerDays(listed.owners, listed.starts, listed.days, listed.files, whole)
 
     def _means(self, *, users: bool) -> dict[tuple[int | None, int], float]:
-        """Return the mean difference of an eligible file by owner and age class, and by age alone."""
+        """Return the mean difference of an eligible file by owner and age class, and by age."""
         import numpy as np
 
         sample = self.sample

@@ -1,8 +1,8 @@
 """A random sample of an index whose files are looked at exactly, where the source has lazy sizes.
 
-Strata are owner, age and size: files of one stratum were written alike and are of about one size, so
-that the difference between listed and exact size varies little within it. How many of a stratum are
-drawn follows the bytes that it can be wrong by; of each at least `LEAST`, or all that there are.
+Strata are owner, age and size: files of one stratum were written alike and are of about one size,
+so that the difference between listed and exact size varies little within it. How many of a stratum
+are drawn follows the bytes that it can be wrong by; of each at least `LEAST`, or all there are.
 """
 
 from __future__ import annotations
