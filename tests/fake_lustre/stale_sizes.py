@@ -1,4 +1,4 @@
-"""Files of the fake Lustre whose sizes an MDS knows lazily, with projects and OSTs that may be lost.
+"""Files of the fake Lustre whose sizes an MDS knows lazily, with projects, and OSTs to be lost.
 
 Like the running one that was looked at: of most files that were written shortly before, the MDS has
 no blocks; of some a wrong length. A look that asks all servers gets what is true, or an error where

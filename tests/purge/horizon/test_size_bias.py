@@ -1,4 +1,4 @@
-"""The bias of lazy sizes, from a sample: against a slow twin, on files that are right, and its coverage."""
+"""The bias of lazy sizes from a sample: a slow twin, sizes that are right, and its coverage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fake_lustre.stale_sizes import NOW_S, StaleNamespace, stale_namespace
 from trimtab.loop.purging.exact_sizes import size_bias
 from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
 from trimtab.purge.horizon.size_bias import PRIOR_FILES, Estimate, SizeBias, SizeSample
-from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
+from trimtab.purge.index.manifest import Sizes, SizesMode
 from trimtab.purge.index.size_sample import LEAST, draw, take_sample
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
@@ -123,7 +123,11 @@ def test_every_file_of_a_stratum_is_as_likely_to_be_drawn(tmp_path: Path) -> Non
         ):
             times[identity] = times.get(identity, 0) + 1
             expected[identity] = n / files
-    rates = [(times[one] - 200 * p) / math.sqrt(200 * p * (1 - p)) for one, p in expected.items() if p < 1]
+    rates = [
+        (times[one] - 200 * p) / math.sqrt(200 * p * (1 - p))
+        for one, p in expected.items()
+        if p < 1
+    ]
     assert abs(np.mean(rates)) < 0.3
     assert np.abs(rates).max() < 5.5
 
