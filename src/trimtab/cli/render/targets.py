@@ -101,7 +101,9 @@ def _print_table(out: Console, state: SiteState) -> None:
     rows = [_row(target) for target in state.targets]
     plain = [_troubles(target.troubles).plain for target in state.targets]
     requested = natural_width((_TROUBLE, *plain))
-    room = min(requested, _TROUBLE_MINIMUM)
+    # A parameter's name is not broken where a line has room for it: half of it sets nothing.
+    longest = max((len(word) for text in plain for word in text.split()), default=0)
+    room = max(min(requested, _TROUBLE_MINIMUM), longest)
     widths = _columns(rows, out.width - room - GAP)
     beside = out.width - GAP - taken_width(widths.values())
     if out.width < _BESIDE_MINIMUM or beside < room:
