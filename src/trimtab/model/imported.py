@@ -1,4 +1,4 @@
-"""What came of importing files that others made."""
+"""Results of importing files that other tools wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY: Final = "the file is empty"
 
 
 class FileStatus(StrEnum):
-    """What a file was worth; of several results in it, the worst that still leaves a number."""
+    """Status of an imported file; of several results, the worst that still has a number."""
 
     OK = "ok"
     PARTIAL = "partial"
@@ -37,19 +37,23 @@ class Imported:
     Attributes
     ----------
     name
-        What sets it apart from others of the same file; ``None`` where it is the only one.
+        Distinguishes it from other results of the same file; ``None`` where it is the only one.
+    status, reason
+        Whether it is usable, and if not fully, why.
+    samples
+        The numbers, in base SI.
     run
-        Id of the run, or of the snapshot, under which it is kept; ``None`` where nothing was.
+        Id of the stored run or snapshot; ``None`` where nothing was stored.
     new
-        Whether it was kept now; the same raw output imported earlier is not kept twice.
+        Whether it was stored now; raw output that was imported before is not stored again.
     at, at_reason
-        When it was measured, or why that is not known.
+        Time of the measurement, or why it is unknown.
     snapshot
-        What it says of targets, where it is no benchmark's.
+        Readings of targets, where the file is not a benchmark's.
     site
-        Under which a snapshot is kept.
+        Site under which a snapshot is stored.
     told
-        What else it says, as `trimtab.measure.measurement.Measurement.reported`.
+        Further reported values, as in `trimtab.measure.measurement.Measurement.reported`.
     """
 
     name: str | None
@@ -68,17 +72,21 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """One file that was named, or found in a directory that was.
+    """One file that was named, or found in a named directory.
 
     Attributes
     ----------
+    file
+        Its path.
     kind
-        The format, of a file of several benchmarks all of them with commas; ``None`` where none
-        recognises it.
+        The format; several, separated by commas, for a file of several benchmarks; ``None`` where
+        it is not recognised.
+    status, reason
+        Whether it is usable, and if not fully, why.
     named
-        Whether a person named it; otherwise a directory was walked.
+        Whether the user named the file; otherwise it was found in a directory.
     part_of
-        The file with which it was read, where its result is in that one.
+        The file with which it was read, where its result is reported there.
     """
 
     file: str
