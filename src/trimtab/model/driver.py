@@ -56,7 +56,7 @@ class DriverEntry:
 LOCAL: Final = DriverEntry(
     "local", "a local file system", "trimtab.drivers.local.driver", networked=False
 )
-"""Also takes every mount that no other driver does."""
+"""Also handles every mount that no other driver does."""
 
 DRIVERS: Final = {
     entry.name: entry

@@ -20,11 +20,11 @@ _LINE: Final = {
     4: (16e9, 128 / 130),
     5: (32e9, 128 / 130),
 }
-"""Generation of PCIe: transfers a second on a lane, a bit each, and the share that its line code
-leaves. Generation 6 sends two bits at a time in frames of its own, and is not here."""
+"""PCIe generation: transfers per second on a lane, one bit each, and the share that remains after
+its line code. Generation 6 transfers two bits at a time in its own frames and is not included."""
 PACKET_BYTES: Final = 24
-"""Assumed of each packet beside its payload, when a drive writes to the host's memory as it does
-for a read: 4 bytes that begin it, 16 of header with a 64-bit address, 4 of checksum."""
+"""Assumed overhead of each packet when a drive writes to the host's memory, as it does for a read:
+4 bytes of framing, 16 of header with a 64-bit address, 4 of checksum."""
 _VENDORS: Final = re.compile(
     r"\b(?:SAMSUNG|KIOXIA|MICRON|INTEL|SOLIDIGM|WESTERN DIGITAL|WDC?|SANDISK|SK HYNIX|HYNIX"
     r"|ULTRASTAR|DC|SSD|NVME|SERIES)\b"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 PathKind = Literal["local", "lustre", "network", "memory", "opaque"]
-"""``local``: block devices can be seen; ``opaque``: FUSE, overlay or anything unknown."""
+"""``local``: block devices are visible; ``opaque``: FUSE, overlay or unknown."""
 
 DeviceKind = Literal[
     "disk",
@@ -20,11 +20,11 @@ DeviceKind = Literal[
     "other",
 ]
 MULTIPATH_KINDS: Final = frozenset({"dm-multipath", "nvme-multipath"})
-"""One drive, reached over several paths: what is beneath are the paths."""
+"""One drive, reached over several paths: the devices below are the paths."""
 _DRIVE_THAT_KNOWS: Final = re.compile(r"(nvme\d|sd[a-z]|vd[a-z]|mmcblk\d|loop\d)")
-"""Drives whose ``queue/rotational`` tells disk from flash.
+"""Drives whose ``queue/rotational`` distinguishes disk from flash.
 
-Others answer 0 for want of anything that turns: memory (``pmem``, ``ram``, ``zram``), and another
+Others report 0 because nothing rotates: memory (``pmem``, ``ram``, ``zram``), and another
 host's drive (``nbd``, ``drbd``, ``rbd``).
 """
 

@@ -14,7 +14,7 @@ from trimtab.model.telemetry import Snapshot
 UNRECOGNISED: Final = (
     "of no format that Trimtab knows; --kind says which it is where only the beginning is odd"
 )
-"""What is said of a file that is something else: of many, in a directory that is walked."""
+"""Reason for a file of unknown format, of which a directory may contain many."""
 EMPTY: Final = "the file is empty"
 
 
@@ -23,11 +23,11 @@ class FileStatus(StrEnum):
 
     OK = "ok"
     PARTIAL = "partial"
-    """What could be read stands, and something is missing."""
+    """Readable in part; something is missing."""
     FAILED = "failed"
-    """It says that the benchmark failed, or that its result does not count."""
+    """The file reports that the benchmark failed, or that its result does not count."""
     UNREADABLE = "unreadable"
-    """Of no known format, damaged, or not to be opened."""
+    """Of unknown format, damaged, or not accessible."""
 
 
 @dataclass(frozen=True, slots=True)
