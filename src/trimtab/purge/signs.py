@@ -147,14 +147,16 @@ class Signs:
 def unseen(
     lacking: Sequence[frozenset[Lack]], *, births: bool, limits: EvasionLimits
 ) -> dict[Kind, str]:
-    """Return the kinds that cannot be looked for, or would keep nothing, and why.
+    """Return the signs that cannot be looked for, or would keep no file alive, and why.
 
     Parameters
     ----------
     lacking
-        What each index lacks, the oldest first.
+        What each index lacks, oldest first.
     births
-        Whether the last one has birth times in it.
+        Whether the last one has birth times.
+    limits
+        ``counted``: the times that extend a file's life.
     """
     over: dict[Kind, str] = {}
     for kind, needed in _NEEDED.items():
@@ -173,10 +175,9 @@ def unseen(
 
 
 def statement(suspicion: Suspicion) -> str:
-    """Return a question to the index that lists the files, for ``trimtab purge query``.
+    """Return a query for ``trimtab purge query`` that lists the files of a suspicion.
 
-    The times are what they have in common; a file or two that was used in the same seconds may be
-    among them.
+    It selects by the times that they share, so files used in the same seconds may be included.
     """
     first_ns, last_ns = suspicion.first_s * _NS_PER_S, (suspicion.last_s + 1) * _NS_PER_S - 1
     match suspicion.kind:

@@ -96,24 +96,27 @@ def answer(
     pools: Mapping[str, tuple[int, ...]] | None = None,
     growth: Growth | None = None,
 ) -> Answer:
-    """Return what a policy comes to on the tally of an index.
+    """Return the horizon of a policy on an index, and what its lists name.
 
     Parameters
     ----------
-    tally
-        Counted by ``rules.core()``; with users, and with projects and OSTs where asked for.
-    ost_usages
-        Of each OST; needed for a policy with ``target_ost`` or ``target_pool``.
-    pools
-        The OSTs of each pool; needed for a policy with ``target_pool``.
+    policy, rules, tally
+        The policy, its `rules_in_force`, and what ``rules.core()`` counted, with users.
+    usage, ost_usages, pools
+        Bytes of the whole; of each OST by index, and the OST indices of each pool by name. The
+        last two are required by ``target_ost`` and ``target_pool``.
     growth
-        Over ``policy.horizon_ahead_s`` (`forecast_growth`).
+        Over ``policy.horizon_ahead_s`` (`forecast_growth`); ``None``: lists cover today's need.
+
+    Returns
+    -------
+    Answer
+        Cut-offs, sizes in bytes, steps of the curve, and shares of users and projects.
 
     Raises
     ------
     UsageError
-        The policy is one of OSTs or pools, and their use, which OSTs are in a pool, or the layout
-        of files is not known.
+        The policy has no target, or usage, pools or layout that its target needs are unknown.
     """
     curve = curve_of(tally)
     youngest_hour = rules.old_enough_before_s // HOUR_S

@@ -97,11 +97,11 @@ class Horizon:
         return max(0, self.required_bytes - self.freed.allocated_bytes)
 
     def age_s(self, at_s: int) -> int | None:
-        """Return the age that the cut-off has at a time, in seconds."""
+        """Return the age of the cut-off, in seconds, at a time in seconds since 1970."""
         return None if self.cut_off_s is None else at_s - self.cut_off_s
 
     def words(self, at_s: int) -> tuple[str, ...]:
-        """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
+        """Return the result in sentences; ages are as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
 
 
@@ -142,26 +142,32 @@ def find_horizon(
     kept_back: Mapping[str, tuple[int, int]] | None = None,
     required_bytes: int | None = None,
 ) -> Horizon:
-    """Return the earliest cut-off that brings use to or under a target.
+    """Return the earliest cut-off that brings usage to or under a target.
 
     Parameters
     ----------
     curve
-        All that is eligible, by the hour of its last use.
+        All eligible files, by the hour of their last use.
+    usage
+        Bytes used and available now.
     target
-        Fullness, used / (used + available).
+        Fullness to reach, used / (used + available), a fraction.
     youngest_hour
-        Hours since 1970: no cut-off is later, because of the minimum age.
+        Latest cut-off that the minimum age allows, in hours since 1970.
     kept_back
-        What is not eligible: reason to files and allocated bytes.
+        Retained files by reason: number and allocated bytes.
     required_bytes
-        What has to be freed, where it is more than the target asks for now: see
-        `publication_bytes`.
+        Bytes to free, if more than the target requires now (`publication_bytes`).
+
+    Returns
+    -------
+    Horizon
+        The cut-off, what it frees and the usage after it; ``doubts`` where the figures disagree.
 
     Raises
     ------
     UsageError
-        The target is none.
+        ``target`` is not between 0 and 1, or ``required_bytes`` is negative.
     """
     eligible = curve.before(youngest_hour)
     required = usage.excess_bytes(target) if required_bytes is None else required_bytes
@@ -194,19 +200,28 @@ def find_horizon(
 def publication_bytes(
     usage: Usage, target: float, *, growth_bytes: int = 0, factor: float = 2.0
 ) -> int:
-    """Return how much the files on published lists are to hold together.
+    """Return the bytes that the files on published lists must hold together.
 
     Parameters
     ----------
+    usage
+        Bytes used and available now.
+    target
+        Fullness to reach, a fraction.
     growth_bytes
-        The forecast's upper bound until the plan expires. Falling use is not counted on.
+        Upper bound of the forecast until the plan expires. Negative growth counts as 0.
     factor
-        The policy's ``publish_factor``: much of what is listed is used, moved or kept until then.
+        The policy's ``publish_factor``: owners use, move or protect much of a list.
+
+    Raises
+    ------
+    UsageError
+        ``target`` is not between 0 and 1.
 
     Notes
     -----
-    ``factor x (used + growth - target x (used + available))``, and nothing where that is not
-    positive. Growth cannot take more than is available.
+    ``factor x (used + growth - target x (used + available))``, or 0 where that is not positive.
+    Growth cannot take more than is available.
 
     Examples
     --------
@@ -221,14 +236,18 @@ def publication_bytes(
 def steps(
     curve: AgeCurve, usage: Usage, *, as_of_s: int, ages_days: Iterable[int] = AGES_DAYS
 ) -> tuple[Step, ...]:
-    """Return what horizons of several ages would free, the oldest first.
+    """Return what cut-offs of several ages would free, the oldest first.
 
     Parameters
     ----------
+    curve
+        All eligible files, by the hour of their last use.
+    usage
+        Bytes used and available now.
     as_of_s
-        Seconds since 1970 from which ages are counted back, to the beginning of the hour.
+        Time from which ages are counted back, to the beginning of the hour, in seconds since 1970.
     ages_days
-        Ages younger than the curve reaches free no more than all of it.
+        Ages in days. Those younger than the curve free all of it.
     """
     rows = []
     for days in sorted(set(ages_days), reverse=True):
@@ -239,9 +258,19 @@ def steps(
 
 
 def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
-    """Return what a cut-off takes from each user or project, most bytes first.
+    """Return what a cut-off frees of each user or project, most bytes first.
 
-    Those from whom it takes nothing are left out.
+    Parameters
+    ----------
+    days
+        Eligible files of each owner, by the day of their last use.
+    cut_off_hour
+        Hours since 1970. Within a day, the result has the least and the most that it can free.
+
+    Returns
+    -------
+    tuple of OwnedBy
+        Owners of whom the cut-off frees nothing are omitted.
     """
     least, most = days.freed_before(cut_off_hour)
     rows = [

@@ -127,7 +127,7 @@ class GroupHorizons:
 
 
 def ost_name(index: int) -> str:
-    """Return an OST's name.
+    """Return the name of an OST from its index, in hexadecimal.
 
     Examples
     --------
@@ -146,21 +146,26 @@ def find_ost_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the cut-off that brings every OST under its limit that one can bring there.
+    """Return the common cut-off that brings every OST under its limit, where a cut-off can.
 
     Parameters
     ----------
     curves
-        Of each OST what is eligible of its objects, by the hour of the file's last use. One that
-        is not there holds nothing of that kind.
+        Eligible objects of each OST by index, by the hour of the file's last use. An OST without
+        a curve holds no eligible object.
     usages
-        Of each OST, as ``lfs df`` has it; one at least.
+        Bytes of each OST by index, as in ``lfs df``; at least one.
     limit
-        Fullness that no OST is to be above.
+        Highest fullness of any OST, a fraction.
     whole, usage
-        Of the file system.
+        Curve and bytes of the file system.
     youngest_hour
-        Hours since 1970: no cut-off is later, because of the minimum age.
+        Latest cut-off that the minimum age allows, in hours since 1970.
+
+    Returns
+    -------
+    GroupHorizons
+        The common cut-off, what it frees, and what each OST needs, in order of the index.
     """
     groups = [Group("OST", ost_name(index), (index,), limit) for index in sorted(usages)]
     return _find(groups, curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour)
@@ -175,16 +180,25 @@ def find_pool_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the cut-off that brings every pool under its limit that one can bring there.
+    """Return the common cut-off that brings every pool under its limit, where a cut-off can.
 
-    What goes is what is old, wherever it lies: of other pools too.
+    Old files are deleted wherever they lie, in other pools too.
 
     Parameters
     ----------
+    curves, usages
+        Of each OST by index, as for `find_ost_horizons`.
     groups
-        The pools (`pool_groups`). An OST may be in several.
+        The pools with their limits (`pool_groups`). An OST may be in several.
+    whole, usage
+        Curve and bytes of the file system.
+    youngest_hour
+        Latest cut-off that the minimum age allows, in hours since 1970.
 
-    Other parameters are those of `find_ost_horizons`.
+    Returns
+    -------
+    GroupHorizons
+        The common cut-off, what it frees, and what each pool needs, in the order of ``groups``.
     """
     return _find(
         tuple(groups), curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour
@@ -201,17 +215,22 @@ def pool_groups(
     Parameters
     ----------
     limits
-        Name and fullness.
+        Name of each pool and its highest fullness, a fraction.
     pools
-        The OSTs of every pool that the file system has.
+        OST indices of every pool of the file system, by name.
     usages
-        Of every OST.
+        Bytes of every OST, by index.
+
+    Returns
+    -------
+    tuple of Group
+        In the order of ``limits``.
 
     Raises
     ------
     UsageError
-        There is no such pool, it has no OST, or the use of one of them is not known: a target of
-        a part of it would be no promise.
+        A pool does not exist, has no OST, or the usage of one of its OSTs is unknown: a target for
+        a part of a pool would promise nothing.
     """
     return tuple(_pool_group(name, limit, pools, usages) for name, limit in limits)
 

@@ -38,7 +38,18 @@ class Named:
     users: Mapping[int, int]
 
     def known(self, frame: pl.DataFrame) -> NDArray[np.bool_]:
-        """Return of each row of a frame with ``id``, ``parent``, ``name`` whether it was named."""
+        """Return for each row whether the plan named it.
+
+        Parameters
+        ----------
+        frame
+            Columns ``id``, ``parent`` and ``name``; n rows.
+
+        Returns
+        -------
+        NDArray of bool
+            Shape (n,).
+        """
         import numpy as np
 
         if not len(self.hashes):
@@ -69,12 +80,17 @@ class Change:
 
 
 def named(candidates: Path) -> Named:
-    """Return what a plan named, from its file of candidates.
+    """Return the candidates that a plan named, as hashes.
+
+    Parameters
+    ----------
+    candidates
+        Its Parquet file of candidates.
 
     Raises
     ------
     DataError
-        It cannot be read.
+        The file cannot be read.
     """
     import numpy as np
 
@@ -88,7 +104,19 @@ def named(candidates: Path) -> Named:
 
 
 def changes(candidates: Path, before: Named) -> dict[int, Change]:
-    """Return for each user of either plan how the candidates changed.
+    """Return how each user's candidates changed since the previous plan.
+
+    Parameters
+    ----------
+    candidates
+        The Parquet file of the new plan.
+    before
+        The candidates of the previous one (`named`).
+
+    Returns
+    -------
+    dict of int to Change
+        By uid, for every user of either plan.
 
     Raises
     ------

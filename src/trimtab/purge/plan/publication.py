@@ -101,12 +101,21 @@ class Publication:
 
 
 def write_publication(directory: int, publication: Publication, key: SigningKey) -> None:
-    """Write the evidence into the directory of its plan.
+    """Write the signed evidence of publication into the directory of its plan.
+
+    Parameters
+    ----------
+    directory
+        Descriptor of the plan's directory (`trusted_directory`).
+    publication
+        What was published.
+    key
+        The site's key.
 
     Raises
     ------
     UnreadableError
-        It could not be written: the plan does not count as published.
+        The file could not be written; the plan does not count as published.
     """
     body = json.loads(to_json(publication))
     signature = signature_of(PUBLICATION, canonical(body), key)
@@ -117,14 +126,25 @@ def write_publication(directory: int, publication: Publication, key: SigningKey)
 def read_publication(
     directory: int, plan: Plan, plan_sha256: str, key: SigningKey, *, owner: int = 0
 ) -> Publication | None:
-    """Return the evidence that a plan was published; ``None`` where it was not.
+    """Return the evidence that a plan was published; ``None`` if it was not.
+
+    Parameters
+    ----------
+    directory
+        Descriptor of the plan's directory (`trusted_directory`).
+    plan, plan_sha256
+        The plan, and the hash of its ``plan.json`` in hexadecimal.
+    key
+        The site's key.
+    owner
+        Uid that must own the file; root by default.
 
     Raises
     ------
     RefusedError
-        It was changed, is of another plan, or others could have written it.
+        The evidence was changed, is of another plan, or could have been written by others.
     DataError
-        It does not hold what its format says.
+        The content does not match its format.
     """
     noun = "the evidence of publication"
     try:
