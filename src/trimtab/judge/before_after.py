@@ -43,8 +43,7 @@ def before_after(
     Parameters
     ----------
     frame
-        ``at`` (UTC), ``value`` (in ``key.unit``; null if unfinished), ``unfinished``; one row
-        per run.
+        ``at`` (UTC), ``value`` (in ``key.unit``; null: unfinished), ``unfinished``; a row per run.
     at, width_s
         Aware time, and length of each side in seconds; a run at ``at`` is on the later side.
     key
