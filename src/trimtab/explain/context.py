@@ -1,6 +1,6 @@
-"""The input of a cause: the bad hours, the good ones, and all that is known of both.
+"""The input of a cause: the bad hours, the good ones, and the data of both.
 
-Frames are Polars frames. Everything here is plain values: the store, or a test, fills them in.
+Frames are Polars frames. All values are plain: the store, or a test, provides them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SURVEYS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time; both ends are within."""
+    """A period of time, both ends inclusive; aware UTC."""
 
     from_: datetime
     to: datetime
@@ -98,14 +98,14 @@ class Telemetry:
     Attributes
     ----------
     readings
-        One row a reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
-        ``file-system``; ``server`` or ``client`` for a machine, whose name is ``target`` then),
-        ``server`` (that serves the target), ``name``, ``label``, ``number`` (booleans as 0 and 1;
-        null for text), ``text`` (null for numbers), ``reason`` (set where there is no value).
-        Texts may be categories.
+        One row per reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
+        ``file-system``; ``server`` or ``client`` for a machine, whose name is then in ``target``),
+        ``server`` (that serves the target), ``name``, ``label``, ``number`` (in base SI, booleans
+        as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set where there is no
+        value). Texts may be categories.
     settings
-        One row a setting: ``at``, ``target``, ``kind``, ``name``, ``value``; those that were not
-        available are left out.
+        One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; unavailable settings
+        are omitted.
     """
 
     readings: pl.DataFrame
@@ -114,12 +114,12 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True)
 class CpuProfile:
-    """Where the CPU time of a server went, from ``perf report`` or ``perf script``.
+    """CPU time of a server by function, from ``perf report`` or ``perf script``.
 
     Attributes
     ----------
     shares
-        Function to its share of the samples, 0 to 1, of the function itself.
+        Function to its share of the samples, 0 to 1, excluding functions that it calls.
     """
 
     at: datetime | None
