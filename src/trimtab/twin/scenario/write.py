@@ -17,12 +17,17 @@ _BESIDE: Final = {(), ("scenario", "extends"), ("scenario", "inherit")}
 
 
 def to_toml(scenario: Scenario) -> str:
-    """Return a scenario as a file; every key is written, whatever the defaults become.
+    """Return the text of a scenario's file, with every key, so that later defaults do not change it.
+
+    Returns
+    -------
+    str
+        TOML.
 
     Raises
     ------
     UsageError
-        A value has no text that reads back to it: part of a byte.
+        A value has no text that reads back to it, such as a fraction of a byte.
 
     Notes
     -----
