@@ -1,19 +1,20 @@
-"""Signs that files are kept alive without being used: counted and reported, never punished.
+"""Signs that files are kept alive without being used: counted and reported, with no consequence.
 
 Pure, over frames of the index. None of it is proof: a job that reads a data set looks like a loop
-that reads files to keep them, and a clock that was wrong looks like a date set on purpose. Each
-kind asks for what ordinary work does not do:
+that reads files to keep them, and a wrong clock looks like a date set on purpose. Each sign
+requires what ordinary work does not do:
 
 ==================  ===================================================================
 ``touched``         access, modification and change in the same second, of many files of
-                    one owner within seconds of each other, long after they came into
-                    being (their birth, which nobody can set)
-``read together``   most of what an owner had left untouched for long was read in one go,
-                    and nobody else's files were at that time (a backup reads everybody's)
-``future``          a time later than the index, which would keep a file for ever; it is
-                    taken for the time of the index, and reported
-``renewed``         the change time of the same unchanged files moved on from index to
-                    index, each time: ``chmod`` or a rename in a crontab
+                    one owner within seconds of each other, long after their birth
+                    (which no user can set)
+``read together``   most of what an owner had left untouched for long was read in one
+                    pass, and no other owner's files were at that time (a backup reads
+                    all users' files)
+``future``          a time later than the index, which would keep a file for ever; it
+                    counts as the time of the index, and is reported
+``renewed``         the change time of the same unchanged files advanced in every
+                    interval between indexes: ``chmod`` or a rename in a crontab
 ==================  ===================================================================
 """
 

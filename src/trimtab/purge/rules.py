@@ -1,7 +1,7 @@
-"""From a policy and what is known of an index to the rules that hold now, and in words why.
+"""From a policy and the facts of an index to the rules in force, with their reasons in words.
 
 Pure. The rules themselves are applied in one place, `trimtab._core.Rules`: by the curve, by the
-choice of candidates and by the last check before a deletion.
+selection of candidates and by the last check before a deletion.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReadRecording:
-    """Whether reads move the access time, whichever client they go through.
+    """Whether reads move the access time on every class of client.
 
     Attributes
     ----------
     declared
-        The site file says that every class of client records them.
+        The site file says that every class of client records reads.
     unrecorded
         Classes of clients through which a canary was read and its atime did not move.
     unchecked
-        Classes that could not be asked: a declaration that was not checked does not count.
+        Classes that could not be checked: an unchecked declaration does not count.
     """
 
     declared: bool = False
@@ -71,19 +71,19 @@ class ReadRecording:
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What rules need to know of an index.
+    """The facts of an index that rules depend on.
 
     Attributes
     ----------
     root
-        Absolute path that it is of.
+        Absolute path of the scanned root.
     ended_s
-        Seconds since 1970: of the scan. No time within is believed to be later.
+        End of the scan, in seconds since 1970. Later times in the index are not trusted.
     lacking
-        What its source does not tell.
+        What its source does not provide.
     mds_only
-        Its times are those of a metadata server, which hears of a use at close: files may be
-        younger than they look, never older.
+        Its times come from a metadata server, which learns of a use at close: files may be younger
+        than they appear, never older.
     """
 
     root: str

@@ -1,4 +1,4 @@
-"""Everything that is asked of an index before a purge: what has to go, what to list, from whom."""
+"""The horizon of a policy on an index: what must be deleted, what to list, and whose files."""
 
 from __future__ import annotations
 
@@ -47,30 +47,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a policy comes to on one index.
+    """The horizon of a policy on one index.
 
     Attributes
     ----------
     as_of_s
-        When the metadata were taken; ages are as of then.
+        Time of the metadata, in seconds since 1970; ages are counted back from it.
     needed
-        The horizon of now: what a run deletes at least.
+        The horizon now: what a run deletes at least.
     published
-        The horizon of the lists: what a run may delete at most, since use grows until then.
+        The horizon of the lists: what a run may delete at most, because usage grows until then.
     growth
-        What use is expected to grow by; ``None`` where nobody looked.
+        Expected growth of usage; ``None`` without a forecast.
     osts
         With ``target_ost``: what each OST needs.
     pools
-        With ``target_pool``: what each pool needs that has a target.
+        With ``target_pool``: what each pool with a target needs.
     steps
-        What horizons of other ages would do, none younger than the minimum age.
+        Effect of other ages, none younger than the minimum age.
     users, projects
-        From whom the published horizon takes what.
+        What the published horizon frees of each.
     future_files
-        Files with times beyond the scan's end, which count as its end.
+        Files with times after the end of the scan, which count as its end.
     words
-        Sentences, for people.
+        The result in sentences.
     """
 
     as_of_s: int

@@ -1,9 +1,9 @@
-"""How much use will grow until a plan expires, with an interval: lists are made for its upper end.
+"""Growth of usage until a plan expires, with an interval: lists are made for its upper end.
 
-What counts is what is written and not deleted by its owners; what purges took away is added back,
-or every purge would look like a fall in demand::
+Growth is what is written and not deleted by its owners. What purges freed is added back, because
+every purge would otherwise look like a fall in demand::
 
-    used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, drawn anew
+    used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, resampled
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The horizon: the cut-off that brings a file system to its target, and what others would free.
+"""The horizon: the cut-off that brings a file system to its target, and the effect of others.
 
-Of all cut-offs that suffice it is the earliest, at which the least is deleted: a file just younger
-than the horizon stays. It is known before anything is deleted, so that it can be published.
+Of all sufficient cut-offs it is the earliest, which deletes the least: a file just younger than the
+horizon is retained. It is known before anything is deleted, so that it can be published.
 """
 
 from __future__ import annotations
@@ -49,30 +49,32 @@ class KeptBack:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """A cut-off and what it does.
+    """A cut-off and its effect.
 
     Attributes
     ----------
+    status
+        Whether anything must be deleted, and whether the cut-off suffices.
     target
-        Fullness to come to.
+        Fullness to reach, a fraction.
     usage
-        Before anything is deleted.
+        Before the deletion.
     required_bytes
-        What has to be freed.
+        Bytes to free.
     cut_off_hour
-        Hours since 1970; what was last used before goes. Where the target is out of reach, the
-        youngest that the minimum age allows; ``None`` where nothing has to go.
+        Hours since 1970; files last used before it are deleted. If the target is out of reach, the
+        youngest that the minimum age allows; ``None`` if nothing must be deleted.
     freed
-        Files and bytes under the cut-off.
+        Files and bytes before the cut-off.
     after
-        Use after their deletion; ``None`` where the index holds more than is used, so that it
-        cannot be told.
+        Usage after the deletion; ``None`` where it cannot be determined, because the index holds
+        more than is used.
     eligible
-        All that the rules allow to be deleted, whatever the cut-off.
-    kept_back
-        The rest, by reason; most bytes first.
+        All files that the rules allow to be deleted, whatever the cut-off.
+    kept
+        All others, by reason; most bytes first.
     doubts
-        Sentences about why the figures may not fit together.
+        Sentences on figures that disagree.
     """
 
     status: HorizonStatus
@@ -117,14 +119,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBy:
-    """What a cut-off takes from one user or project.
+    """What a cut-off frees of one user or project.
 
     Attributes
     ----------
+    owner
+        Uid or project number.
     least, most
-        The same unless the cut-off lies within a day, of which the part is not known.
+        Equal unless the cut-off lies within a day, whose share before it is unknown.
     eligible
-        All of it that the rules allow to be deleted.
+        All files of the owner that the rules allow to be deleted.
     """
 
     owner: int

@@ -1,7 +1,7 @@
-"""What a policy of the past would have deleted, and how much of it was used afterwards.
+"""What a past policy would have deleted, and how much of it was used afterwards.
 
-Two indexes of one file system tell it: the candidates that a cut-off had in the earlier one are
-looked up, by identity, in the later one. Pure over frames.
+It compares two indexes of one file system: the candidates that a cut-off selected in the earlier
+one are looked up, by identity, in the later one. Pure over frames.
 """
 
 from __future__ import annotations

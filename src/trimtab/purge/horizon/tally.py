@@ -1,4 +1,4 @@
-"""The core's tally of an index as curves: of the whole, each user, project and OST."""
+"""The core's tally of an index as curves: of the whole, and of each user, project and OST."""
 
 from __future__ import annotations
 

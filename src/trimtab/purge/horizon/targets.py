@@ -1,11 +1,11 @@
 """The horizon of single OSTs and of pools: what brings each under its limit, and where none does.
 
-A file system is as fast as its fullest OST. A purge takes the old files wherever they lie, so the
-cut-off is the one that the last OST needs; an OST that is full of young files is helped by none,
-and then its fullness is a matter of placement, not of age.
+A file system is as fast as its fullest OST. A purge deletes old files wherever they lie, so the
+common cut-off is the one that the last OST needs. No cut-off helps an OST that is full of young
+files; its fullness is a matter of placement, not of age.
 
-A pool is several OSTs that are full together: its use and its curve are the sums of theirs. An OST
-is a group of one, so both are found in the same way.
+A pool is a set of OSTs with a common limit: its usage and its curve are the sums of theirs. An OST
+is a group of one, so both are handled in the same way.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _SHOWN_POOLS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """OSTs that are to be at or under a limit together.
+    """OSTs with a common limit on their fullness.
 
     Attributes
     ----------
     noun
-        What it is to people.
+        What the group is.
     name
-        ``OST0012``; of a pool its own, without the file system's.
+        ``OST0012``; of a pool its own name, without the file system's.
     osts
-        By their index, in order.
+        OST indices, ascending.
     limit
-        Fullness that it is not to be above.
+        Highest fullness, a fraction.
     """
 
     noun: Literal["OST", "pool"]
@@ -96,17 +96,20 @@ class GroupHorizons:
 
     Attributes
     ----------
+    youngest_hour
+        Latest cut-off that the minimum age allows, in hours since 1970.
     cut_off_hour
-        Of the group that needs the latest; ``None`` where no horizon is needed, or none helps.
+        Of the group that needs the latest, in hours since 1970; ``None`` if no horizon is needed or
+        none helps.
     target
-        The overall target that comes to the same, rounded down to a hundredth of a per cent;
-        ``None`` as ``cut_off_hour``, and where fullness after it cannot be told.
+        The equivalent overall target, rounded down to a hundredth of a per cent; ``None`` like
+        ``cut_off_hour``, and where the fullness after it cannot be determined.
     freed
         From the whole file system, by the common cut-off.
     groups
-        In their order; one at least.
+        At least one, in the order given.
     doubts
-        Sentences about what does not fit together.
+        Sentences on figures that disagree.
     """
 
     youngest_hour: int

@@ -1,4 +1,4 @@
-"""How full a file system or target is, as ``df`` and ``lfs df`` say it."""
+"""Fullness of a file system or target, as ``df`` and ``lfs df`` report it."""
 
 from __future__ import annotations
 

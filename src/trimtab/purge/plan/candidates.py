@@ -1,4 +1,4 @@
-"""What a file of candidates holds, read piece by piece: it may be larger than memory."""
+"""The content of a file of candidates, read piece by piece: it may be larger than memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which candidates the plan that was published before named already, and which are new."""
+"""Compare the candidates of a plan with those of the plan published before: known, new and gone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ _OBJECT: Final = ("id", "parent", "name")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a plan named, as hashes of eight bytes: of 10^6 against 10^6 files one in 10^7 times a
-    single one is taken for another, and then a list says "known" where it should say "new".
+    """The candidates of a plan as hashes of eight bytes.
+
+    When 10^6 files are compared with 10^6, a single one is taken for another once in 10^7
+    comparisons; its list then says "known" instead of "new".
 
     Attributes
     ----------
     hashes
-        Of its candidates, ascending.
+        Of its candidates, ascending; shape (n,).
     users
-        Candidates by uid.
+        Number of candidates by uid.
     """
 
     hashes: NDArray[np.uint64]
@@ -71,7 +73,7 @@ class Change:
     known
         Named before and again.
     gone
-        Named before, not any more: used since, deleted, or given away.
+        Named before and no longer: used since, deleted, or given to another user.
     """
 
     new: int

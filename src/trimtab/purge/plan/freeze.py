@@ -1,4 +1,4 @@
-"""A plan made: written beside its place, hashed, signed, and put there whole."""
+"""Create a plan: written beside its place, hashed, signed, and moved into place complete."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SIGNATURE_FILE: Final = "signature"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A directory beside the place of a plan that is being made.
+    """A directory beside the place of a plan under construction.
 
     Attributes
     ----------
     out
-        Where the plan is to be.
+        Where the plan will be.
     directory
         Where it is made.
     owner
-        Whose both are.
+        Uid that owns both.
     """
 
     out: Path

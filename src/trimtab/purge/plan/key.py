@@ -1,10 +1,10 @@
-"""The site's key, which a plan is signed with: HMAC-SHA256 with a secret that only root can read.
+"""The site's signing key for plans: HMAC-SHA256 with a secret that only root can read.
 
-What a good signature proves: the plan was written by somebody who could read the key, which is
-root of a host that has it, and not a bit of it was changed since by anybody who could not. So a
-plan that was edited by hand, damaged by a disk, made at another site, or written by a user who had
-root's directory for a moment is not carried out. What it does not prove: who of those with root's
-rights made it, and nothing against root itself, who needs no plan to delete files.
+A valid signature proves that somebody who could read the key wrote the plan, which is root of a
+host that has it, and that nobody else changed a bit of it since. A plan that was edited by hand,
+damaged by a disk, made at another site, or written by a user who controlled root's directory for a
+moment is therefore not carried out. It does not prove which user with root's rights made the plan,
+and nothing against root itself, who needs no plan to delete files.
 """
 
 from __future__ import annotations

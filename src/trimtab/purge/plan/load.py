@@ -1,4 +1,4 @@
-"""A plan read back: everything that was signed is checked again, and what it is bound to."""
+"""Read a plan back: every signed byte is checked again, and so are its bindings."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SIGNATURE_MAX_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
-    """A plan as it lies on disk, found to be what was signed.
+    """A plan on disk, verified against its signature.
 
     Attributes
     ----------
     directory
-        Where.
+        Absolute path of the plan.
     plan
-        What it says.
+        Its content.
     sha256
-        Of ``plan.json``: what a journal names it by.
+        Of ``plan.json``, in hexadecimal; journals identify the plan by it.
     publication
-        The evidence that it was published; ``None`` where it was not.
+        The evidence that it was published; ``None`` if it was not.
     """
 
     directory: Path

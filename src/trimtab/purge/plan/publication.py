@@ -1,8 +1,8 @@
-"""The evidence that a plan was published: who was given which list, where, and when.
+"""The evidence that a plan was published: who received which list, where, and when.
 
 ``published.json`` is written once, after every list is on stable storage; the notice period counts
-from then. It is signed like the plan, and names the plan by its hash: that of one plan is none for
-another.
+from then. It is signed like the plan and names the plan by its hash, so it is not valid for another
+plan.
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ class UserList:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What was published.
+    """The publication of a plan.
 
     Attributes
     ----------
     plan_id, plan_sha256
-        Of which plan; the hash is that of ``plan.json``.
+        Of the plan; the hash is that of ``plan.json``.
     published_at
         When the last list was on stable storage.
     not_before
-        What the lists promise: nothing is deleted before.
+        The promise of the lists: nothing is deleted before.
     directory
         Where the lists are.
     previous_plan_id
-        Which plan was published before; ``None``: none that is known.
+        The plan published before; ``None`` if none is known.
     lists
-        One a user, in order of the number.
+        One per user, in order of the uid.
     """
 
     __pydantic_config__: ClassVar = STRICT

@@ -1,8 +1,8 @@
-"""Files that only root can have written: opened without following links, written so that they last.
+"""Files that only root can have written: opened without following links, and written durably.
 
-A plan says what root deletes, so whoever can change it, or put another in its place, deletes with
-root's rights. Every component of its path is opened by itself, relative to the one before, and must
-belong to root and be closed to others' writing; after that nobody but root can have exchanged it.
+A plan decides what root deletes, so a user who can change it, or replace it, deletes with root's
+rights. Every component of its path is opened separately, relative to the previous one, and must
+belong to root and be closed to others' writing; then only root can have exchanged it.
 """
 
 from __future__ import annotations
