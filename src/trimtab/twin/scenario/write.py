@@ -17,7 +17,7 @@ _BESIDE: Final = {(), ("scenario", "extends"), ("scenario", "inherit")}
 
 
 def to_toml(scenario: Scenario) -> str:
-    """Return the text of a scenario's file, with every key, so that later defaults do not change it.
+    """Return a scenario as the text of a file with every key, independent of later defaults.
 
     Returns
     -------
