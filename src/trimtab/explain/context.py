@@ -55,22 +55,29 @@ class RunFact:
 
     Attributes
     ----------
+    id
+        Id of the run.
+    at, until
+        Start and end, aware UTC.
     probe, kind
         Name in the site file, and benchmark.
     series
-        Comparability: runs of one series had the same request.
+        Comparability: runs of one series had the same requested workload.
     values
-        Metric to the median over believed repetitions; empty for a run without any.
+        Metric to the median over believed repetitions, in the metric's unit; empty for a run
+        without any.
     tails
         ``metric:statistic`` to value, of statistics other than totals (``write_latency:p99``).
     disbelieved
-        Reasons of the figures that may not be judged: cached reads, another workload ...
+        Reasons of the values that may not be judged: cached reads, another workload ...
     problem
         Why the status is not ``ok``.
     hosts
-        Client nodes that it ran on, where that is known.
+        Client nodes on which it ran, where known.
     bytes_written, bytes_read
-        What it moved itself, where that is known.
+        Bytes that the run itself moved, where known.
+    nodes, tasks
+        Number of client nodes and of tasks, where known.
     """
 
     id: str
@@ -129,7 +136,7 @@ class CpuProfile:
 
 
 def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Return a function that is worked out once for each context, for every cause needs it."""
+    """Return the function with its result cached per context, because every cause needs it."""
     results: WeakKeyDictionary[Context, T] = WeakKeyDictionary()
 
     @wraps(look)
@@ -145,25 +152,25 @@ def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
 # kept for as long as it lives (`trimtab.explain.telemetry.observe`).
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Context:
-    """One incident with everything that may explain it.
+    """One incident with all data that may explain it.
 
     Attributes
     ----------
     bad, good
-        When it was bad, and its reference: times of the same probe at its usual level,
-        before the incident where there are enough, else after it as well. Good is empty where the
-        record has none.
+        Periods of the incident, and of its reference: times of the same probe at its usual level,
+        before the incident where there are enough, otherwise also after it. ``good`` is empty where
+        the record has none.
     record_from
-        The first run of the record: what was as it is already then cannot be contrasted.
+        The first run of the record: a condition that existed by then cannot be contrasted.
     now
-        Up to when the record goes.
+        End of the record.
     runs
         Of every probe of the site within ``bad`` and ``good``, whatever their status.
     surveys
-        One row a target measured by itself, within ``bad`` and ``good``: ``at``, ``run``,
+        One row per target measured separately, within ``bad`` and ``good``: ``at``, ``run``,
         ``target``, ``metric``, ``value``.
     telemetry
-        Snapshots of times within ``bad`` and ``good``.
+        Snapshots within ``bad`` and ``good``.
     events
         The log book from two weeks before ``bad`` on, and the last trim before it.
     home
@@ -185,13 +192,13 @@ class Context:
     profiles: tuple[CpuProfile, ...] = ()
 
     def entries(self, fit: Callable[[Event], object]) -> list[Event]:
-        """Return the entries of the log book that fit, the earliest first."""
+        """Return the matching entries of the log book, the earliest first."""
         return sorted(filter(fit, self.events), key=lambda event: event.at)
 
     def is_bad(self, at: datetime) -> bool:
-        """Return whether a time lies within the bad stretch."""
+        """Return whether a time is within the bad periods."""
         return any(window.holds(at) for window in self.bad)
 
     def is_good(self, at: datetime) -> bool:
-        """Return whether a time lies within the good stretch."""
+        """Return whether a time is within the good periods."""
         return any(window.holds(at) for window in self.good)

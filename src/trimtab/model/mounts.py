@@ -175,7 +175,7 @@ def kind_of(fs_type: str) -> PathKind:
 
 
 def unescape(text: str) -> str:
-    r"""Return a field with its octal escapes (``\040`` for a space) decoded, as paths are kept."""
+    r"""Return a field with its octal escapes (``\040`` for a space) decoded to a path."""
     if "\\" not in text:
         return text
     # Each escape is a byte, the rest of the text was decoded already: back to bytes and once more.
