@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.documents import misfits
@@ -66,8 +67,10 @@ def test_every_command_and_option_is_documented(name):
 def subcommands(words, command):
     """Yield a command and all below it, each with the words that call it."""
     yield words, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from subcommands(f"{words} {name}", below)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from subcommands(f"{words} {name}", command.get_command(context, name))
 
 
 def long_options(command):

@@ -55,14 +55,16 @@ def test_an_incident_explained(kept: Path, snapshot: SnapshotAssertion) -> None:
     assert screen("explain", "world", "--at", CHANGED.isoformat(), store=kept) == snapshot
 
 
-def test_a_series_from_a_file(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_a_series_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
     rates = [100 + hour % 7 if hour < 60 else 80 + hour % 5 for hour in range(120)]
     lines = [
         f"{(START + timedelta(hours=hour)).isoformat()},{rate}" for hour, rate in enumerate(rates)
     ]
     (tmp_path / "series.csv").write_text("\n".join(["time,write_bandwidth", *lines, ""]))
-    shown = screen("judge", "--csv", tmp_path / "series.csv", store=tmp_path / "t.db")
-    assert shown.replace(str(tmp_path), "DIRECTORY") == snapshot
+    monkeypatch.chdir(tmp_path)  # a long directory would break the lines elsewhere
+    assert screen("judge", "--csv", "series.csv", store=tmp_path / "t.db") == snapshot
 
 
 def test_targets_in_trouble(snapshot: SnapshotAssertion) -> None:

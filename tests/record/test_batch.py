@@ -14,6 +14,7 @@ from tests.record.values import NOON, a_snapshot
 from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
+from trimtab.message import Message, code_of
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
     HostSnapshot,
@@ -23,6 +24,7 @@ from trimtab.model.telemetry import (
     Snapshot,
     Target,
     TargetSnapshot,
+    not_available,
 )
 from trimtab.record import batch
 
@@ -49,6 +51,20 @@ def test_a_target_without_readings_and_no_target_at_all() -> None:
     for targets in ((bare,), (bare, bare), ()):
         snapshot = Snapshot(NOON, "local", True, targets)
         assert _decoded(batch.encode(snapshot)) == snapshot
+
+
+def test_reasons_keep_their_codes() -> None:
+    absent = not_available("file-missing", "no such file")
+    reading = Reading("capacity_bytes", None, None, absent.reason)
+    ost = TargetSnapshot(Target("OST0000", "ost", "oss1"), (reading,), {"mb_stats": absent})
+    host = HostSnapshot("oss1", "server", False, Message("no-answer", "did not answer"))
+    decoded = _decoded(batch.encode(Snapshot(NOON, "lustre", False, (ost,), (host,))))
+    kept = decoded.targets[0]
+    setting = kept.settings["mb_stats"]
+    assert isinstance(setting, NotAvailable)
+    reasons = [kept.readings[0].reason, setting.reason, decoded.hosts[0].problem]
+    assert [code_of(reason) for reason in reasons] == ["file-missing", "file-missing", "no-answer"]
+    assert reasons == ["no such file", "no such file", "did not answer"]
 
 
 def test_another_program_can_read_it() -> None:

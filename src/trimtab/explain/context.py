@@ -1,6 +1,6 @@
-"""The input of a cause: the bad hours, the good ones, and all that is known of both.
+"""The input of a cause: the bad hours, the good ones, and the data of both.
 
-Frames are Polars frames. Everything here is plain values: the store, or a test, fills them in.
+Frames are Polars frames. All values are plain: the store, or a test, provides them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SURVEYS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time; both ends are within."""
+    """A period of time, both ends inclusive; aware UTC."""
 
     from_: datetime
     to: datetime
@@ -55,22 +55,29 @@ class RunFact:
 
     Attributes
     ----------
+    id
+        Id of the run.
+    at, until
+        Start and end, aware UTC.
     probe, kind
         Name in the site file, and benchmark.
     series
-        Comparability: runs of one series had the same request.
+        Comparability: runs of one series had the same requested workload.
     values
-        Metric to the median over believed repetitions; empty for a run without any.
+        Metric to the median over believed repetitions, in the metric's unit; empty for a run
+        without any.
     tails
         ``metric:statistic`` to value, of statistics other than totals (``write_latency:p99``).
     disbelieved
-        Reasons of the figures that may not be judged: cached reads, another workload ...
+        Reasons of the values that may not be judged: cached reads, another workload ...
     problem
         Why the status is not ``ok``.
     hosts
-        Client nodes that it ran on, where that is known.
+        Client nodes on which it ran, where known.
     bytes_written, bytes_read
-        What it moved itself, where that is known.
+        Bytes that the run itself moved, where known.
+    nodes, tasks
+        Number of client nodes and of tasks, where known.
     """
 
     id: str
@@ -98,14 +105,14 @@ class Telemetry:
     Attributes
     ----------
     readings
-        One row a reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
-        ``file-system``; ``server`` or ``client`` for a machine, whose name is ``target`` then),
-        ``server`` (that serves the target), ``name``, ``label``, ``number`` (booleans as 0 and 1;
-        null for text), ``text`` (null for numbers), ``reason`` (set where there is no value).
-        Texts may be categories.
+        One row per reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
+        ``file-system``; ``server`` or ``client`` for a machine, whose name is then in ``target``),
+        ``server`` (that serves the target), ``name``, ``label``, ``number`` (in base SI, booleans
+        as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set where there is no
+        value). Texts may be categories.
     settings
-        One row a setting: ``at``, ``target``, ``kind``, ``name``, ``value``; those that were not
-        available are left out.
+        One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; unavailable settings
+        are omitted.
     """
 
     readings: pl.DataFrame
@@ -114,12 +121,12 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True)
 class CpuProfile:
-    """Where the CPU time of a server went, from ``perf report`` or ``perf script``.
+    """CPU time of a server by function, from ``perf report`` or ``perf script``.
 
     Attributes
     ----------
     shares
-        Function to its share of the samples, 0 to 1, of the function itself.
+        Function to its share of the samples, 0 to 1, excluding functions that it calls.
     """
 
     at: datetime | None
@@ -129,7 +136,7 @@ class CpuProfile:
 
 
 def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Return a function that is worked out once for each context, for every cause needs it."""
+    """Return the function with its result cached per context, because every cause needs it."""
     results: WeakKeyDictionary[Context, T] = WeakKeyDictionary()
 
     @wraps(look)
@@ -145,25 +152,25 @@ def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
 # kept for as long as it lives (`trimtab.explain.telemetry.observe`).
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Context:
-    """One incident with everything that may explain it.
+    """One incident with all data that may explain it.
 
     Attributes
     ----------
     bad, good
-        When it was bad, and its reference: times of the same probe at its usual level,
-        before the incident where there are enough, else after it as well. Good is empty where the
-        record has none.
+        Periods of the incident, and of its reference: times of the same probe at its usual level,
+        before the incident where there are enough, otherwise also after it. ``good`` is empty where
+        the record has none.
     record_from
-        The first run of the record: what was as it is already then cannot be contrasted.
+        The first run of the record: a condition that existed by then cannot be contrasted.
     now
-        Up to when the record goes.
+        End of the record.
     runs
         Of every probe of the site within ``bad`` and ``good``, whatever their status.
     surveys
-        One row a target measured by itself, within ``bad`` and ``good``: ``at``, ``run``,
+        One row per target measured separately, within ``bad`` and ``good``: ``at``, ``run``,
         ``target``, ``metric``, ``value``.
     telemetry
-        Snapshots of times within ``bad`` and ``good``.
+        Snapshots within ``bad`` and ``good``.
     events
         The log book from two weeks before ``bad`` on, and the last trim before it.
     home
@@ -185,13 +192,13 @@ class Context:
     profiles: tuple[CpuProfile, ...] = ()
 
     def entries(self, fit: Callable[[Event], object]) -> list[Event]:
-        """Return the entries of the log book that fit, the earliest first."""
+        """Return the matching entries of the log book, the earliest first."""
         return sorted(filter(fit, self.events), key=lambda event: event.at)
 
     def is_bad(self, at: datetime) -> bool:
-        """Return whether a time lies within the bad stretch."""
+        """Return whether a time is within the bad periods."""
         return any(window.holds(at) for window in self.bad)
 
     def is_good(self, at: datetime) -> bool:
-        """Return whether a time lies within the good stretch."""
+        """Return whether a time is within the good periods."""
         return any(window.holds(at) for window in self.good)

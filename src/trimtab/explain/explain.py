@@ -1,4 +1,4 @@
-"""Why an incident: every cause of the table is asked, what was found is ranked and put in words."""
+"""The explanation of an incident: every cause is assessed, ranked and described."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ _NAMES_SHOWN = 3
 def explain(
     context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
 ) -> Explanation:
-    """Return the likely causes of an incident.
+    """Explain an incident.
 
     Parameters
     ----------
+    context
+        The incident with all data that may explain it.
     table
-        Causes to hold against it.
+        Causes to assess.
     standing
         Conditions that are known to be older than the record, from `standing_conditions`.
 
-    Notes
-    -----
-    Every cause collects all its evidence. Weights are added to the prior odds, pieces
-    of one route shrunk; the best cause explains the others away a little; the sum is brought to a
-    confidence that was calibrated on simulated incidents (docs/explaining.md).
+    Returns
+    -------
+    Explanation
+        The likely causes, those excluded and not assessed, and the measurement that would decide.
+
+    Notes ----- Every cause collects all its evidence. Weights are added to the prior odds, and
+    pieces of evidence of one route are shrunk; the best cause reduces the odds of the others
+    slightly; the sum is converted to a confidence that was calibrated on simulated incidents
+    (docs/explaining.md).
     """
     explanation = conclude(context.incident, gather(context, table), standing=standing)
     return replace(explanation, instruments=instruments(context))
 
 
 def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
-    """Return every cause with all evidence that was looked for."""
+    """Return every cause with all its evidence."""
     return tuple((cause, cause.assess(context)) for cause in table)
 
 
 def conclude(
     incident: Incident, gathered: Sequence[Gathered], *, standing: Sequence[Assessment] = ()
 ) -> Explanation:
-    """Return what the evidence of all causes comes to."""
+    """Return the explanation that follows from the evidence of all causes."""
     has_beginning = incident.shape is not Shape.STANDING
     ranked = rank(
         [weigh(*cause_evidence, has_beginning=has_beginning) for cause_evidence in gathered]

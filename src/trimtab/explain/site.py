@@ -1,7 +1,7 @@
-"""All incidents of a site explained, and one moment of it: the same for a store as for a test.
+"""Explanations of all incidents of a site, and of one moment, from a store or a test.
 
-What is loaded is decided here and loaded by a `TelemetrySource`, so that a year of snapshots is
-never in memory at once.
+This module decides which snapshots are loaded and a `TelemetrySource` loads them, so that a year of
+snapshots is never in memory at once.
 """
 
 from __future__ import annotations
@@ -37,39 +37,62 @@ from trimtab.model.site import SiteLimits
 
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)
-"""After an incident: a trim that cured it, the entry that says it was mended."""
+"""After an incident: a trim that resolved it, or the entry that records the repair."""
 BEGINNING: Final = timedelta(days=2)
-"""Of the record, and as long at its end: what was so in both had no beginning in it."""
+"""Length of the start and of the end of the record: a condition in both has no onset in it."""
 _STANDING_LEAST: Final = 0.3
-"""log10 of the evidence from which a condition is listed: it was found, and it misses what is
-expected. Whether it costs anything is not known: that is what the experiment is for."""
+"""log10 of the evidence from which a condition is listed: it is present and deviates from the
+expectation. Its cost is not known: the suggested measurement determines it."""
 _MOMENT: Final = timedelta(hours=1)
 
 
 class TelemetrySource(Protocol):
-    """Where snapshots come from: the store, or a test."""
+    """Provides snapshots: the store, or a test."""
 
     def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
-        """Return the times of the snapshots from ``since`` to ``until``, both within."""
+        """Return the times of the snapshots from ``since`` to ``until``, both inclusive."""
         ...
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
-        """Return the snapshots of these times."""
+        """Return the snapshots of these times.
+
+        Parameters
+        ----------
+        times
+            Some of those that `times` returned.
+
+        Returns
+        -------
+        Telemetry
+            Readings and settings; frames without rows where there are none.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that is known of a site, beside its snapshots.
+    """Everything known of a site except its snapshots.
 
     Attributes
     ----------
+    site
+        Its name.
+    record_from, now
+        Start and end of the record, aware UTC.
     series
-        Series to its frame: ``at``, ``value``, ``unfinished``.
+        Series to its frame: ``at`` (Datetime, UTC), ``value`` (in the unit of the series; null for
+        an unfinished run), ``unfinished``.
+    surveys
+        ``at``, ``run``, ``target``, ``metric``, ``value`` (in the metric's unit); one row per
+        target and survey.
     runs, events
         Of the whole record.
-    surveys
-        ``at``, ``run``, ``target``, ``metric``, ``value``.
+    limits, hardware
+        From the site file.
+    home
+        Target to the server that serves it when nothing has failed over.
+    profiles
+        CPU profiles of servers.
     """
 
     site: str
@@ -88,10 +111,7 @@ class Known:
 def explain_incidents(
     incidents: Sequence[Incident], known: Known, source: TelemetrySource
 ) -> tuple[Explanation, ...]:
-    """Return an explanation for each incident, in their order.
-
-    Where the site has conditions that are older than the record (`standing_of`), every explanation
-    lists them.
+    """Explain each incident of a site.
 
     Parameters
     ----------
@@ -101,6 +121,12 @@ def explain_incidents(
         The record of the site.
     source
         Its snapshots; only those that an explanation needs are loaded.
+
+    Returns
+    -------
+    tuple of Explanation
+        One per incident, in their order. Each lists the conditions of the site that are older than
+        the record (`standing_of`).
     """
     standing = standing_of(known, source)
     return tuple(
@@ -110,7 +136,7 @@ def explain_incidents(
 
 
 def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]:
-    """Return the conditions that were wrong in all of the record."""
+    """Return the conditions that were wrong throughout the record."""
     first = Window(known.record_from, min(known.now, known.record_from + BEGINNING))
     last = Window(max(known.record_from, known.now - BEGINNING), known.now)
     contexts = [
@@ -162,14 +188,25 @@ def explain_moment(
     *,
     standing: Sequence[Assessment] | None = None,
 ) -> Explanation:
-    """Return everything that is known of one moment, whether anything was wrong or not.
+    """Explain one moment, whether anything was wrong or not.
 
-    An hour to either side is compared with the week before.
+    The hour before and after is compared with the week before.
 
     Parameters
     ----------
+    at
+        The moment, aware UTC.
+    known
+        The record of the site.
+    source
+        Its snapshots; only those that are needed are loaded.
     standing
-        Of `standing_of`; looked for here where ``None``.
+        Result of `standing_of`; ``None``: determined here.
+
+    Returns
+    -------
+    Explanation
+        Of an incident of shape ``moment``.
     """
     window = Window(at - _MOMENT, min(known.now, at + _MOMENT))
     before = Window(max(known.record_from, at - timedelta(days=7)), at - 2 * _MOMENT)
@@ -189,7 +226,7 @@ def explain_moment(
 def context_of(
     incident: Incident, known: Known, source: TelemetrySource, *, others: Sequence[Incident] = ()
 ) -> Context:
-    """Return an incident with everything that may explain it."""
+    """Return an incident with all data that may explain it."""
     stretches = windows_of(incident, known.series, known.record_from, known.now, others=others)
     return _context(incident, known, source, stretches)
 

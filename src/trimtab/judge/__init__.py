@@ -1,16 +1,16 @@
 """Statistics: plain numbers in, verdicts out. No I/O, no clock, no process.
 
-`series` says everything of one series, `targets` of surveys of single targets, `correlate` which
-telemetry moves with performance, `before_after` what a change did, `validity` which runs are not
-to be judged, `sensitivity` what an instrument could have noticed, `changes` when a level changed.
+`series` analyses one series, `targets` surveys of single targets, `correlate` the telemetry that
+moves with performance, `before_after` the effect of a change, `validity` finds runs that are not
+judged, `sensitivity` gives detection limits, `changes` finds change points.
 
-`credibility` decides whether a repetition is to be believed, `variability` judges repetitions
-and history against the goal, `comparison` sets a run beside earlier ones, `trend` says where a
-series is heading. `quantiles` and `spread` hold the formulas they share.
+`credibility` decides whether a repetition is believed, `variability` judges repetitions and history
+against the goal, `comparison` compares a run with earlier ones, `trend` estimates the trend of a
+series. `quantiles` and `spread` contain the formulas that they share.
 
-Functions whose name is not that of their module are here by name, looked up when they are used: the
-commands that answer at once come through here too. The others are imported from where they are:
-``from trimtab.judge.correlate import correlate``.
+Functions whose name differs from that of their module are available here by name and loaded on
+first use, because commands that answer at once import this package too. Import the others from
+their modules: ``from trimtab.judge.correlate import correlate``.
 """
 
 from __future__ import annotations

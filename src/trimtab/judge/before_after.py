@@ -1,8 +1,8 @@
 """A series before and after a time: distributions, means, and the ratio.
 
-The time is that of a logged change (checksums turned on) or of a change point. For a change point
-that was detected in the same runs the interval is too narrow: the time was chosen because the sides
-differ there.
+The time is that of a logged change (checksums enabled) or of a change point. For a change point
+that was detected in the same runs the interval is too narrow: the time was selected because the
+sides differ there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 WIDTH_S: Final = 240 * 3600.0
-"""Ten days a side, as the seeds' figures 3 and 4 have it."""
+"""Ten days on each side, as in the seeds' figures 3 and 4."""
 
 FRACTIONS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS_MAXIMUM: Final = 40
@@ -43,7 +43,7 @@ def before_after(
     Parameters
     ----------
     frame
-        ``at`` (UTC), ``value`` (in ``key.unit``; null if unfinished), ``unfinished``; a row a run.
+        ``at`` (UTC), ``value`` (in ``key.unit``; null: unfinished), ``unfinished``; a row per run.
     at, width_s
         Aware time, and length of each side in seconds; a run at ``at`` is on the later side.
     key

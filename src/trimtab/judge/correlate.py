@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 RUNS_MINIMUM: Final = 24
-"""As for a verdict: fewer pairs do not show the memory that they have."""
+"""As for a verdict: fewer pairs do not show their autocorrelation."""
 
 LEVEL: Final = 0.05
-"""Of the telemetry named, the share that may be named by chance."""
+"""False discovery rate: share of the reported telemetry that may be reported by chance."""
 
 _DAYS_MINIMUM: Final = 7
-"""Fewer days do not tell an hour of the day from a chance."""
+"""With fewer days an effect of the hour cannot be distinguished from chance."""
 
 _NEARLY_ONE: Final = 1 - 1e-9
 
@@ -73,7 +73,8 @@ def correlate(
     Parameters
     ----------
     frame
-        ``at``, ``value``, ``unfinished``; an unfinished run ranks as the worst.
+        ``at`` (Datetime, UTC), ``value`` (null for an unfinished run), ``unfinished``; one row per
+        run. An unfinished run ranks as the worst.
     telemetry
         Name to a frame of ``at`` (UTC) and ``value``. Convert counters to rates with `rate_of`.
     more_is_better
@@ -89,6 +90,11 @@ def correlate(
     -------
     tuple of Correlation
         One per telemetry series, with p- and q-values and the reason.
+
+    Raises
+    ------
+    UsageError
+        The frame lacks a column or a column has the wrong type.
 
     Notes
     -----

@@ -28,7 +28,7 @@ WEEK_OF_HOURLY_RUNS: Final = 168.0
 
 @dataclass(frozen=True, slots=True)
 class StripedProbe:
-    """A probe whose files lie on many targets, and its usual performance.
+    """A probe whose files are spread over many targets, and its usual performance.
 
     Attributes
     ----------
@@ -43,10 +43,16 @@ class StripedProbe:
     autocorrelation
         Lag-1 autocorrelation of the runs, 0 to below 1.
     files, stripe_count
-        Number of files and stripes of each; ``None``: spread evenly. With fewer objects than
-        targets some targets hold nothing.
+        Number of files and stripes of each; ``files`` of ``None``: spread evenly. With fewer
+        objects than targets some targets hold nothing.
     timeout_s
         Seconds after which a run counts as unfinished; ``None``: never.
+
+    Raises
+    ------
+    ValueError
+        A size, number or rate is not positive, the COV is negative, or the autocorrelation is
+        outside its range.
     """
 
     bytes_moved: float
@@ -96,9 +102,12 @@ class NoticeLimit:
     reason: str
 
     def share_takes_s(self, rate_bytes_per_s: float) -> float | None:
-        """Return how long one target takes for its share at a rate; ``None`` where none is known.
+        """Return the seconds that one target needs for its share; ``None`` for a survey.
 
-        A target at rate 0 never ends: infinity.
+        Parameters
+        ----------
+        rate_bytes_per_s
+            Rate of the target; at 0 the time is infinite.
         """
         if self.share_bytes is None:
             return None

@@ -1,4 +1,4 @@
-"""Everything that one `trimtab check` saw, measured and concluded."""
+"""The result of one `trimtab check`: telemetry, measurements and verdicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from trimtab.model.verdict import Comparison, Verdict
 class HistoryPoint:
     """One earlier run of the same probe on the same site, one metric.
 
-    ``value`` is the median over the believed repetitions, 0 for a run that did not finish.
+    Attributes
+    ----------
+    at
+        Start of the run, aware UTC.
+    metric
+        A key of `trimtab.model.run.METRIC_UNITS`.
+    value
+        Median over the believed repetitions, in the metric's unit; 0 for an unfinished run.
+    unfinished
+        Whether the run exceeded its time limit.
+    run
+        Id of the run.
     """
 
     at: datetime
@@ -32,12 +43,22 @@ class CheckResult:
 
     Attributes
     ----------
+    site
+        Name of the site, or the identity of a path without one.
+    at
+        Start of the check, aware UTC.
+    host
+        The host on which the check ran.
     settings
         Target name to setting name to value or reason.
     run
         ``None`` with ``--no-probe`` or when the probe could not be started.
+    not_available
+        What could not be checked, with the reasons.
+    history
+        Earlier runs of the same probe.
     report
-        Where the HTML report was written.
+        Path of the HTML report; ``None`` where none was written.
     """
 
     site: str

@@ -1,4 +1,4 @@
-"""Two sides compared: what each was measured on, and by how much the second differs."""
+"""Two sides compared: their data, and by how much the second differs."""
 
 from __future__ import annotations
 
@@ -63,11 +63,13 @@ class Summary:
     Attributes
     ----------
     mean, deviation
-        Mean and standard deviation (not the standard error of the mean), in base SI.
+        Mean and standard deviation (not the standard error of the mean), in ``unit``.
     n
         Number of runs.
     unit
         ``B/s``, ``1/s`` or ``s``.
+    metric, layer
+        What was measured, and at which layer of the stack; ``None`` where it is not stated.
     window_s
         Time span of the runs in seconds; ``None`` where it is not stated.
     """
@@ -88,13 +90,16 @@ class Side:
     Attributes
     ----------
     middle
-        Median over runs, weighted where the comparison is; for summaries the mean.
+        Median over runs in the metric's unit, weighted where the comparison is; for summaries the
+        mean. ``None`` for an empty side.
     n, n_effective
         Number of values, and the effective number of independent values.
     cov
         Standard deviation over mean, as a fraction.
+    from_, to
+        First and last run, aware; ``None`` where the times are unknown.
     unfinished
-        Unfinished runs among them, counted as 0.
+        Unfinished runs among the values, counted as 0.
     washed_out
         Runs excluded because they were too close to the change.
     """
@@ -226,10 +231,18 @@ class CompareResult:
     ----------
     before, after
         Names of the two sides.
+    margin
+        Smaller differences are not relevant; a fraction.
+    level
+        Confidence level of the intervals, 0 to 1.
+    series
+        The series that both sides have.
     only_before, only_after
         Descriptions of the series that only one side has.
     notes
         Caveats to read before the numbers.
+    store
+        Locations of the stores that were read; ``None`` where there are none.
     """
 
     before: str

@@ -58,7 +58,15 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedSeries:
-    """One series with the correlations of all telemetry, the most significant first."""
+    """One series with the correlations of all telemetry, the most significant first.
+
+    Attributes
+    ----------
+    runs
+        Number of runs of the series.
+    from_, to
+        First and last run, aware UTC.
+    """
 
     key: SeriesKey
     runs: int
@@ -69,7 +77,15 @@ class CorrelatedSeries:
 
 @dataclass(frozen=True, slots=True)
 class Correlated:
-    """What moves with the performance of a site, from so many snapshots."""
+    """Correlations of telemetry with the performance of a site.
+
+    Attributes
+    ----------
+    store
+        Location of the store.
+    snapshots
+        Number of snapshots that the telemetry comes from.
+    """
 
     store: str
     site: str

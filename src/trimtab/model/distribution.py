@@ -1,4 +1,4 @@
-"""Distributions of the runs on both sides of a change: the seeds' figures 3 and 4."""
+"""Distributions of the runs on both sides of a change (seeds, figures 3 and 4)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Distribution:
     Attributes
     ----------
     from_, to
-        First and last run; ``None`` where there is none.
+        First and last run, aware; ``None`` for an empty side.
     n, unfinished
         Number of runs, and of unfinished ones among them.
     mean, standard_deviation
         In the unit of the series; unfinished runs count as 0, in a time metric they are excluded.
     quantiles
-        Pairs of fraction (0.05, 0.25, 0.5, 0.75, 0.95) and value, of the finished runs; empty
-        where there is none.
+        Pairs of fraction (0.05, 0.25, 0.5, 0.75, 0.95) and value in the unit of the series, over
+        the finished runs; empty where none finished.
     counts
-        Finished runs in each bin between neighbouring ``edges``.
+        Finished runs in each bin between neighbouring ``edges``: one count fewer than edges.
     """
 
     from_: datetime | None
@@ -39,12 +39,16 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Both sides of a time and the effect.
+    """The distributions before and after a time, and the effect.
 
     Attributes
     ----------
+    at
+        The time of the change, aware; a run at this time is on the later side.
+    metric, unit
+        Of all values.
     edges
-        Of the bins that both sides share, in the unit of the series.
+        Bin edges that both sides share, ascending, in the unit of the series.
     ratio_of_means
         Mean after over mean before; ``None`` where it is undefined.
     effect

@@ -1,10 +1,10 @@
-"""What the data sheets of NVMe drives say, each row with where it was read.
+"""Data sheet figures of NVMe drives, each row with its sources.
 
-A row is of the capacities it names, or of the series where it names none: then its figures are the
-highest of any capacity. Sequential rates are decimal MB/s and random ones thousands of 4 KiB
-operations a second, as printed. ``None`` is a figure without a source, never a guess; where
-documents contradict one another the row says so. Most figures were read in documents that quote
-the vendor's own, because those were not at hand: the source says which.
+A row applies to the capacities that it names, or to the series where it names none: then its
+figures are the highest of any capacity. Sequential rates are decimal MB/s and random ones thousands
+of 4 KiB operations per second, as printed. ``None`` is a figure without a source, never a guess;
+where documents contradict each other, the row says so. Most figures come from documents that quote
+the vendor's, which were not available: the source says which.
 """
 
 from __future__ import annotations
@@ -15,7 +15,23 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table, in the units of data sheets."""
+    """One row of the table, in the units of data sheets.
+
+    Attributes
+    ----------
+    capacities_tb
+        Decimal terabytes; empty: the whole series.
+    generation, lanes
+        Of the drive's PCIe interface.
+    read_mb_per_s, write_mb_per_s
+        Sequential rates, 10^6 bytes per second.
+    read_kiops, write_kiops
+        Thousands of random 4 KiB operations per second.
+    writes_per_day
+        Rated drive writes per day.
+    sources
+        Documents from which the figures were taken.
+    """
 
     model: str
     vendor: str

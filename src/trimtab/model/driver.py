@@ -1,6 +1,6 @@
-"""The table of drivers: how each is opened, and what the code around a driver depends on.
+"""The table of drivers: how each is opened, and its properties.
 
-Adding a driver takes its package, one line here and its page of documentation.
+To add a driver, add its package, one line here and its page of documentation.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from trimtab.model.filesystem import PathKind
 
 @dataclass(frozen=True, slots=True)
 class DriverEntry:
-    """One driver, as the code around it needs to know it.
+    """One driver, as the rest of the code sees it.
 
     Attributes
     ----------
     name
         In the site file: ``[site] driver``.
     title
-        In sentences.
+        Its name in sentences.
     module
         Import path of the module that opens it for a site: ``open_site(site, clock)``. With
         ``named`` it also has ``name_in_mounts(fs_type, source)`` and ``name_at(path, description,
         execute)``; with ``simulated`` also ``reach_site(site)`` and ``site_clock(site)``.
     networked
-        Whether clients reach it over a network.
+        Whether clients reach the file system over a network.
     mounted_as
-        Kind of the mounts that it takes without a site file; ``None``: it never does.
+        Kind of mount that selects this driver without a site file; ``None``: no mount does.
     named
         Whether the file system has a name of its own: ``[site] file_system``.
     has_servers
-        Whether servers can be asked: ``[servers]``.
+        Whether the driver can query servers: ``[servers]``.
     places_files
-        Whether files have a placement on targets that a probe can choose.
+        Whether a probe can choose the targets on which files are placed.
     simulated
-        Whether it has a clock of its own and needs ``[site] scenario``.
+        Whether the driver has its own clock and needs ``[site] scenario``.
     programs
-        What it runs on this host.
+        Programs that it runs on this host.
     """
 
     name: str
@@ -56,7 +56,7 @@ class DriverEntry:
 LOCAL: Final = DriverEntry(
     "local", "a local file system", "trimtab.drivers.local.driver", networked=False
 )
-"""Also takes every mount that no other driver does."""
+"""Also handles every mount that no other driver does."""
 
 DRIVERS: Final = {
     entry.name: entry
@@ -86,5 +86,5 @@ DRIVERS: Final = {
 
 
 def driver_of_mount(kind: PathKind) -> DriverEntry:
-    """Return the driver for a mount of a kind; `LOCAL` where none is made for it."""
+    """Return the driver for a kind of mount; `LOCAL` where no other driver handles it."""
     return next((entry for entry in DRIVERS.values() if entry.mounted_as == kind), LOCAL)

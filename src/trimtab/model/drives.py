@@ -1,4 +1,4 @@
-"""Data sheets of drives, and what a PCIe link lets through of them.
+"""Data sheets of drives, and the bandwidth of PCIe links.
 
 The figures and their sources are in `trimtab.model.drive_table`.
 """
@@ -20,11 +20,11 @@ _LINE: Final = {
     4: (16e9, 128 / 130),
     5: (32e9, 128 / 130),
 }
-"""Generation of PCIe: transfers a second on a lane, a bit each, and the share that its line code
-leaves. Generation 6 sends two bits at a time in frames of its own, and is not here."""
+"""PCIe generation: transfers per second on a lane, one bit each, and the share that remains after
+its line code. Generation 6 transfers two bits at a time in its own frames and is not included."""
 PACKET_BYTES: Final = 24
-"""Assumed of each packet beside its payload, when a drive writes to the host's memory as it does
-for a read: 4 bytes that begin it, 16 of header with a 64-bit address, 4 of checksum."""
+"""Assumed overhead of each packet when a drive writes to the host's memory, as it does for a read:
+4 bytes of framing, 16 of header with a 64-bit address, 4 of checksum."""
 _VENDORS: Final = re.compile(
     r"\b(?:SAMSUNG|KIOXIA|MICRON|INTEL|SOLIDIGM|WESTERN DIGITAL|WDC?|SANDISK|SK HYNIX|HYNIX"
     r"|ULTRASTAR|DC|SSD|NVME|SERIES)\b"
@@ -35,22 +35,25 @@ _NAME_MAXIMUM: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DataSheet:
-    """What a vendor promises of a drive; ``None`` where no source is known.
+    """Figures of a drive as its vendor specifies them; ``None`` where no source is known.
 
     Attributes
     ----------
     capacities_bytes
-        What the figures hold for; empty: the highest of the series.
+        Capacities for which the figures hold; empty: the highest figures of the series.
     pcie_generation, lanes
         Of the drive itself; with two ports each has half of the lanes.
+    dual_port
+        Whether the drive has two ports.
     read_bytes_per_s, write_bytes_per_s
-        Sequential, large transfers.
+        Sequential, large transfers, bytes per second.
     read_iops, write_iops
-        At random places, 4 KiB, the drive full and in its steady state, where the vendor says so.
+        4 KiB random operations per second; the drive full and in its steady state, where the vendor
+        says so.
     drive_writes_per_day
-        Of its whole capacity, for the five years that all of these are warranted.
+        Rated writes of the whole capacity per day, over the warranty of five years.
     sources
-        Where the figures were read.
+        Documents from which the figures were taken.
     note
         What the sources leave open.
     """
@@ -72,42 +75,64 @@ class DataSheet:
     def effective_read_bytes_per_s(
         self, lanes: int, generation: int, *, payload_bytes: int | None = None
     ) -> float | NotAvailable:
-        """Return what a sequential read can reach over a link: the lower of drive and link.
+        """Return the rate of sequential reads over a link: the lower of drive and link.
 
         Parameters
         ----------
         lanes, generation
-            Of the link to one server, as it was negotiated.
+            Of the link to one server, as negotiated.
         payload_bytes
-            See `pcie_bytes_per_s`.
+            Maximum payload of a packet; see `pcie_bytes_per_s`.
+
+        Returns
+        -------
+        float or NotAvailable
+            Bytes per second, or the reason why the rate is unknown.
         """
         return _lower(self.read_bytes_per_s, "reads", lanes, generation, payload_bytes)
 
     def effective_write_bytes_per_s(
         self, lanes: int, generation: int, *, payload_bytes: int | None = None
     ) -> float | NotAvailable:
-        """Return what a sequential write can reach over a link; as for reads."""
+        """Return the rate of sequential writes over a link: the lower of drive and link.
+
+        Parameters
+        ----------
+        lanes, generation
+            Of the link to one server, as negotiated.
+        payload_bytes
+            Maximum payload of a packet; see `pcie_bytes_per_s`.
+
+        Returns
+        -------
+        float or NotAvailable
+            Bytes per second, or the reason why the rate is unknown.
+        """
         return _lower(self.write_bytes_per_s, "writes", lanes, generation, payload_bytes)
 
 
 def pcie_bytes_per_s(
     generation: int, lanes: int, *, payload_bytes: int | None = None
 ) -> float | NotAvailable:
-    """Return what a PCIe link carries in one direction.
+    """Return the bandwidth of a PCIe link in one direction.
 
     Parameters
     ----------
     generation, lanes
-        As negotiated, which may be less than both ends can do.
+        As negotiated, which may be less than both ends support.
     payload_bytes
-        The link's maximum payload (``lspci -vv``: DevCtl MaxPayload). With it, `PACKET_BYTES` are
-        taken off for each packet; that is an assumption. Without it, the line code alone is.
+        The link's maximum payload in bytes, 128 to 4096 (``lspci -vv``: DevCtl MaxPayload). With
+        it, an assumed overhead of `PACKET_BYTES` per packet is subtracted; without it, only that of
+        the line code.
 
-    Notes
-    -----
-    Transfers a second x share of the line code / 8, a lane: 8 GT/s x 128/130 / 8 = 984.6 MB/s in
-    generation 3, and twice as much in each of the next two. What is left for data is less by the
-    packets' frames and by flow control, which varies with machines.
+    Returns
+    -------
+    float or NotAvailable
+        Bytes per second, or the reason why generation, lanes or payload are not valid.
+
+    Notes ----- Per lane: transfers per second x share of the line code / 8. Generation 3 has 8 GT/s
+    x 128/130 / 8 = 984.6 MB/s, and each of the next two twice as much. The rate of data is lower
+    because of packet framing and flow control, which depend on the machine.
 
     Examples
     --------
@@ -131,17 +156,22 @@ def pcie_bytes_per_s(
 
 
 def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | NotAvailable:
-    """Return what the data sheet of a drive says, or why there is none here.
+    """Return the data sheet of a drive, or the reason why none is known.
 
     Parameters
     ----------
     model
-        As people write it (``PM1733a``, ``Samsung 1743``, ``Micron 9550 MAX 12.8TB``) or as
-        ``nvme list`` prints it (``SAMSUNG MZWLR3T8HBLS-00007``), where a document says which series
-        a part number is of.
+        As commonly written (``PM1733a``, ``Samsung 1743``, ``Micron 9550 MAX 12.8TB``) or as
+        ``nvme list`` prints it (``SAMSUNG MZWLR3T8HBLS-00007``), where a document assigns the part
+        number to a series.
     capacity_bytes
-        Of the drive; by default what the name says. Without any, figures that differ from one
-        capacity to another are left out, unless the vendor gives ones for the series.
+        Capacity of the drive; by default the one in the name. Without a capacity, figures that
+        differ between capacities are omitted, unless the vendor gives figures for the series.
+
+    Returns
+    -------
+    DataSheet or NotAvailable
+        The figures, or the reason with the known models or capacities.
 
     Examples
     --------

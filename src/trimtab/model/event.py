@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What can happen."""
+    """Kind of an event."""
 
     TRIM = "trim"
     PURGE = "purge"
@@ -25,18 +25,20 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, at a time or over a stretch, to some targets or to the whole.
+    """An event at a time or over a period, on some targets or on the whole file system.
 
     Attributes
     ----------
     id
         UUIDv7 text.
     at, until
-        Aware UTC; ``until`` is ``None`` for a moment.
-    targets
-        Empty is the whole site.
+        Aware UTC; ``until`` is ``None`` for an event without duration.
+    detail
+        Description in words.
     source
-        Who says so: ``journal``, ``person``, ``probe`` ...
+        Origin of the entry: ``journal``, ``person``, ``probe`` ...
+    targets
+        Names of the affected targets; empty: the whole site.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What stands beneath a path: the mount, the file system, the block devices down to the drives."""
+"""The storage stack below a path: mount, file system, and block devices down to the drives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 PathKind = Literal["local", "lustre", "network", "memory", "opaque"]
-"""``local``: block devices can be seen; ``opaque``: FUSE, overlay or anything unknown."""
+"""``local``: block devices are visible; ``opaque``: FUSE, overlay or unknown."""
 
 DeviceKind = Literal[
     "disk",
@@ -20,11 +20,11 @@ DeviceKind = Literal[
     "other",
 ]
 MULTIPATH_KINDS: Final = frozenset({"dm-multipath", "nvme-multipath"})
-"""One drive, reached over several paths: what is beneath are the paths."""
+"""One drive, reached over several paths: the devices below are the paths."""
 _DRIVE_THAT_KNOWS: Final = re.compile(r"(nvme\d|sd[a-z]|vd[a-z]|mmcblk\d|loop\d)")
-"""Drives whose ``queue/rotational`` tells disk from flash.
+"""Drives whose ``queue/rotational`` distinguishes disk from flash.
 
-Others answer 0 for want of anything that turns: memory (``pmem``, ``ram``, ``zram``), and another
+Others report 0 because nothing rotates: memory (``pmem``, ``ram``, ``zram``), and another
 host's drive (``nbd``, ``drbd``, ``rbd``).
 """
 
@@ -37,10 +37,14 @@ class BlockDevice:
     ----------
     name
         The kernel's name, as under ``/sys/class/block`` (``nvme0n1``, ``dm-3``, ``loop0``).
+    size_bytes
+        Capacity.
     rotational
         ``queue/rotational``; a partition has its disk's. ``None`` where not known.
+    model, transport
+        Of a drive: model name and bus, as the kernel reports them.
     beneath
-        Names of the devices that this one is made of; empty for a drive.
+        Names of the devices that this device consists of; empty for a drive.
     backing_file
         Of a loop device: the file that holds its blocks.
     direct_to_backing
@@ -48,15 +52,19 @@ class BlockDevice:
     writeback_throttling_s
         ``queue/wbt_lat_usec`` in seconds; 0 is off; ``None`` is not available.
     scheduler
-        The active one in ``queue/scheduler``.
+        The active scheduler in ``queue/scheduler``.
+    write_cache
+        ``queue/write_cache``.
+    logical_block_bytes
+        Logical block size.
     discard_granularity_bytes, discard_max_bytes
-        0 means that the device takes no discard.
+        0: the device does not support discard.
     link_bytes_per_s
-        What the bus carries (PCIe speed x width), where the system says so.
+        Bandwidth of the bus in bytes per second (PCIe speed x width); ``None`` where not known.
     link_max_bytes_per_s
-        What it would carry at the best speed and width that drive and port both have.
+        Bandwidth at the highest speed and width that both drive and port support.
     label
-        The name that people know it by: a device-mapper name, an md level.
+        Administrative name: a device-mapper name, an md level.
     """
 
     name: str
@@ -80,7 +88,7 @@ class BlockDevice:
 
     @property
     def is_flash(self) -> bool | None:
-        """Whether the device is flash, ``None`` where it cannot say."""
+        """Whether the device is flash; ``None`` where this is unknown."""
         is_layer = bool(self.beneath) and self.kind != "loop"
         if self.rotational is None or not (is_layer or _DRIVE_THAT_KNOWS.match(self.name)):
             return None
@@ -89,25 +97,27 @@ class BlockDevice:
 
 @dataclass(frozen=True, slots=True)
 class PathDescription:
-    """What a path is: its mount, its file system and the layers beneath.
+    """The mount, the file system and the block devices of a path.
 
     Attributes
     ----------
     path, real_path, mount_point
-        As given; with links resolved; where the file system is mounted.
+        As given; with symbolic links resolved; where the file system is mounted.
     kind
         How far Trimtab can see into it.
     fs_type, source, options
         From ``/proc/self/mountinfo``: type, device or server, mount and superblock options.
     fs_uuid
-        The file system's UUID where the system tells; identifies a PATH without a site,
-        together with the mount point.
+        The file system's UUID where the system reports it; together with the mount point it
+        identifies a path without a site.
     device_number
         ``major:minor`` of the mount.
+    read_only
+        Whether the mount or the file system rejects writes.
     devices
-        Every block device beneath, nearest first; empty where none can be seen.
+        Every block device below, nearest first; empty where none is visible.
     notes
-        What could not be seen, and why; what else to know about it.
+        What is not visible, with the reasons, and other remarks.
     """
 
     path: str
@@ -125,7 +135,7 @@ class PathDescription:
 
     @property
     def drives(self) -> tuple[BlockDevice, ...]:
-        """The drives, and what looks like one from here: devices that are made of no other.
+        """The drives: devices that do not consist of other visible devices.
 
         A drive that is reached over several paths counts once, as its multipath device.
         """
@@ -143,9 +153,9 @@ class PathDescription:
 
     @property
     def own_devices(self) -> tuple[BlockDevice, ...]:
-        """The devices down to the first loop device on each way, nearest first.
+        """The devices down to the first loop device on each branch, nearest first.
 
-        What lies behind a loop device's file belongs to another file system.
+        The file behind a loop device belongs to another file system.
         """
         by_name = {device.name: device for device in self.devices}
         devices: dict[str, BlockDevice] = {}
@@ -176,14 +186,12 @@ class PathDescription:
     def is_flash(self) -> bool | None:
         """Whether the target is flash.
 
-        False if the device that the file system stands on, or any beneath, says that it
-        rotates; ``None`` if none says anything, or one is of a kind that cannot say; else True.
+        False if the file system's device or any device below it reports that it rotates; ``None``
+        if no device reports this, or one is of a kind that cannot; else True.
 
-        Notes
-        -----
-        What is behind a loop device's file is not asked: the kernel gives a loop device the
-        answer of its backing device when it is set up, and an administrator who corrects that
-        answer corrects it on the loop device.
+        Notes ----- Devices behind a loop device's file are not considered: the kernel copies the
+        backing device's value to the loop device when it is set up, and an administrator who
+        corrects the value corrects it on the loop device.
         """
         known = [device.is_flash for device in self.own_devices if device.rotational is not None]
         if not known or False in known:
@@ -192,5 +200,5 @@ class PathDescription:
 
     @property
     def identity(self) -> str:
-        """The name under which runs on this path are kept when no site is given."""
+        """The name under which runs on this path are stored when no site is given."""
         return f"{self.fs_uuid or self.source}:{self.mount_point}"

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is, worst first."""
+    """Severity of a finding, worst first."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -21,7 +21,19 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value that a finding rests on, in base SI, with its unit, and what it is of."""
+    """A value that a finding is based on.
+
+    Attributes
+    ----------
+    value
+        In base SI; ``None`` where it is not available.
+    unit
+        Unit of the value; ``None`` for states and names.
+    what
+        What the value describes.
+    source
+        File or command from which it was read.
+    """
 
     value: float | int | str | bool | None
     unit: str | None
@@ -31,9 +43,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What to do: prose, and the exact command as an argument list where there is one.
+    """A remedy: prose, and the exact command as an argument list where there is one.
 
-    The command is complete: it needs no shell around it and nothing on its standard input.
+    The command is complete: it needs no shell and no standard input.
     """
 
     prose: str
@@ -42,26 +54,35 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is set up badly, with what to do about it.
+    """One misconfiguration or bad state, with a remedy.
 
     Attributes
     ----------
     id
         A stable word: ``fullness-over-limit`` ...
+    severity
+        How urgent it is.
     title
         One line: what is wrong, with its figure.
     target
-        ``None`` is the whole file system.
+        Name of the target; ``None``: the whole file system.
     seen
-        The value that it rests on.
+        The value on which the finding is based.
+    source
+        The file or command from which ``seen`` was read.
+    why
+        Why it matters, with the document or kernel source.
+    fix
+        What to do.
+    confidence
+        Probability, 0 to 1, that this matters here.
     evidence
         Further values: one row for each device or criterion.
-    source
-        The file or command where ``seen`` was read.
-    why
-        Why it matters, with the document or kernel source that says so.
-    confidence
-        0 to 1: how sure Trimtab is that this matters here.
+
+    Raises
+    ------
+    ValueError
+        The confidence is not between 0 and 1.
     """
 
     id: str
@@ -82,7 +103,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that Trimtab could not see, and why."""
+    """Something that could not be read, and the reason."""
 
     what: str
     reason: str

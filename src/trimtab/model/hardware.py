@@ -1,4 +1,4 @@
-"""What a file system is built of, as far as efficiencies need it, and figures as printed.
+"""The hardware of a file system, as far as efficiencies need it, and figures as printed.
 
 Data sheets, slides and papers print ``3.2 GB/s``, ``1600 kIOPS``, ``8+2``.
 """
@@ -31,7 +31,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number as somebody printed it, with what its rounding leaves open.
+    """A printed number with the uncertainty of its rounding.
 
     Attributes
     ----------
@@ -40,12 +40,12 @@ class Figure:
     unit
         ``B/s``, ``1/s``, ``s`` or ``1``.
     step
-        Worth of the last digit that was printed: the value itself was within half of it.
+        Value of the last printed digit, in ``unit``: the true value is within half of it.
     step_if_zeros_are_filling
-        The same where zeros at the end of a whole number only fill it up: 1,600 may be rounded to
-        hundreds. Equal to ``step`` where there are none.
+        The same where zeros at the end of a whole number are not significant: 1,600 may be rounded
+        to hundreds. Equal to ``step`` without such zeros.
     upper
-        The other end where a range was printed; else the value.
+        Upper end of a printed range; ``None`` for a single value.
     text
         As printed.
     """
@@ -63,7 +63,17 @@ class Figure:
         return self.value if self.upper is None else (self.value + self.upper) / 2
 
     def possible(self, *, zeros_are_filling: bool = False) -> tuple[float, float]:
-        """Return the least and the greatest value that would have been printed so.
+        """Return the smallest and the largest value that round to the printed figure.
+
+        Parameters
+        ----------
+        zeros_are_filling
+            Whether zeros at the end of a whole number are not significant.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper bound, in ``unit``.
 
         Examples
         --------
@@ -78,10 +88,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """How a parity group protects what is written: ``data`` blocks get ``parity`` more.
+    """Layout of a parity group: ``parity`` blocks for every ``data`` blocks.
 
-    ``spares`` (the last part of 8+2+1) hold capacity; with distributed parity they carry their
-    share of the traffic like any other, so they change no rate.
+    Attributes
+    ----------
+    data, parity
+        Number of data and parity blocks in a stripe.
+    spares
+        Blocks of spare capacity (the last part of 8+2+1). With distributed parity they carry their
+        share of the traffic, so they do not change any rate.
     """
 
     data: int
@@ -90,7 +105,7 @@ class Parity:
 
     @property
     def written_per_byte(self) -> float:
-        """Bytes that reach the drives for a byte written, in whole stripes: (d + p) / d."""
+        """Bytes written to the drives per byte written, in full stripes: (d + p) / d."""
         return (self.data + self.parity) / self.data
 
     def __str__(self) -> str:
@@ -100,21 +115,27 @@ class Parity:
 
 
 def parse_figure(text: str, unit: str | None = None) -> Figure:
-    """Return the figure that ``text`` prints, in base SI, with the worth of its last digit.
+    """Return the figure that ``text`` prints, in base SI, with the value of its last digit.
 
     Parameters
     ----------
     text
-        A number with its unit, a range (``6 to 8 GB/s``), or a number that is said to be rounded
-        more coarsely than to its last digit (``150 +- 5 GB/s``). MB and MiB are what they say;
-        small ``b`` is bits.
+        A number with its unit, a range (``6 to 8 GB/s``), or a number with an explicit rounding
+        coarser than its last digit (``150 +- 5 GB/s``). MB is decimal and MiB binary; lower-case
+        ``b`` is bits.
     unit
-        The base unit that it is to have: ``B/s``, ``1/s``, ``s`` or ``1``.
+        The required base unit: ``B/s``, ``1/s``, ``s`` or ``1``; ``None``: any.
+
+    Returns
+    -------
+    Figure
+        Value, unit and rounding.
 
     Raises
     ------
     UsageError
-        It is no such figure. A comma is refused: it means thousands to some and decimals to others.
+        ``text`` is not such a figure, or has another unit. A comma is rejected, because it
+        separates thousands in some countries and decimals in others.
 
     Examples
     --------
@@ -151,12 +172,12 @@ def parse_figure(text: str, unit: str | None = None) -> Figure:
 
 
 def parse_parity(text: str) -> Parity:
-    """Return the parity that ``8+2`` or ``8+2+1`` names; ``none`` is no parity at all.
+    """Return the parity that ``8+2`` or ``8+2+1`` describes; ``none`` is no parity.
 
     Raises
     ------
     UsageError
-        It names none.
+        ``text`` does not describe a parity.
 
     Examples
     --------
@@ -220,10 +241,10 @@ PARITY: Final = of_text(
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What a file system is built of; everything may be unknown.
+    """The hardware of a file system; every value may be unknown (``None``).
 
-    Stated figures of a drive count before the data sheet of its model. A parity of ``None`` is not
-    known, ``Parity(1, 0)`` is none.
+    Figures stated for a drive take precedence over the data sheet of its model. A parity of
+    ``None`` is unknown; ``Parity(1, 0)`` is no parity.
     """
 
     drive: str | None = key(TEXT, "Model of the drives that hold data, for its data sheet.", None)

@@ -1,4 +1,4 @@
-"""UUIDv7 identifiers: they sort by time, and any unique prefix names the row."""
+"""UUIDv7 identifiers: they sort by time, and any unique prefix identifies the row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from datetime import datetime
 
 
 def new_identifier(at: datetime) -> str:
-    """Return a new UUIDv7 as text, its first 48 bits the milliseconds of ``at`` (RFC 9562, 5.7).
+    """Return a new UUIDv7 as text; its first 48 bits are the milliseconds of ``at``.
+
+    Parameters
+    ----------
+    at
+        Aware time.
+
+    Notes
+    -----
+    RFC 9562, section 5.7.
 
     Examples
     --------
@@ -21,9 +30,16 @@ def new_identifier(at: datetime) -> str:
 
 
 def identifier_of(at: datetime, *words: str) -> str:
-    """Return the one UUIDv7 that stands for a time and some words, the same at every call.
+    """Return the UUIDv7 for a time and some words; the same arguments always give the same id.
 
-    What has such an id can be written again after an interruption and is still kept once.
+    A record with such an id can be written again after an interruption and is stored only once.
+
+    Parameters
+    ----------
+    at
+        Aware time, to the microsecond.
+    words
+        Further parts that identify the record.
 
     Examples
     --------

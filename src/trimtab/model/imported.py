@@ -1,4 +1,4 @@
-"""What came of importing files that others made."""
+"""Results of importing files that other tools wrote."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from trimtab.model.telemetry import Snapshot
 UNRECOGNISED: Final = (
     "of no format that Trimtab knows; --kind says which it is where only the beginning is odd"
 )
-"""What is said of a file that is something else: of many, in a directory that is walked."""
+"""Reason for a file of unknown format, of which a directory may contain many."""
 EMPTY: Final = "the file is empty"
 
 
 class FileStatus(StrEnum):
-    """What a file was worth; of several results in it, the worst that still leaves a number."""
+    """Status of an imported file; of several results, the worst that still has a number."""
 
     OK = "ok"
     PARTIAL = "partial"
-    """What could be read stands, and something is missing."""
+    """Readable in part; something is missing."""
     FAILED = "failed"
-    """It says that the benchmark failed, or that its result does not count."""
+    """The file reports that the benchmark failed, or that its result does not count."""
     UNREADABLE = "unreadable"
-    """Of no known format, damaged, or not to be opened."""
+    """Of unknown format, damaged, or not accessible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,23 @@ class Imported:
     Attributes
     ----------
     name
-        What sets it apart from others of the same file; ``None`` where it is the only one.
+        Distinguishes it from other results of the same file; ``None`` where it is the only one.
+    status, reason
+        Whether it is usable, and if not fully, why.
+    samples
+        The numbers, in base SI.
     run
-        Id of the run, or of the snapshot, under which it is kept; ``None`` where nothing was.
+        Id of the stored run or snapshot; ``None`` where nothing was stored.
     new
-        Whether it was kept now; the same raw output imported earlier is not kept twice.
+        Whether it was stored now; raw output that was imported before is not stored again.
     at, at_reason
-        When it was measured, or why that is not known.
+        Time of the measurement, or why it is unknown.
     snapshot
-        What it says of targets, where it is no benchmark's.
+        Readings of targets, where the file is not a benchmark's.
     site
-        Under which a snapshot is kept.
+        Site under which a snapshot is stored.
     told
-        What else it says, as `trimtab.measure.measurement.Measurement.reported`.
+        Further reported values, as in `trimtab.measure.measurement.Measurement.reported`.
     """
 
     name: str | None
@@ -68,17 +72,21 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """One file that was named, or found in a directory that was.
+    """One file that was named, or found in a named directory.
 
     Attributes
     ----------
+    file
+        Its path.
     kind
-        The format, of a file of several benchmarks all of them with commas; ``None`` where none
-        recognises it.
+        The format; several, separated by commas, for a file of several benchmarks; ``None`` where
+        it is not recognised.
+    status, reason
+        Whether it is usable, and if not fully, why.
     named
-        Whether a person named it; otherwise a directory was walked.
+        Whether the user named the file; otherwise it was found in a directory.
     part_of
-        The file with which it was read, where its result is in that one.
+        The file with which it was read, where its result is reported there.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""An incident: a stretch in which performance was not what it had been, and why, if known."""
+"""Incidents: periods of degraded performance, and their causes where known."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from trimtab.model.verdict import Interval
 
 
 class Shape(StrEnum):
-    """How an incident looks in the series."""
+    """Form of an incident in the series."""
 
     STEP = "step"
     """The level changed and stayed."""
     DIP = "dip"
-    """Some runs, or a stretch of less than two days, far under the level; then it was back."""
+    """Some runs, or a period of less than two days, far below the level, then recovery."""
     DRIFT = "drift"
-    """The level went down day by day."""
+    """The level decreased day by day."""
     UNSTEADY = "unsteady"
-    """The level held; the runs spread wider than the goal allows."""
+    """The level is constant; the spread of the runs exceeds the goal."""
     INTEGRITY = "integrity"
-    """Data were at risk: transfers with a bad checksum. Speed does not matter then."""
+    """Data at risk: transfers with a bad checksum, regardless of performance."""
     STANDING = "standing"
     """No beginning within the record."""
     MOMENT = "moment"
@@ -31,16 +31,16 @@ class Shape(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """Whether it goes on."""
+    """Whether the incident is ongoing."""
 
     OPEN = "open"
     LASTING = "lasting"
-    """A step that has stayed for so long that its level is the usual one now."""
+    """A step that has lasted so long that its level is the usual one now."""
     ENDED = "ended"
 
 
 class Route(StrEnum):
-    """What a piece of evidence is compared with."""
+    """The comparison on which a piece of evidence is based."""
 
     TIME = "time"
     """Bad hours against good ones."""
@@ -49,9 +49,9 @@ class Route(StrEnum):
     EXPECTED = "expected"
     """An absolute expectation: a limit, a data sheet, a dose."""
     LOG = "log"
-    """The log book: something was changed or happened."""
+    """The log book: a logged change or event."""
     RUNS = "runs"
-    """What the runs themselves say: errors, workload, where they ran."""
+    """The runs themselves: errors, workload, nodes."""
 
 
 class Found(StrEnum):
@@ -60,7 +60,7 @@ class Found(StrEnum):
     FOR = "for"
     AGAINST = "against"
     NEUTRAL = "neutral"
-    """Available, but neutral."""
+    """Available, but neither for nor against."""
     NOT_AVAILABLE = "not_available"
 
 
@@ -70,24 +70,33 @@ class Evidence:
 
     Attributes
     ----------
+    found
+        Whether it speaks for or against the cause.
     what
         In words, with the figures: "OST0012 was 97 % full from 14:00; the limit is 75 %".
+    route
+        The comparison on which it is based.
     weight
-        log10 of the likelihood ratio: how much likelier this is if the cause holds than if not.
-        0 for what is neutral or not available.
+        log10 of the likelihood ratio: how much likelier the observation is if the cause holds than
+        if not. 0 for neutral or unavailable evidence.
     value, reference, unit
-        In the bad stretch, and its reference: good hours, fast targets, a limit.
+        Value in the bad period, its reference (good hours, fast targets, a limit), and their unit.
     targets
-        Those that it is about.
+        Names of the targets concerned.
     at
-        When it was seen, or began.
+        When it was observed, or began; aware UTC.
     source
-        Telemetry name, event, run or file that it rests on.
+        Telemetry name, event, run or file.
     reason
         Why it is not available; set exactly then.
     throughout
-        The condition was there in the good hours as in the bad ones: it can neither convict nor
-        clear in this incident, but it may be a standing condition.
+        The condition held in the good hours as well as in the bad ones. It neither supports nor
+        excludes the cause of this incident, but may be a standing condition.
+
+    Raises
+    ------
+    ValueError
+        The reason or the sign of the weight does not fit ``found``.
     """
 
     found: Found
@@ -119,17 +128,18 @@ class Assessment:
     Attributes
     ----------
     cause, title
-        Id as in `trimtab.explain.causes`, and its name for people.
+        Id as in `trimtab.explain.causes`, and its display name.
     confidence
-        Probability that it is a cause of this incident; calibrated on simulated incidents.
-    because_of
-        Id of the cause that brought this one about, where the evidence shows the chain.
-    standing
-        The condition is older than the record: nothing within it can clear or convict it.
+        Probability, 0 to 1, that it is a cause of this incident; calibrated on simulated incidents.
     evidence
-        The weightiest first.
+        In order of decreasing weight.
+    because_of
+        Id of the cause that led to this one, where the evidence shows the chain.
+    standing
+        The condition is older than the record, so data within it can neither confirm nor exclude
+        it.
     measurement
-        What would decide whether it is the cause.
+        The measurement that would decide whether it is the cause.
     """
 
     cause: str
@@ -143,15 +153,19 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """A probe or survey, and what it could have seen.
+    """A probe or survey, and its detection limit.
 
     Attributes
     ----------
+    name, metric
+        The instrument and what it measures.
     notices_below
-        The bandwidth of one target under which the instrument would notice it, B/s; ``None``
-        where it is unknown.
+        Bandwidth of a single target, B/s, below which the instrument detects it; ``None`` where it
+        is unknown.
     saw
         Whether it has data within the incident.
+    reason
+        The limit in words, or why it is unknown.
     """
 
     name: str
@@ -163,30 +177,32 @@ class Instrument:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A stretch in which a series, or a site, was not well.
+    """A period in which a series, or a site, performed below its level.
 
     Attributes
     ----------
     id
-        The same whenever the same incident is found again: from site, series, shape and ``at``.
+        Derived from site, series, shape and ``at``: the same incident always has the same id.
     key
-        The series in which it shows most; ``None`` where no series shows it.
-    also
-        Names of other series that moved with it, and of those that did not.
-    at, until
-        First and last bad run; ``until`` is ``None`` while it goes on.
-    detected_at
-        When it could first be detected.
+        The series in which it is most visible; ``None`` where no series shows it.
+    shape, state
+        Its form, and whether it is ongoing.
     certainty
         Whether the change behind it is confirmed.
+    at, until
+        First and last bad run, aware UTC; ``until`` is ``None`` while it is ongoing.
+    detected_at
+        When it could first be detected.
     effect, effect_interval
         Ratio of bad to good level.
     runs, unfinished
-        Bad runs, and those of them that did not finish.
-    targets
-        Slow targets, where surveys show them; empty is the whole.
+        Number of bad runs, and of unfinished ones among them.
     summary
         One sentence: since when, what, how much.
+    moved_with, unmoved
+        Names of other series that changed with it, and of those that did not.
+    targets
+        Slow targets, where surveys show them; empty: the whole file system.
     """
 
     id: str
@@ -214,18 +230,23 @@ class Explanation:
 
     Attributes
     ----------
+    incident
+        The incident that is explained.
     causes
-        With evidence for them, the likeliest first.
+        Causes with evidence for them, the likeliest first.
     cleared
-        Evidence against outweighs.
+        Causes against which the evidence predominates.
     not_assessed
-        Whose evidence is not available; any of them may be the cause.
+        Causes without available evidence; any of them may be the cause.
     standing
-        Conditions that were wrong all along, with what would decide about them.
+        Conditions that were wrong throughout, with the measurement that would decide about them.
     unexplained
         No cause reaches the confidence at which one is named.
     deciding
-        The measurement that would decide between the two likeliest, or the next thing to look at.
+        The measurement that would decide between the two likeliest causes, or the next thing to
+        examine.
+    instruments
+        Probes and surveys with their detection limits.
     """
 
     incident: Incident

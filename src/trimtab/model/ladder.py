@@ -1,4 +1,4 @@
-"""The efficiency ladder: what each layer delivers of what the one beneath it could carry.
+"""The efficiency ladder: the rate of each layer relative to the capability of the layer below it.
 
 ::
 
@@ -6,8 +6,8 @@
                             ├── network ── line rate
                             └── client network
 
-A tree, not a chain: the network stands beside the disks. A client gets at most the least of what
-the OSTs, the servers' network and its own network carry.
+The ladder is a tree, not a chain: the network is parallel to the disks. A client gets at most the
+minimum of the rates of the OSTs, the servers' network and its own network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Level = Literal[
     "client",
     "application",
 ]
-"""A layer, or what the hardware promises beneath the measured ones."""
+"""A measured layer, or a nominal rate of the hardware below it."""
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 LEVEL_NAMES: Final[Mapping[Level, str]] = {
     "data_sheet": "data sheet",
@@ -48,9 +48,9 @@ LEVEL_NAMES: Final[Mapping[Level, str]] = {
     "application": "application",
 }
 RAW_LEVELS: Final = frozenset({"data_sheet", "drive"})
-"""Where parity is data like any other; above, only what a user wrote counts."""
+"""Levels at which parity counts as data; above them, only user data counts."""
 NOMINAL_LEVELS: Final = frozenset({"data_sheet", "line_rate", "client_network"})
-"""What is stated and not measured."""
+"""Levels that are stated, not measured."""
 
 LADDER_METRICS: Final = ("write_bandwidth", "read_bandwidth", "write_iops", "read_iops")
 
@@ -59,30 +59,32 @@ UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 
 
 class Basis(StrEnum):
-    """What an interval rests on."""
+    """The data behind an interval."""
 
     STATED = "stated"
     """Exact by definition, or no interval is known."""
     ROUNDING = "rounding"
-    """A printed figure: all values that would have been printed so. No confidence level."""
+    """A printed figure: all values that round to it. No confidence level."""
     REPETITIONS = "repetitions"
-    """Back to back within one run: says nothing about other days."""
+    """Back to back within one run: no information about other days."""
     RUNS = "runs"
     """Runs of one probe over time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A rate and how surely it is known.
+    """A rate and its interval.
 
     Attributes
     ----------
     value
-        In base SI; the median where there are several.
+        In base SI; the median where there are several values.
     low, high
-        ``None``: not known (one repetition).
+        Ends of the interval in base SI; ``None``: not known (one repetition).
+    basis
+        The data behind the interval.
     level
-        Of confidence; ``None`` where the interval is of rounding.
+        Confidence level, 0 to 1; ``None`` where the interval is that of rounding.
     values
         The repetitions or runs, by time.
     """
@@ -97,7 +99,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many drives, OSTs and servers a rate is of; ``None`` is not known."""
+    """Number of drives, OSTs and servers to which a rate applies; ``None`` is not known."""
 
     drives: float | None = None
     osts: float | None = None
@@ -106,32 +108,38 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What one layer delivered.
+    """The rate of one layer.
 
     Attributes
     ----------
+    layer
+        Layer of the stack.
     metric
         One of `LADDER_METRICS`.
+    rate
+        In the metric's unit.
+    coverage
+        Number of drives, OSTs and servers to which the rate applies.
     nodes
-        Client nodes, where it is of clients.
+        Number of client nodes, for rates of clients.
     tool
-        What measured.
+        The measuring tool.
     source
-        Where the figure stands: a table of a paper, a run with its probe.
+        Origin of the figure: a table of a paper, a run with its probe.
     printed
-        As it was printed, with its own unit.
+        As printed, with its own unit.
     at
-        Aware UTC.
+        Time of the measurement, aware UTC.
     epoch
-        Two rungs of different epochs are not of one system: it was changed in between.
+        Rungs of different epochs are not of the same system: it was changed in between.
     fullness
-        Used / (used + available) of the file system then.
+        Used / (used + available) of the file system at that time, 0 to 1.
     conditions
-        Whatever else is to be equal for two rungs to be compared: ``NPS`` to ``1``.
+        Other conditions that must be equal for two rungs to be comparable: ``NPS`` to ``1``.
     runs
         Ids in the store.
     notes
-        What a reader should know of it.
+        Remarks for the reader.
     """
 
     layer: Level
@@ -152,23 +160,25 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """What a layer delivers of what another one carries, both for the same hardware.
+    """Rate of a layer relative to the rate of another one, both for the same hardware.
 
     Attributes
     ----------
     of
-        The layer beneath.
+        The layer below.
     value, low, high
         Fractions; ``None`` with a ``reason``.
+    level
+        Confidence level of the interval, 0 to 1.
     parity_counted
-        Each byte written counts as the bytes that reach the drives for it.
+        Each byte written counts as the bytes written to the drives for it.
     per
-        What both were brought to: one drive, one OST, one server, a client node; ``None``: both
-        cover the same.
+        Unit to which both rates were converted: one drive, one OST, one server, a client node;
+        ``None``: both cover the same hardware.
     reason
         Why there is no value.
     doubts
-        Why the two should not be compared without a second thought; none decides anything then.
+        Reasons why the two may not be comparable; an efficiency with doubts decides nothing.
     """
 
     of: Level
@@ -184,16 +194,16 @@ class Efficiency:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rung as the ladder shows it.
+    """One rung as displayed in the ladder.
 
     Attributes
     ----------
     shown
-        The rate brought to the scale of the ladder; ``None`` with ``shown_reason``.
+        The rate converted to the scale of the ladder; ``None`` with ``shown_reason``.
     beneath
-        Against each layer that carries it.
+        Efficiency relative to each layer directly below.
     of_data_sheet
-        Against the drives' data sheet; ``None`` where that says nothing (network).
+        Efficiency relative to the drives' data sheet; ``None`` where it does not apply (network).
     """
 
     rung: Rung
@@ -204,24 +214,25 @@ class Step:
 
 
 class LimitKind(StrEnum):
-    """What holds the topmost rate down."""
+    """What limits the topmost rate."""
 
     DRIVES = "drive limited"
     NETWORK = "network limited"
     CLIENT_NETWORK = "limited by the clients' network"
     LAYER = "lost in a layer"
-    """A layer delivers clearly less than what carries it could."""
+    """A layer delivers clearly less than the layers below it could carry."""
     CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What holds the topmost rate down, and why that is said.
+    """What limits the topmost rate, and why.
 
     Attributes
     ----------
     layer
-        The bottleneck: the network, the drives, or the layer in which the rate is lost.
+        The bottleneck: the network, the drives, or the layer in which the rate is lost; ``None``
+        where it is unknown.
     """
 
     kind: LimitKind
@@ -231,9 +242,14 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The layer on the way from the top that delivers the least of what carries it.
+    """The layer with the lowest efficiency on the path from the top.
 
-    ``layer`` is ``None`` where no layer can be told from the next one; ``reason`` says why.
+    Attributes
+    ----------
+    layer, efficiency
+        ``None`` where no layer can be distinguished from the next one.
+    reason
+        Why this layer, or why none.
     """
 
     layer: Level | None
@@ -243,7 +259,17 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The ladder of one metric."""
+    """The ladder of one metric.
+
+    Attributes
+    ----------
+    metric, unit
+        One of `LADDER_METRICS` and its unit.
+    steps
+        One per measured or nominal layer.
+    limit, loss
+        What limits the topmost rate, and the layer with the lowest efficiency.
+    """
 
     metric: str
     unit: str
@@ -254,7 +280,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A layer that nothing was measured of, and how it would be."""
+    """A layer without measurements, and how to measure it."""
 
     layer: Level
     metrics: tuple[str, ...]
@@ -262,11 +288,11 @@ class Absent:
 
 
 class Match(StrEnum):
-    """Whether what was printed follows from what was printed beside it."""
+    """Whether a printed value follows from the printed inputs."""
 
     GIVEN = "given"
     GIVEN_IF_ROUNDED = "given if zeros are filling"
-    """Only if zeros at the end of the inputs are not digits that were measured."""
+    """Only if zeros at the end of the inputs are not significant."""
     ASSUMED = "given with an assumption"
     NOT_GIVEN = "not given"
     NO_INPUTS = "no inputs"
@@ -293,16 +319,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """A printed value held against its inputs.
+    """A printed value compared with its inputs.
 
     Attributes
     ----------
     value
         Of the formula with the inputs as printed.
     low, high
-        With every input anywhere within its rounding.
+        Range with every input anywhere within its rounding.
     loose_low, loose_high
-        The same if zeros at the end of the inputs only fill them up.
+        The same if zeros at the end of the inputs are not significant.
     """
 
     claim: Claim
@@ -316,12 +342,12 @@ class CheckedClaim:
 
 @dataclass(frozen=True, slots=True)
 class LadderInput:
-    """Everything that a ladder is made of.
+    """All inputs of a ladder.
 
     Attributes
     ----------
     networked
-        False for a file system of one host: there are no OSTs and no network between.
+        False for a file system of one host, which has no OSTs and no network between.
     figures
         Printed values by name, for claims: those of the rungs as ``ost.write``, and further ones.
     """
@@ -338,14 +364,16 @@ class LadderInput:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """A ladder, climbed.
+    """A complete ladder.
 
     Attributes
     ----------
     scale
-        What the shown rates are of: ``12 drives, 1 OST, 1 server``.
+        Hardware to which the shown rates apply: ``12 drives, 1 OST, 1 server``.
     margin
-        The fraction that a layer may lose without being called the bottleneck.
+        Fraction that a layer may lose without being named as the bottleneck.
+    absent
+        Layers without measurements.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The mount table: what is mounted where, of what type, and which mount a path is on.
+"""The mount table: mount points, their types, and the mount of a path.
 
 Source: ``/proc/self/mountinfo``, described in proc_pid_mountinfo(5).
 """
@@ -14,14 +14,14 @@ from trimtab.model.filesystem import PathKind
 from trimtab.units import is_digits
 
 GAVE_UP: Final = frozenset({"emergency_ro", "shutdown"})
-"""Superblock options by which a file system says that it stopped taking writes by itself."""
+"""Superblock options of a file system that stopped accepting writes after an error."""
 
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 FileSystemFamily = Literal[
     "local", "shared-disk", "lustre", "parallel", "network", "memory", "user-space", "unknown"
 ]
-"""Who holds the data: a disk of this host, a disk of several hosts, servers, or nobody knows."""
+"""Where the data are: a disk of this host, a disk of several hosts, servers, or unknown."""
 
 # fmt: off
 _TYPES: Final[dict[FileSystemFamily, frozenset[str]]] = {
@@ -93,16 +93,23 @@ class Mount:
 
     @property
     def read_only(self) -> bool:
-        """Whether this mount or the whole file system takes no writes.
+        """Whether this mount or the whole file system rejects writes.
 
-        An ext4 that gave up after an error says so in its options on newer kernels (seen on 6.18)
-        and is ``rw`` otherwise; on older ones ``ro`` appears among the superblock's.
+        An ext4 that became read-only after an error shows this in its options on newer kernels
+        (observed on 6.18) while remaining ``rw``; on older ones ``ro`` appears among the
+        superblock's options.
         """
         return "ro" in self.options or not {"ro", *GAVE_UP}.isdisjoint(self.super_options)
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
-    """Return the mounts in the order of the table; a line that is not one is left out."""
+    """Return the mounts in the order of the table; malformed lines are skipped.
+
+    Parameters
+    ----------
+    text
+        Content of ``/proc/PID/mountinfo``.
+    """
     # Not splitlines: the kernel writes other line ends that a name may hold as they are.
     mounts = (_parse_line(line) for line in text.split("\n"))
     return tuple(mount for mount in mounts if mount is not None)
@@ -111,22 +118,24 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
 def find_mount(
     mounts: Sequence[Mount], real_path: str, device_number: str | None = None
 ) -> Mount | None:
-    """Return the mount that a path without links is on, ``None`` if the table has none.
+    """Return the mount of a path without symbolic links; ``None`` if the table has none.
 
     Parameters
     ----------
+    mounts
+        In the order of the table.
     real_path
-        Absolute, every link followed.
+        Absolute, with all symbolic links resolved.
     device_number
-        ``major:minor`` of the path as stat gives it, where known. It settles the case in which
-        the table changed while it was read. btrfs numbers its subvolumes apart from the table,
-        so a number that matches no mount is passed over.
+        ``major:minor`` of the path from stat, where known. It covers the case in which the table
+        changed while it was read. btrfs numbers its subvolumes differently from the table, so a
+        number that matches no mount is ignored.
 
     Notes
     -----
-    The kernel's own walk: from the root mount, step into the first mount met on the way to the
+    This is the kernel's own walk: from the root mount, step into the first mount on the way to the
     path, until there is none. A mount that was hidden by a later one on the same or a higher
-    directory is a child of what was hidden, and is never met.
+    directory is a child of the hidden directory, and is never reached.
     """
     walked = _walk(mounts, real_path)
     if device_number is None or (walked and walked.device_number == device_number):
@@ -141,9 +150,9 @@ def find_mount(
 
 
 def family_of(fs_type: str) -> FileSystemFamily:
-    """Return what sort of file system a type of the mount table is.
+    """Return the family of a file system type of the mount table.
 
-    One in user space (``fuse.NAME``) is of the family of its name where that is known.
+    A type in user space (``fuse.NAME``) has the family of its name where that is known.
 
     Examples
     --------
@@ -160,13 +169,13 @@ def family_of(fs_type: str) -> FileSystemFamily:
 def kind_of(fs_type: str) -> PathKind:
     """Return how far Trimtab can see into a file system of that type.
 
-    A disk that several hosts share is a block device of this one too.
+    A disk that several hosts share is a local block device too.
     """
     return _KINDS.get(family_of(fs_type), "opaque")
 
 
 def unescape(text: str) -> str:
-    r"""Return a field with its octal escapes (``\040`` for a space) decoded, as paths are kept."""
+    r"""Return a field with its octal escapes (``\040`` for a space) decoded to a path."""
     if "\\" not in text:
         return text
     # Each escape is a byte, the rest of the text was decoded already: back to bytes and once more.
@@ -230,10 +239,10 @@ def _parse_line(line: str) -> Mount | None:
 
 
 def lustre_name(fs_type: str, source: str) -> str | None:
-    """Return Lustre's name of the file system that a client has mounted, ``None`` for others.
+    """Return the name of a mounted Lustre file system; ``None`` for other types and server mounts.
 
-    The source of a client's mount is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``; a server's
-    mount of a target is of a device.
+    The source of a client's mount is ``NIDS:/NAME`` or ``NIDS:/NAME/SUBDIRECTORY``; a server
+    mounts a target from a device.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A probe, its runs and the samples of a run."""
+"""Probes, their runs, and the samples of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ METRIC_UNITS: Final[dict[str, str]] = {
 Access = Literal["write", "read"]
 
 Layer = Literal["drive", "raid", "ost", "network", "client", "application"]
-"""Where in the stack a benchmark measures, from below: each can at most reach what carries it."""
+"""Layer of the stack that a benchmark measures, bottom up: the layer below limits each."""
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
 
 
@@ -53,14 +53,14 @@ class RunStatus(StrEnum):
 
     OK = "ok"
     PARTIAL = "partial"
-    """Ended early; what was measured stands."""
+    """Ended early; its measurements are valid."""
     UNFINISHED = "unfinished"
-    """Did not end in its time: counts as bandwidth 0, as in the first seed."""
+    """Exceeded its time limit: counts as bandwidth 0, as in the first seed."""
     FAILED = "failed"
     NOT_STARTED = "not_started"
     """Missing: never a number."""
     INVALID_WORKLOAD = "invalid_workload"
-    """Did not do what the probe asked for: never judged."""
+    """Its workload was not the requested one: never judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +70,38 @@ class ProbeSpec:
     Attributes
     ----------
     name
-        The probe's name in the site file, or ``check`` for the one that ``check`` makes up.
+        The probe's name in the site file, or ``check`` for the probe of ``trimtab check``.
     benchmark
         ``auto``, ``ior``, ``fio`` or ``builtin``.
     tasks
-        Processes or threads that do I/O at the same time.
+        Number of processes or threads that do I/O at the same time.
     transfer_size_bytes
         Bytes of one write or read call.
     block_size_bytes
-        Contiguous bytes of one task's file; the upper limit of what it writes in one pass.
+        Contiguous bytes of one task's file; the upper limit of the bytes written in one pass.
+    repetitions
+        Number of writes and reads in one run.
     duration_s
-        Fixed time of one repetition; a task starts again at the beginning of its file.
+        Fixed time of one repetition in seconds; a task starts again at the beginning of its file.
     direct
         O_DIRECT; buffered otherwise.
+    file_per_process
+        One file per task; otherwise one shared file.
+    accesses
+        Order of writes and reads.
+    flush
+        Whether the time of a write includes its flush to storage.
     nodes
-        That the tasks are spread over, evenly.
+        Number of nodes over which the tasks are spread evenly.
     target_pinning
-        Whether every file was placed on one target, the same number on each.
+        Whether every file is placed on one target, with the same number on each.
     stripe_count
-        Of each file on Lustre; ``None``: as the directory above has it.
+        Of each file on Lustre; ``None``: the default of the directory.
     options
         Further options of the benchmark, by its own names.
     processes
-        Whether a launcher starts a process for each task; otherwise the benchmark makes its own.
+        Whether a launcher starts a process for each task; otherwise the benchmark starts them
+        itself.
     """
 
     name: str
@@ -113,10 +122,10 @@ class ProbeSpec:
     processes: bool = False
 
     def compared_settings(self) -> dict[str, object]:
-        """Return what makes two runs comparable, as plain values.
+        """Return the settings that determine whether two runs are comparable, as plain values.
 
-        Without ``repetitions``, of which more only tells more, and without what came later to
-        this class and was not used: runs from before that stay comparable.
+        ``repetitions`` is omitted, because more of them only add precision. So are parameters that
+        were added to this class later and have their default: runs from before stay comparable.
         """
         values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         del values["repetitions"], values["processes"]  # the launcher stands beside them
@@ -145,14 +154,19 @@ class Sample:
     repetition
         Counted from 0; ``None`` where the number is of the whole run.
     target
-        The OST or MDT; ``None`` is the whole.
+        The OST or MDT; ``None``: the whole file system.
     statistic
-        What of the metric it is: ``total`` (the repetition's own figure), ``p50``, ``p99`` ...
+        Which statistic of the metric: ``total`` (the repetition's own figure), ``p50``, ``p99`` ...
     output, line
-        Ordinal of the raw output and the line in it that the number came from.
+        Index of the raw output, and the line in it from which the number was read.
     reason
-        Why the number is missing or is not to be believed. A sample with a reason is kept and
-        shown and never judged.
+        Why the number is missing or not credible. A sample with a reason is stored and shown but
+        never judged.
+
+    Raises
+    ------
+    ValueError
+        The metric is unknown, or value and reason are both missing.
     """
 
     metric: str
@@ -183,19 +197,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class RawOutput:
-    """What a tool printed, whole, with what was asked of it.
+    """The complete output of a tool, with its command.
 
     Attributes
     ----------
     label
-        ``write 0``, ``read 3`` ...: which part of the run.
+        Part of the run: ``write 0``, ``read 3`` ...
     argv
         The exact command.
     exit_code
-        ``None`` when it was killed at its deadline or by a signal that left none, and where an
-        imported file does not tell.
+        ``None`` when the tool was killed at its deadline or by a signal, and where an imported file
+        does not contain it.
+    started_at
+        Aware UTC.
+    elapsed_s
+        Wall time in seconds.
     truncated
-        The output went over the limit and was cut; the tool was killed.
+        The output exceeded the limit and was cut; the tool was killed.
     """
 
     label: str
@@ -210,7 +228,15 @@ class RawOutput:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bytes moved in each interval of a repetition, summed over tasks."""
+    """Bytes moved in each interval of a repetition, summed over tasks.
+
+    Attributes
+    ----------
+    interval_s
+        Length of an interval in seconds.
+    moved_bytes
+        One entry per interval, from the start of the repetition.
+    """
 
     access: Access
     repetition: int
@@ -220,7 +246,15 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class LatencyHistogram:
-    """Latency of single operations: ``upper_s`` of each bucket and its count."""
+    """Histogram of the latency of single operations.
+
+    Attributes
+    ----------
+    upper_s
+        Upper bound of each bucket in seconds.
+    count
+        Number of operations in each bucket; as many entries as ``upper_s``.
+    """
 
     access: Access
     repetition: int
@@ -238,16 +272,23 @@ class Run:
         UUIDv7 text.
     site
         Name of the site, or the identity of a path without one.
+    probe
+        Name of the probe.
     kind
         The benchmark that ran: ``ior``, ``fio``, ``builtin`` ...
     tool_version
         As the tool prints it.
     at, until
-        Aware UTC; ``None`` with ``at_reason`` where an imported output has no time zone.
+        Start and end, aware UTC; ``None`` with ``at_reason`` where an imported output has no time
+        zone.
+    path, host
+        Where it ran.
     parameters
-        What was asked, and what came of it, as plain JSON values.
+        Requested and actual settings, as plain JSON values.
     problem
         Why the status is not ``ok``.
+    samples, outputs
+        The numbers, and the raw outputs from which they were read.
     """
 
     id: str
@@ -268,7 +309,11 @@ class Run:
     outputs: tuple[RawOutput, ...] = ()
 
     def believed(self, metric: str) -> list[float]:
-        """Return the values of a metric that may be judged, of the whole, one a repetition."""
+        """Return the values of a metric that may be judged, one per repetition.
+
+        Only values of the whole file system, in the metric's unit; values of single targets are
+        excluded.
+        """
         return [
             sample.value
             for sample in self.samples
@@ -280,7 +325,7 @@ class Run:
         ]
 
     def disbelieved(self, metric: str) -> list[str]:
-        """Return the reason of each repetition of a metric that may not be judged."""
+        """Return the reason for each repetition of a metric that may not be judged."""
         return [
             sample.reason
             for sample in self.samples

@@ -17,6 +17,10 @@ class SeriesKey:
 
     Attributes
     ----------
+    site, probe, kind
+        Site, probe and benchmark.
+    metric, unit
+        The metric, and the unit of its values.
     comparability
         As in the store: runs with the same requested workload share it. Empty for a file.
     target
@@ -92,6 +96,12 @@ class Regime:
 
     Attributes
     ----------
+    from_, to
+        First and last run, aware UTC.
+    n, unfinished
+        Number of runs, and of unfinished ones among them.
+    median, mean
+        Of the finished runs, in the unit of the series.
     cov
         Within the segment, without unfinished runs; ``None`` for fewer than two.
     """
@@ -166,10 +176,13 @@ class Day:
 
     Attributes
     ----------
+    n, unfinished
+        Number of runs, and of unfinished ones among them.
     missing
         Runs that were due and did not start; ``None`` without a schedule.
     mean, standard_deviation, cov
-        Unfinished runs count as 0, as in the figure; ``None`` where no run counts.
+        Unfinished runs count as 0, as in the figure; ``None`` where no run counts. Mean and
+        deviation are in the unit of the series, the COV is a fraction.
     median
         Of the finished runs.
     """
@@ -186,7 +199,19 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class CovAt:
-    """The COV over the window that ends with one run: a point of the seeds' figure 5."""
+    """The COV over the window that ends with one run: a point of the seeds' figure 5.
+
+    Attributes
+    ----------
+    at
+        The last run of the window, aware UTC.
+    n
+        Number of runs in the window.
+    cov, interval
+        Fractions; ``None`` where undefined.
+    status
+        Whether the window meets the goal.
+    """
 
     at: datetime
     n: int
@@ -197,11 +222,16 @@ class CovAt:
 
 @dataclass(frozen=True, slots=True)
 class InvalidRun:
-    """A run that is not judged, and why: its workload is not that of its probe.
+    """A run that is not judged, because its workload is not that of its probe.
 
-    ``reason`` is read from the store, or has a code: ``workload-differs``,
-    ``workload-unlike-series``, ``workload-incomplete``, ``time-missing``, ``value-missing``,
-    ``value-not-finite``, ``value-negative``.
+    Attributes
+    ----------
+    run, at
+        Id and start of the run; ``at`` is ``None`` where it is unknown.
+    reason
+        As read from the store, or with a code: ``workload-differs``, ``workload-unlike-series``,
+        ``workload-incomplete``, ``time-missing``, ``value-missing``, ``value-not-finite``,
+        ``value-negative``.
     """
 
     run: str
@@ -256,8 +286,10 @@ class Straggler:
 
     Attributes
     ----------
+    target, server
+        Name, and the server where it is known.
     surveys, slow
-        Surveys that measured it, and those in which it was among the slowest.
+        Number of surveys that measured it, and of those in which it was among the slowest.
     relative
         Median ratio of its rate to the level of the same survey.
     p_value, q_value
@@ -279,13 +311,21 @@ class SlowEnd:
 
     Attributes
     ----------
-    minimum, p1, p10, median
+    from_, to
+        First and last survey, aware UTC.
+    surveys, targets
+        Number of surveys, and of measured targets.
+    mean, minimum, p1, p10, median
         Over targets and surveys, in the metric's unit.
+    p1_interval, p10_interval
+        Confidence intervals; ``None`` where there are too few surveys.
+    of_targets
+        Number of targets over which the job is striped.
     expected_minimum
-        Expected minimum of ``of_targets`` targets drawn from one survey: the slowest target of a
-        job striped over that many.
+        Expected minimum of ``of_targets`` targets drawn from one survey: the slowest target of the
+        job, in the metric's unit.
     stripe_loss
-        1 - expected_minimum / mean: what such a job loses to its slowest target.
+        1 - expected_minimum / mean: the fraction that such a job loses to its slowest target.
     """
 
     from_: datetime
@@ -310,6 +350,8 @@ class TargetTails:
 
     Attributes
     ----------
+    surveys, targets
+        Number of surveys, and of targets in them.
     overall
         Lower tail over all surveys; ``None`` where nothing was measured.
     by_month
@@ -333,7 +375,19 @@ class TargetTails:
 
 @dataclass(frozen=True, slots=True)
 class SiteJudgement:
-    """The result of ``trimtab judge`` for one site, or for the series of a file."""
+    """The result of ``trimtab judge`` for one site, or for the series of a file.
+
+    Attributes
+    ----------
+    from_, to
+        First and last run, aware UTC; ``None`` without any.
+    series
+        One analysis per series.
+    tails
+        Surveys of single targets, one per metric.
+    notes
+        Caveats.
+    """
 
     site: str
     from_: datetime | None

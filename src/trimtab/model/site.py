@@ -1,4 +1,4 @@
-"""A site as its file describes it: plain values, each with its key of the file.
+"""The description of a site in its file: plain values, each with its key of the file.
 
 `trimtab.site` finds, reads, checks and writes the file.
 """
@@ -41,7 +41,7 @@ from trimtab.model.hardware import Hardware
 from trimtab.visible import visible
 
 COMMAND_TIMEOUT_S: Final = 3600.0
-"""Of a probe that is one command, where the site file names none."""
+"""Timeout of a probe that is one command, where the site file sets none."""
 DriverKind = str
 """A key of `trimtab.model.driver.DRIVERS`."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -204,7 +204,7 @@ def _any_of(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """How a site's servers are reached."""
+    """Connection to a site's servers."""
 
     command: tuple[str, ...] = key(_PROGRAM, "The program, with fixed arguments.", ("ssh",))
     user: str | None = key(
@@ -216,11 +216,11 @@ class Ssh:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The servers of a site and how they are asked.
+    """The servers of a site and how they are queried.
 
-    Node sets are unfolded, in their order; one machine may be both OSS and MDS. Whether reads
-    through a class of clients (login, compute, data transfer) move a file's atime depends on its
-    mount. ``home`` is target to server when nothing has failed over; it may lack targets.
+    Node sets are expanded, in their order; one machine may be both OSS and MDS. Whether reads
+    through a class of clients (login, compute, data transfer) update a file's atime depends on its
+    mount. ``home`` maps a target to its server when nothing has failed over; it may lack targets.
     """
 
     oss: tuple[str, ...] = key(
@@ -246,13 +246,23 @@ class Servers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every server once: MDSs first."""
+        """Every server once, MDSs first."""
         return tuple(dict.fromkeys((*self.mds, *self.oss)))
 
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """What a site holds itself to; the figures of the seeds by default."""
+    """Limits and goals of a site; the defaults are the figures of the seeds.
+
+    Attributes
+    ----------
+    fullness, reopen
+        Fractions of used + available.
+    cov
+        Fraction.
+    window_s
+        Seconds.
+    """
 
     fullness: float = key(FRACTION, "Used / (used + available) not to exceed.", 0.75)
     reopen: float = key(FRACTION, "Fullness at which a closed target is opened again.", 0.70)
@@ -267,25 +277,26 @@ class SiteProbe:
     Attributes
     ----------
     benchmark
-        What runs, and with ``command`` what its output is; `trimtab.site.schema` has the names.
+        The benchmark that runs or, with ``command``, the format of its output;
+        `trimtab.site.schema` lists the names.
     block_size_bytes
-        Fixed, so that runs stay comparable.
+        Fixed, so that runs remain comparable.
     timeout_s
         ``None``: `trimtab.loop.probing.probe.PATIENCE_S` after its duration, or
         `COMMAND_TIMEOUT_S`.
     jitter_s
-        The same for each slot; keeps probes apart.
+        The same for each slot; separates probes in time.
     pending_s
-        A run that waited longer is missing, which is not the same as failed.
+        A run that waited longer in a queue is missing, not failed.
     stripe_count
-        ``None`` leaves the directory's layout as it is.
+        ``None`` leaves the directory's layout unchanged.
     command
         Started once in each run. In its words ``{directory}`` is the probe's own directory,
         ``{tasks}`` and ``{nodes}`` are numbers.
     output
-        Pattern of files; ``None``: the result is what the command prints.
+        Pattern of result files; ``None``: the result is the standard output of the command.
     confirm
-        A quarter of an hour apart.
+        Further runs follow at intervals of a quarter of an hour.
     """
 
     name: str
@@ -331,7 +342,7 @@ class SiteProbe:
 
     @property
     def is_one_command(self) -> bool:
-        """Whether a run is one command, where other probes write and read in turn."""
+        """Whether a run is one command; other probes write and read in turn."""
         return self.command is not None or self.benchmark == "mdtest"
 
 
@@ -350,7 +361,10 @@ class SiteLauncher:
 
 @dataclass(frozen=True, slots=True)
 class SiteStore:
-    """Where results are kept; ``None`` is the default place, a retention of ``None`` for ever."""
+    """Where results are stored.
+
+    A ``url`` or ``raw`` of ``None`` is the default location, a retention of ``None`` is unlimited.
+    """
 
     url: str | None = key(
         TEXT,
@@ -371,7 +385,7 @@ class SiteStore:
 
 @dataclass(frozen=True, slots=True)
 class SitePolicy:
-    """Whether something may act on its own: nothing may, in this version."""
+    """Whether a policy may act automatically; no policy may in this version."""
 
     name: str
     armed: bool = key(SWITCH, "Whether it may act; only false.", False)
@@ -379,20 +393,22 @@ class SitePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One file system that Trimtab looks after.
+    """One file system that Trimtab monitors.
 
     Attributes
     ----------
     source
-        The file that it was read from.
+        The file from which it was read.
     path
         The mount on this host, under which probes write.
     snapshot_schedule
         As a probe's; ``None``: only before and after probes, and on request.
+    snapshot_jitter_s
+        Longest delay of a snapshot, in seconds.
     policies
         Name to whether it is armed. None can be, so far.
     reads_recorded
-        A canary read tries it (`trimtab.loop.purging.reads`).
+        Tested with a canary read (`trimtab.loop.purging.reads`).
     """
 
     name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
@@ -441,12 +457,16 @@ LIMITS: Final = SiteLimits()
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One statement of a site file, held against reality.
+    """One statement of a site file, compared with the live system.
 
     Attributes
     ----------
+    what
+        The statement.
     ok
-        ``None``: could not be found out.
+        ``None``: could not be determined.
+    detail
+        What was found, or why it could not be determined.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Where things stand, from what is kept."""
+"""The current status of sites, from the store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from trimtab.model.verdict import Trend, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SeriesStatus:
-    """Where one series of comparable runs stands: one metric of one probe.
+    """Status of one series of comparable runs: one metric of one probe.
 
     Attributes
     ----------
+    runs
+        Number of runs.
     last_at, last_value
-        Of the last run, in the metric's unit.
+        Time of the last run, aware UTC, and its value in the metric's unit.
+    verdict, trend
+        Over the last window, and over days.
     asked
-        What sets the series apart from others of its probe and benchmark: parameter to value,
-        ``None`` where it is not set. Empty where there is no other.
+        Parameters that distinguish the series from others of its probe and benchmark: parameter to
+        value, ``None`` where it is not set. Empty where there is no other.
     suspect
         A change of level that is suspected at its last run and not confirmed yet.
     """
@@ -40,12 +44,16 @@ class SeriesStatus:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStatus:
-    """An incident that is not over, as it was last found.
+    """An incident that has not ended, as last recorded.
 
     Attributes
     ----------
+    at
+        First bad run, aware UTC.
+    effect
+        Ratio of bad to good level.
     cause, confidence
-        The likeliest one; ``None`` where it is unexplained.
+        The likeliest cause and its probability, 0 to 1; ``None`` where it is unexplained.
     """
 
     site: str
@@ -61,14 +69,16 @@ class IncidentStatus:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStatus:
-    """When the incidents of a site were last looked for.
+    """When incidents of a site were last searched for.
 
     Attributes
     ----------
+    at
+        Time of the search, aware UTC.
     until
-        The last run that was looked at.
+        The last run that it covered.
     newer_runs
-        Runs since: what is said of incidents does not know them.
+        Number of runs since then, which the incidents do not take into account.
     """
 
     site: str
@@ -83,10 +93,14 @@ class SlowestTargets:
 
     Attributes
     ----------
+    at
+        Time of the survey, aware UTC.
+    targets
+        Number of measured targets.
     median
-        Of all targets of that survey.
+        Of all targets of that survey, in ``unit``.
     slowest
-        Target and value, the slowest first.
+        Pairs of target and value in ``unit``, the slowest first.
     """
 
     site: str
@@ -100,14 +114,14 @@ class SlowestTargets:
 
 @dataclass(frozen=True, slots=True)
 class SweepStatus:
-    """A sweep that something is kept of; what it showed is for ``trimtab sweep`` to say.
+    """A sweep with runs in the store; ``trimtab sweep`` analyses it.
 
     Attributes
     ----------
     name, probe
-        Of the sweep, and under which its runs are kept.
+        Name of the sweep, and the probe name of its runs.
     settings, runs
-        How many series of different settings there are, and runs whatever their status.
+        Number of series with different settings, and number of runs of any status.
     """
 
     site: str
@@ -119,23 +133,23 @@ class SweepStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProbeCost:
-    """What the probes of a site cost it.
+    """The cost of the probes of a site.
 
     Attributes
     ----------
     from_, to
-        The stretch that was looked at: a week up to the last run.
+        The period covered: a week up to the last run.
     runs
-        Of our own within it; what others ran and we imported is not our cost.
+        Number of Trimtab's own runs in it; imported runs are not counted.
     bytes_written, bytes_read
-        By the benchmarks, before parity and write amplification.
+        Bytes moved by the benchmarks, before parity and write amplification.
     node_hours
-        Of all runs that tell; ``None`` where none does.
+        Of all runs with known nodes and times; ``None`` where there is none.
     drive_writes_per_day
-        Bytes written a day over the capacity of the file system: how much of the drives' rated
-        endurance (DWPD) goes into probing, before parity and write amplification.
+        Bytes written per day over the capacity of the file system: the part of the drives' rated
+        endurance (DWPD) used for probing, before parity and write amplification.
     reason
-        Why that is not known, or more than it says.
+        Why that is unknown, or higher than stated.
     """
 
     site: str
@@ -151,9 +165,14 @@ class ProbeCost:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where things stand: every series, and the last runs whatever they were.
+    """The current status: every series, and the last runs of any status.
 
-    ``window_s`` is the stretch, up to the last run of a series, that its verdict is about.
+    Attributes
+    ----------
+    store
+        Location of the store.
+    window_s
+        Length in seconds of the window, up to the last run of a series, that its verdict covers.
     """
 
     store: str

@@ -1,7 +1,7 @@
-"""A survey: every OST by itself, so that the slow one is seen. Plain values.
+"""Surveys: every OST measured separately, to detect slow ones. Plain values.
 
-A plan says what would be done; a result what came of it, one row for each target. Which target is
-slow is told against the median of those that were measured in the same way.
+A plan describes what a survey would do, a result what happened, with one row per target. A target
+is slow relative to the median of the targets that were measured in the same way.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Way = Literal["client", "server"]
 """Files pinned to each OST from this client, or obdfilter-survey on the servers."""
 
 SLOW: Final = 0.75
-"""Of the median: the slow OSTs of the seeds were 25 to 50 % under what was expected."""
+"""Fraction of the median: the slow OSTs of the seeds were 25 to 50 % below the expected rate."""
 
 METRICS: Final = ("write_bandwidth", "rewrite_bandwidth", "read_bandwidth")
 
 
 class Outcome(StrEnum):
-    """What came of one target."""
+    """Outcome for one target."""
 
     MEASURED = "measured"
     REFUSED = "refused"
-    """A safety rule said no: nothing was done to it."""
+    """Refused by a safety rule: the target was not touched."""
     CLOSED = "closed"
-    """Not open for creation: its files went elsewhere, and were not measured."""
+    """Not open for creation: its files were placed elsewhere and not measured."""
     FAILED = "failed"
     SKIPPED = "skipped"
     """The survey ended before its turn."""
@@ -43,12 +43,18 @@ class Candidate:
 
     Attributes
     ----------
+    target, server
+        Name, and the server where it is known.
     partners
-        Other servers that would take it over; ``None`` where that is not known.
+        Other servers that can take it over; ``None`` where they are unknown.
+    available_bytes
+        Free space for new files.
+    load_bytes_per_s
+        Current load of the target.
     refusal
         Why it is not surveyed; ``None`` where it may be.
     closed
-        Whether the reason is that it takes no new files.
+        Whether the reason is that it accepts no new files.
     """
 
     target: str
@@ -62,18 +68,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SurveyPlan:
-    """What a survey would do; nothing is done yet.
+    """The plan of a survey; nothing has been done yet.
 
     Attributes
     ----------
     waves
         Targets that are measured at the same time, one wave after the other.
     refused
-        Targets that are left out, with the reason.
+        Targets that are excluded, with the reason.
     steps
-        What is done to the targets of a wave, in words.
-    written_bytes
-        To each target at least, and what is read from it beside that.
+        Actions on the targets of a wave, in words.
+    parameters
+        Requested settings, as plain values.
     """
 
     site: str
@@ -91,7 +97,7 @@ class SurveyPlan:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """What came of one target.
+    """The outcome of one target.
 
     Attributes
     ----------
@@ -107,7 +113,7 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One target beside the others.
+    """One target compared with the others.
 
     Attributes
     ----------
@@ -128,18 +134,22 @@ class Standing:
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """The metrics in which it is under `SLOW` of the median."""
+        """The metrics in which it is below `SLOW` of the median."""
         return tuple(metric for metric, ratio in self.ratios.items() if ratio < SLOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """All measured targets in one metric.
+    """Spread of all measured targets in one metric.
 
     Attributes
     ----------
+    targets
+        Number of measured targets.
+    median_bytes_per_s, least_bytes_per_s, most_bytes_per_s
+        Median, minimum and maximum over the targets.
     cov
-        Standard deviation over mean, with one degree of freedom less; ``None`` below two targets.
+        Sample standard deviation (n - 1) over mean, a fraction; ``None`` below two targets.
     """
 
     metric: str
@@ -152,12 +162,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A survey that was carried out.
+    """A completed survey.
 
     Attributes
     ----------
+    standings
+        The targets, the slowest first.
+    spreads
+        One per measured metric.
     notes
-        What happened beside the measuring: objects that were removed, space that is missing.
+        Other events: removed objects, lack of space.
     """
 
     plan: SurveyPlan
@@ -170,9 +184,23 @@ class Survey:
 def standings(
     run: Run, results: Iterable[TargetResult]
 ) -> tuple[tuple[Standing, ...], tuple[Spread, ...]]:
-    """Return the targets, the slowest first and those without a figure last, and the spreads.
+    """Return the targets, the slowest first and those without a value last, and the spreads.
 
-    Only believed figures count.
+    Only believed values count.
+
+    Parameters
+    ----------
+    run
+        The run of the survey, with one sample per target, metric and repetition.
+    results
+        The outcome of each target.
+
+    Returns
+    -------
+    tuple of Standing
+        One per result.
+    tuple of Spread
+        One per metric with values.
     """
     rates: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
     values: dict[tuple[str, str], list[float]] = {}

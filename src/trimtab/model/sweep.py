@@ -1,4 +1,4 @@
-"""What a matrix of settings showed: the best of them, what matters, and where more stops paying."""
+"""Results of a sweep over settings: the best setting, factor effects, and scaling with its knee."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from trimtab.model.run import Run
 from trimtab.model.verdict import Interval
 
 SWEEP: Final = "sweep"
-"""Key of `Run.parameters` under which stand the sweep's name, the levels and the round."""
+"""Key of `Run.parameters` for the sweep's name, the levels and the round."""
 Level = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One combination of levels with what was measured there.
+    """One combination of levels with its measurements.
 
     Attributes
     ----------
     levels
         Factor to level.
     values
-        Metric to one value a round, in the metric's unit: ``None`` where a round has none, 0
-        where a run did not finish. Rounds stand in the same order for all points.
+        Metric to one value per round, in the metric's unit: ``None`` where a round has none, 0
+        for an unfinished run. Rounds are in the same order for all points.
     doubts
-        Metric to the reason for which most runs have figures and none that is believed.
+        Metric to the reason why most runs have values but none is believed.
     """
 
     levels: Mapping[str, Level]
@@ -43,11 +43,11 @@ class SweepPoint:
     Attributes
     ----------
     levels
-        Factor to level, as the sweep's file has them.
+        Factor to level, as in the sweep's file.
     round
         Counted from 0.
     run
-        What was measured; ``None`` where nothing was yet.
+        ``None`` where the point has not been measured yet.
     """
 
     levels: Mapping[str, Level]
@@ -57,18 +57,21 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True)
 class SettingResult:
-    """One setting beside the best.
+    """One setting compared with the best.
 
     Attributes
     ----------
+    levels
+        Factor to level.
     middle
-        Geometric mean over rounds; ``None`` where nothing was measured or a run did not finish.
+        Geometric mean over rounds, in the metric's unit; ``None`` where nothing was measured or a
+        run did not finish.
     n
-        Rounds that it rests on.
+        Number of rounds behind it.
     of_best, of_best_interval
-        Its rate over the best one's (for a time: the best one's over it), a fraction; the
-        interval allows for all settings that are compared. It ends at 1 where the setting is told
-        apart from the best, and at or beyond it where it may be the best.
+        Its rate over the best one's (for a time: the best one's over it), a fraction. The interval
+        is adjusted for all compared settings (Hsu's constrained bounds): it ends at 1 where the
+        setting is distinguished from the best, and at or above 1 where it may be the best.
     may_be_best
         Whether it is statistically tied with the best; ``None`` where that is unknown.
     reason
@@ -91,13 +94,15 @@ class BestSetting:
     Attributes
     ----------
     workload
-        Levels of the factors that are no choice, such as the transfer size of an application.
+        Levels of the factors that are not free to choose, such as an application's transfer size.
     best
         The setting with the best middle; ``None`` where none has one.
     settings
         All of them, the best first.
+    method
+        How the settings were compared.
     scatter
-        Standard deviation of what rounds and settings leave, as a fraction of the value.
+        Residual standard deviation after rounds and settings, as a fraction of the value.
     degrees
         Degrees of freedom of the scatter.
     reason
@@ -123,21 +128,22 @@ class BestSetting:
 
 @dataclass(frozen=True, slots=True)
 class FactorEffect:
-    """How much one factor, or two together beyond what each does, matters.
+    """The effect of one factor, or the interaction of two.
 
     Attributes
     ----------
     factors
         One name, or two for their interaction.
     share
-        Of the whole scatter between runs (log scale), as a fraction.
+        Of the total scatter between runs (log scale), as a fraction.
     ratio
-        Best level's mean over the worst one's, the others averaged; of an interaction ``None``.
+        Best level's mean over the worst one's, averaged over the others; ``None`` for an
+        interaction.
     probability
-        Of as large a share without any effect, adjusted for all factors and pairs (Holm);
-        ``None`` where there is nothing to set it against.
+        p-value of the share, adjusted for all factors and pairs (Holm); ``None`` where there is no
+        residual to compare it with.
     matters
-        Whether that is under 5 %; ``None`` where it is not known.
+        Whether that is below 5 %; ``None`` where it is not known.
     """
 
     factors: tuple[str, ...]
@@ -153,10 +159,15 @@ class HeatMap:
 
     Attributes
     ----------
+    metric, unit
+        Of the cells.
+    row_factor, column_factor
+        Names of the two factors.
     rows, columns
-        Factor and its levels, in the order in which they were first measured, numbers rising.
+        Levels of each, in the order in which they were first measured, numbers ascending.
     cells
-        Geometric mean of each row and column; ``None`` where nothing was measured.
+        Geometric mean of each row and column, in ``unit``; ``None`` where nothing was measured. One
+        tuple per row with one entry per column.
     fixed
         Levels of the other factors.
     """
@@ -172,21 +183,31 @@ class HeatMap:
 
 
 class Shape(StrEnum):
-    """How a rate goes with something there is more and more of."""
+    """How a rate depends on an increasing amount."""
 
     KNEE = "knee"
-    """It grows up to the knee, and less or not at all beyond."""
+    """It grows up to the knee, and more slowly or not at all beyond."""
     GROWING = "growing"
-    """No knee within what was measured: it grows to the end."""
+    """No knee within the measured range: it grows to the end."""
     FLAT = "flat"
-    """It does not grow: the limit was reached at the least measured, or lies elsewhere."""
+    """It does not grow: the smallest amount reaches the limit, or the limit is elsewhere."""
     FALLING = "falling"
     CANNOT_TELL = "cannot_tell"
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
-    """One amount and the rate there."""
+    """The rate at one amount.
+
+    Attributes
+    ----------
+    amount
+        Level of the factor.
+    middle
+        Geometric mean over rounds, in the metric's unit.
+    n
+        Number of rounds with a value.
+    """
 
     amount: float
     middle: float
@@ -202,17 +223,17 @@ class Scaling:
     fixed
         Levels of the other factors.
     points
-        By rising amount.
+        By increasing amount.
     knee, knee_interval
-        Where two straight lines on log axes meet; ``None`` without one. The interval ends where
-        amounts were measured: an end there says "or beyond".
+        Amount at which two straight lines on log axes meet; ``None`` without one. The interval is
+        limited to the measured amounts: an end there means "or beyond".
     growth, growth_after
         Exponent of the rate before and after the knee (1: twice the amount, twice the rate), or
-        over the whole where there is no knee.
+        over all amounts without a knee.
     enough
-        The smallest amount measured that gives all but the margin of the best one.
+        The smallest measured amount whose rate is within the margin of the best one.
     probability
-        p-value of the knee: of as good a fit where the rate is one straight line on log axes.
+        p-value of the knee, under the hypothesis of one straight line on log axes.
     reason
         Codes: ``knee``, ``growth-changes``, ``falling``, ``growing``, ``flat``, ``growth-unclear``,
         ``unfinished-run``, ``too-few-amounts``, ``too-few-runs``.
@@ -236,16 +257,18 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class SweepAnalysis:
-    """Everything that a sweep showed.
+    """The complete analysis of a sweep.
 
     Attributes
     ----------
+    points, rounds
+        Number of combinations of levels, and of rounds.
     best
         For each metric and workload.
     effects
-        Metric to what matters, the largest share first.
+        Metric to factor effects, the largest share first.
     maps
-        Metric by metric, over the two factors that matter most.
+        One per metric, over the two factors with the largest effects.
     scaling
         For each metric and factor of amounts.
     """

@@ -1,4 +1,4 @@
-"""A target with what is wrong with it, and a site's targets sorted by trouble."""
+"""Targets with their problems, and a site's targets sorted by severity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.telemetry import Snapshot, TargetSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that keeps a target or a machine from being whole.
+    """One problem of a target or a machine.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class Trouble:
     text
         What is wrong, in a few words, with its figure.
     source
-        The parameter, file or command that says so.
+        The parameter, file or command that reports it.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """One target as it was seen, with its troubles, worst first."""
+    """One target with its readings and its problems, worst first."""
 
     seen: TargetSnapshot
     troubles: tuple[Trouble, ...] = ()
@@ -42,10 +42,10 @@ class TargetState:
 
     @property
     def rank(self) -> tuple[int, int, int, float]:
-        """Sorts targets by trouble: worst severity, data at risk, more troubles, fuller.
+        """Sort key: worst severity, then exposed data, then more problems, then higher fullness.
 
         A degraded target that still takes new files comes before one that was closed: closing it
-        is a trouble more and a risk less.
+        is a problem more and a risk less.
         """
         worst = min((trouble.severity.rank for trouble in self.troubles), default=len(Severity))
         degraded = any(trouble.id == "degraded" for trouble in self.troubles)
@@ -56,7 +56,7 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """One machine with its troubles, worst first."""
+    """One machine with its problems, worst first."""
 
     name: str
     role: str
@@ -65,12 +65,12 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class SiteState:
-    """All targets of a site at one time, sorted by trouble.
+    """All targets of a site at one time, sorted by severity.
 
     Attributes
     ----------
     hosts
-        Machines with a trouble of their own.
+        Machines with a problem of their own.
     kept
         Whether the snapshot comes from the store.
     """

@@ -1,7 +1,7 @@
-"""What a target looks like at one moment: readings, each with its source or its reason.
+"""Telemetry of a target at one time: readings, each with its source or its reason.
 
 The telemetry names are a contract: probes, store, findings, causes and exporters use them
-literally. Counters end in ``_total`` and only ever count up.
+literally. Counters end in ``_total`` and only increase.
 """
 
 from __future__ import annotations
@@ -53,39 +53,44 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
 
 
 CONNECTED: Final = frozenset({"FULL", "IDLE"})
-"""Values of ``import_state`` that are well. IDLE has no traffic and reconnects by itself."""
+"""Healthy values of ``import_state``. IDLE has no traffic and reconnects automatically."""
 INACTIVE: Final = "INACTIVE"
-"""Not a state of an import: the client was told not to use the target."""
+"""Not a state of an import: the client is configured not to use the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAvailable:
-    """What a driver answers when it cannot know or do something: why not."""
+    """The reason why a driver cannot read or do something."""
 
     reason: str
 
 
 def not_available(code: str, text: str) -> NotAvailable:
-    """Return why not, with the code of the reason."""
+    """Return a `NotAvailable` with a reason and its code."""
     return NotAvailable(Message(code, text))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One value of one target with where it came from, or why there is none.
+    """One value of one target with its source, or the reason why there is none.
 
     Attributes
     ----------
     name
         A key of `TELEMETRY_UNITS`.
     value
-        The value in base SI, or ``None``. Zero is a measurement.
+        In base SI, or ``None``. Zero is a measurement.
     source
-        The file or command that it came from.
+        The file or command from which it was read.
     reason
         Why there is no value; set exactly when ``value`` is ``None``.
     label
         The part of the name in braces (``criterion``, a drive), where the value has several.
+
+    Raises
+    ------
+    ValueError
+        The name is unknown, or value and reason are both set or both missing.
     """
 
     name: str
@@ -108,7 +113,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A named setting of a target as it was read: value, and the file or command."""
+    """A named setting of a target as read: its value, and the file or command."""
 
     name: str
     value: str
@@ -141,8 +146,8 @@ class TargetSnapshot:
     Attributes
     ----------
     settings
-        Named settings of the target and of the devices beneath it, as the driver's ``settings``
-        gives them; empty where the driver does not keep them with a snapshot.
+        Named settings of the target and of the devices below it, as the driver's ``settings``
+        returns them; empty where the driver does not store them with a snapshot.
     """
 
     target: Target
@@ -150,29 +155,29 @@ class TargetSnapshot:
     settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
 
     def reading(self, name: str, label: str | None = None) -> Reading | None:
-        """Return the reading of that name and label, or ``None`` where there is no such row."""
+        """Return the reading with that name and label; ``None`` where there is no such row."""
         for reading in self.readings:
             if reading.name == name and reading.label == label:
                 return reading
         return None
 
     def value(self, name: str, label: str | None = None) -> float | int | str | bool | None:
-        """Return the value of a reading, ``None`` where it is missing for any reason."""
+        """Return the value of a reading in base SI; ``None`` where it is missing for any reason."""
         reading = self.reading(name, label)
         return None if reading is None else reading.value
 
     def source(self, name: str, label: str | None = None) -> str | None:
-        """Return where a reading was read, ``None`` where there is no such row."""
+        """Return the file or command of a reading; ``None`` where there is no such row."""
         reading = self.reading(name, label)
         return None if reading is None else reading.source
 
     def number(self, name: str, label: str | None = None) -> float | None:
-        """Return a numeric value, ``None`` where it is missing or not a number."""
+        """Return a numeric value in base SI; ``None`` where it is missing or not a number."""
         value = self.value(name, label)
         return None if value is None or isinstance(value, (str, bool)) else float(value)
 
     def labelled(self, name: str) -> dict[str, float]:
-        """Return label to number for every labelled, present reading of that name."""
+        """Return label to number for every available reading of that name with a label."""
         return {
             reading.label: float(reading.value)
             for reading in self.readings
@@ -183,7 +188,7 @@ class TargetSnapshot:
         }
 
     def fullness(self) -> float | None:
-        """Return used / (used + available), as ``df`` prints it; ``None`` if not known."""
+        """Return used / (used + available), 0 to 1, as ``df`` prints it; ``None`` if unknown."""
         used, available = self.number("used_bytes"), self.number("available_bytes")
         if used is None or available is None or used + available <= 0:
             return None
@@ -195,18 +200,16 @@ HostRole = Literal["server", "client"]
 
 @dataclass(frozen=True, slots=True)
 class HostSnapshot:
-    """One machine of a site at one time: what is of the machine and of no single target.
+    """One machine of a site at one time: readings of the machine, not of single targets.
 
     Attributes
     ----------
     name
-        As the site file calls it.
+        As in the site file.
     problem
-        Why it did not answer, or answered only in part; ``None`` when it told everything.
-    answered
-        Whether anything came back. A dead server is a fact of the snapshot, not an error.
+        Why it did not answer, or answered only in part; ``None`` when it answered completely.
     readings
-        Of `TELEMETRY_UNITS`, those that belong to a machine: ``server_cpu_fraction``,
+        Those of `TELEMETRY_UNITS` that describe a machine: ``server_cpu_fraction``,
         ``network_bytes_total``, ``checksum_errors_total``.
     settings
         ``lustre_version``, ``kernel_release`` ...
@@ -233,7 +236,7 @@ class Snapshot:
     complete
         False when a target or server did not answer.
     hosts
-        The machines that were asked; empty for drivers that know of no others.
+        The machines that were queried; empty for drivers that know no others.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""How a file system is trimmed: by what, and what the system shows of it."""
+"""Trim of a file system: its mechanism, and what the system reports about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class TrimPractice:
-    """How trim happens on one file system, each part ``None`` where it cannot be seen.
+    """Trim mechanisms of one file system; each part is ``None`` where it is unknown.
 
     Attributes
     ----------
@@ -19,13 +19,13 @@ class TrimPractice:
     scheduled
         Other schedules that mention fstrim: ``/etc/cron.daily/fstrim`` ...
     trimmed_since_mount
-        Whether the whole file system was trimmed since it was mounted (ext4 remembers).
+        Whether the whole file system was trimmed since it was mounted (recorded by ext4).
     discarded_bytes
-        What the device was told to discard since it was attached; mkfs counts too.
+        Bytes discarded on the device since it was attached; mkfs counts too.
     sources
-        What each part was read from, part to file or command.
+        Origin of each part: part to file or command.
     reasons
-        Why a part is ``None``, part to reason.
+        Why a part is ``None``: part to reason.
     """
 
     mount_option: str | None = None
@@ -38,5 +38,5 @@ class TrimPractice:
 
     @property
     def has_mechanism(self) -> bool:
-        """Whether something trims without a person."""
+        """Whether some mechanism trims automatically."""
         return self.mount_option is not None or bool(self.timer_active) or bool(self.scheduled)

@@ -18,7 +18,7 @@ class VerdictStatus(StrEnum):
 
 
 class Scope(StrEnum):
-    """What the numbers of a verdict were measured on."""
+    """The data on which a verdict is based."""
 
     REPETITIONS = "repetitions"
     """Back to back within one run: never enough to judge the goal over 48 hours."""
@@ -28,7 +28,15 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval: ``low`` to ``high`` at confidence ``level``."""
+    """A confidence interval.
+
+    Attributes
+    ----------
+    low, high
+        Its ends, in the unit of the estimated value.
+    level
+        Confidence level, 0 to 1.
+    """
 
     low: float
     high: float
@@ -100,6 +108,8 @@ class Comparison:
 
     Attributes
     ----------
+    n_earlier
+        Number of earlier runs.
     earlier_median, this_median
         In the metric's unit; ``None`` where there is no value.
     ratio, ratio_interval

@@ -1,19 +1,20 @@
-"""Signs that files are kept alive without being used: counted and reported, never punished.
+"""Signs that files are kept alive without being used: counted and reported, with no consequence.
 
 Pure, over frames of the index. None of it is proof: a job that reads a data set looks like a loop
-that reads files to keep them, and a clock that was wrong looks like a date set on purpose. Each
-kind asks for what ordinary work does not do:
+that reads files to keep them, and a wrong clock looks like a date set on purpose. Each sign
+requires what ordinary work does not do:
 
 ==================  ===================================================================
 ``touched``         access, modification and change in the same second, of many files of
-                    one owner within seconds of each other, long after they came into
-                    being (their birth, which nobody can set)
-``read together``   most of what an owner had left untouched for long was read in one go,
-                    and nobody else's files were at that time (a backup reads everybody's)
-``future``          a time later than the index, which would keep a file for ever; it is
-                    taken for the time of the index, and reported
-``renewed``         the change time of the same unchanged files moved on from index to
-                    index, each time: ``chmod`` or a rename in a crontab
+                    one owner within seconds of each other, long after their birth
+                    (which no user can set)
+``read together``   most of what an owner had left untouched for long was read in one
+                    pass, and no other owner's files were at that time (a backup reads
+                    all users' files)
+``future``          a time later than the index, which would keep a file for ever; it
+                    counts as the time of the index, and is reported
+``renewed``         the change time of the same unchanged files advanced in every
+                    interval between indexes: ``chmod`` or a rename in a crontab
 ==================  ===================================================================
 """
 
@@ -52,16 +53,23 @@ def suspicions(
     kinds: Sequence[Kind] = KINDS,
     limits: EvasionLimits | None = None,
 ) -> tuple[Suspicion, ...]:
-    """Return everything that looks as if files were kept alive, the largest first.
+    """Return all signs that files are kept alive without being used, most files first.
 
     Parameters
     ----------
+    look
+        The latest index: frame with `COLUMNS`, one row per file, and its times.
     earlier
-        Older ones of the same root, the oldest first; ``renewed`` needs two.
+        Older indexes of the same root, oldest first; ``renewed`` needs two.
     kinds
-        What is looked for; see `unseen`.
+        Signs to look for; `unseen` says which ones an index cannot show.
     limits
-        From when on something is reported.
+        Thresholds; the defaults where ``None``.
+
+    Returns
+    -------
+    tuple of Suspicion
+        One for each owner and occurrence: files, allocated bytes, and first and last second.
     """
     chosen = limits or EvasionLimits()
     seen = {
@@ -75,10 +83,17 @@ def suspicions(
 
 
 def touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners of many files whose three times are of the same second, long after their birth.
+    """Yield owners of many files whose three times share one second, long after their birth.
 
-    So ``touch`` leaves them. Unpacking an archive does too, of files that it makes, and an index
-    without birth times cannot tell the two apart: nothing is said of it then.
+    ``touch`` leaves such times. So does unpacking an archive, on files that it creates; without
+    birth times the two cannot be distinguished, and such files are skipped.
+
+    Parameters
+    ----------
+    look
+        The index; times in nanoseconds since 1970, null where unknown.
+    limits
+        ``files``, ``gap_s`` and ``grown_s`` apply.
     """
     import polars as pl
 
@@ -98,7 +113,15 @@ def touched_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 
 def read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners most of whose long unchanged files were read in one go, theirs alone."""
+    """Yield owners most of whose long unchanged files were read in one pass, without other owners'.
+
+    Parameters
+    ----------
+    look
+        The index; times in nanoseconds since 1970, null where unknown.
+    limits
+        ``files``, ``gap_s``, ``old_s`` and ``share`` apply.
+    """
     import polars as pl
 
     unchanged = pl.max_horizontal("mtime_ns", "ctime_ns")
@@ -126,7 +149,15 @@ def read_together(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 
 def future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners of files with a time later than the index, however few."""
+    """Yield owners of files with a time later than the index, however few.
+
+    Parameters
+    ----------
+    look
+        The index; times in nanoseconds since 1970, null where unknown.
+    limits
+        ``counted`` and ``skew_s`` apply.
+    """
     import polars as pl
 
     bound_ns = (look.as_of_s + limits.skew_s) * _NS_PER_S
@@ -153,18 +184,20 @@ def future_times(look: Look, limits: EvasionLimits) -> Iterator[Suspicion]:
 
 
 def renewed(looks: Sequence[Look], limits: EvasionLimits) -> Iterator[Suspicion]:
-    """Yield owners of many files whose change time moved on in every interval, their data not.
+    """Yield owners of many files whose change time advanced in every interval, without their data.
 
     Parameters
     ----------
     looks
-        At the same root, the oldest first; fewer than three show no period.
+        Indexes of the same root, oldest first; fewer than three show no period.
+    limits
+        ``files`` and ``skew_s`` apply.
 
     Notes
     -----
-    Nobody can set a change time: one that moved on between two looks is later than the beginning
-    of the first. Few files have such a one, so these are chosen first and then held against the
-    earlier indexes, in parts where somebody renews everything there is.
+    No user can set a change time: one that advanced between two indexes is later than the
+    beginning of the first scan. Few files qualify, so these are selected first and then compared
+    with the earlier indexes, in parts where a user renews everything.
     """
     import polars as pl
 

@@ -1,7 +1,7 @@
-"""From a policy and what is known of an index to the rules that hold now, and in words why.
+"""From a policy and the facts of an index to the rules in force, with their reasons in words.
 
 Pure. The rules themselves are applied in one place, `trimtab._core.Rules`: by the curve, by the
-choice of candidates and by the last check before a deletion.
+selection of candidates and by the last check before a deletion.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReadRecording:
-    """Whether reads move the access time, whichever client they go through.
+    """Whether reads move the access time on every class of client.
 
     Attributes
     ----------
     declared
-        The site file says that every class of client records them.
+        The site file says that every class of client records reads.
     unrecorded
         Classes of clients through which a canary was read and its atime did not move.
     unchecked
-        Classes that could not be asked: a declaration that was not checked does not count.
+        Classes that could not be checked: an unchecked declaration does not count.
     """
 
     declared: bool = False
@@ -71,19 +71,19 @@ class ReadRecording:
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What rules need to know of an index.
+    """The facts of an index that rules depend on.
 
     Attributes
     ----------
     root
-        Absolute path that it is of.
+        Absolute path of the scanned root.
     ended_s
-        Seconds since 1970: of the scan. No time within is believed to be later.
+        End of the scan, in seconds since 1970. Later times in the index are not trusted.
     lacking
-        What its source does not tell.
+        What its source does not provide.
     mds_only
-        Its times are those of a metadata server, which hears of a use at close: files may be
-        younger than they look, never older.
+        Its times come from a metadata server, which learns of a use at close: files may be younger
+        than they appear, never older.
     """
 
     root: str
@@ -93,7 +93,7 @@ class IndexFacts:
 
     @classmethod
     def of(cls, manifest: Manifest) -> IndexFacts:
-        """Return what rules need to know of an index, from its manifest."""
+        """Return what rules need from the manifest of an index."""
         return cls(
             root=manifest.root.decode("utf-8", "surrogateescape"),
             ended_s=manifest.ended_ns // 10**9,
@@ -148,7 +148,7 @@ class RulesInForce:
     words: tuple[str, ...] = ()
 
     def core(self) -> Rules:
-        """Return the rules as the core applies them."""
+        """Return the rules in the form that the core applies."""
         from trimtab._core import Rules
 
         return Rules(
@@ -167,27 +167,30 @@ class RulesInForce:
 def rules_in_force(
     policy: Policy, index: IndexFacts, reads: ReadRecording, *, now_s: int
 ) -> RulesInForce:
-    """Return the rules that a policy comes to, for one index and time.
+    """Return the rules that a policy implies, for one index and time.
 
     Parameters
     ----------
+    policy, index
+        The policy, and what its rules need from the index; both of the same root.
+    reads
+        Whether every class of client records reads.
     now_s
-        Seconds since 1970.
+        Current time, in seconds since 1970.
 
     Raises
     ------
     UsageError
         The index is of another root, lacks a time that counts, or is from the future.
     RefusedError
-        Nothing would be left by which a file is old.
+        No time would be left that gives a file an age.
 
     Notes
     -----
-    Where reads do not count, be it that they are not recorded everywhere or that the policy
-    leaves them out, the minimum age doubles: a rule that some reads extend a life and others do
-    not is one that nobody can keep to, so no such promise is made, and age makes up for it. Ages
-    are counted back from the scan's end and not from now: what happened since the scan is not
-    known, and an index may be days old.
+    If reads do not count, because they are not recorded everywhere or because the policy leaves
+    them out, the minimum age doubles. Users cannot follow a rule under which only some reads
+    count, so no such promise is made, and age compensates for it. Ages are counted back from the
+    end of the scan, not from now: later use is unknown, and an index may be days old.
     """
     _require_root(policy, index)
     if index.ended_s > now_s + policy.guards.clock_difference_max_s:
@@ -228,7 +231,7 @@ def rules_in_force(
 
 
 def moment(at_s: int) -> str:
-    """Return a time as people read it, in UTC; files may bear times that no calendar has.
+    """Return a time in seconds since 1970 as text in UTC; files may bear times beyond any calendar.
 
     Examples
     --------

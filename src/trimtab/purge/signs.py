@@ -1,6 +1,6 @@
-"""Signs that files are kept alive: which kinds there are, from when on, and what they may be.
+"""Kinds of signs that files are kept alive, their thresholds, and their innocent causes.
 
-None is proof, and nothing is decided by them; `trimtab.purge.evasion` says how they are found.
+None is proof, and no decision depends on them; `trimtab.purge.evasion` describes the detection.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _NS_PER_S: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A file system as an index saw it.
+    """A file system as recorded by an index.
 
     Attributes
     ----------
     rows
-        Columns `COLUMNS`, a row a file; times that the index lacks are null.
+        Columns `COLUMNS`, one row per file; times that the index lacks are null.
     as_of_s
-        When it had been taken, in seconds since 1970.
+        End of the scan, in seconds since 1970.
     began_s
-        When that was begun; ``None``: not known.
+        Beginning of the scan, in seconds since 1970; ``None`` if unknown.
     """
 
     rows: pl.LazyFrame
@@ -65,25 +65,24 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class EvasionLimits:
-    """From when on something is reported.
+    """Thresholds from which a sign is reported.
 
     Attributes
     ----------
     files
-        Fewer files of one owner are nobody's concern, and chance may bring them together.
+        Ignore owners with fewer files than this; chance may bring a few files together.
     gap_s
-        Files that follow one another within it are of one go.
+        Files within this many seconds of one another belong to one pass.
     grown_s
-        So long after its birth a file is not being made any more: copying and unpacking set times
-        within it.
+        A file older than this is complete: copying and unpacking set times within it. Seconds.
     old_s
-        Files that were not used for so long are what an owner would want to keep alive.
+        Files unused for this many seconds are those that an owner may want to keep alive.
     share
-        Of such files of an owner that were read in one go.
+        Fraction of an owner's old files that one pass read.
     skew_s
-        By how much clocks may differ before a time is in the future.
+        Tolerated difference of clocks, in seconds, before a time is in the future.
     counted
-        The times that extend a file's life; what moves another keeps nothing.
+        Times that extend a file's life; moving any other keeps nothing.
     """
 
     files: int = 1000
@@ -102,15 +101,15 @@ class Suspicion:
     Attributes
     ----------
     kind
-        What it looks like.
+        The sign.
     uid
         The owner.
     files, allocated_bytes
-        How much.
+        Number of files and their allocated bytes.
     first_s, last_s
-        Between which times, in seconds since 1970; of what is renewed, the last time.
+        First and last time, in seconds since 1970; for ``renewed``, of the last renewal.
     words
-        What was seen, in a sentence.
+        What was detected, in a sentence.
     """
 
     kind: Kind
@@ -124,16 +123,22 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What was found in an index, and what could not be looked for.
+    """The signs detected in an index, and those that could not be looked for.
 
     Attributes
     ----------
+    manifest
+        Of the index.
     earlier
-        The older indexes, the oldest first.
+        Manifests of the older indexes, oldest first.
+    limits
+        The thresholds.
+    found
+        The signs, most files first.
     passed_over
         Why a kind was not looked for.
     notes
-        What a reader should know besides, a sentence each.
+        Sentences on what limits the result.
     """
 
     manifest: Manifest
@@ -147,14 +152,16 @@ class Signs:
 def unseen(
     lacking: Sequence[frozenset[Lack]], *, births: bool, limits: EvasionLimits
 ) -> dict[Kind, str]:
-    """Return the kinds that cannot be looked for, or would keep nothing, and why.
+    """Return the signs that cannot be looked for, or would keep no file alive, and why.
 
     Parameters
     ----------
     lacking
-        What each index lacks, the oldest first.
+        What each index lacks, oldest first.
     births
-        Whether the last one has birth times in it.
+        Whether the last one has birth times.
+    limits
+        ``counted``: the times that extend a file's life.
     """
     over: dict[Kind, str] = {}
     for kind, needed in _NEEDED.items():
@@ -173,10 +180,9 @@ def unseen(
 
 
 def statement(suspicion: Suspicion) -> str:
-    """Return a question to the index that lists the files, for ``trimtab purge query``.
+    """Return a query for ``trimtab purge query`` that lists the files of a suspicion.
 
-    The times are what they have in common; a file or two that was used in the same seconds may be
-    among them.
+    It selects by the times that they share, so files used in the same seconds may be included.
     """
     first_ns, last_ns = suspicion.first_s * _NS_PER_S, (suspicion.last_s + 1) * _NS_PER_S - 1
     match suspicion.kind:

@@ -2,7 +2,8 @@
 
 One Arrow IPC file, compressed as a whole with zlib, with a row for each reading and each setting.
 The value's Python type is part of the data: 1, 1.0 and True are three different readings, and 0
-is not a missing one. ``part`` says what a row is::
+is not a missing one. Where a value is missing, ``text`` has the code of its ``reason``. ``part``
+says what a row is::
 
     null            a reading of a target; without a ``name``: a target that has no readings
     setting         a setting of a target; ``label`` only where the setting is called otherwise
@@ -27,6 +28,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from trimtab.errors import UnreadableError
+from trimtab.message import Message, code_of
 from trimtab.model.telemetry import (
     HostRole,
     HostSnapshot,
@@ -148,7 +150,8 @@ def _rows(snapshot: Snapshot) -> Iterator[_Row]:
         yield from _setting_rows(head, state.settings, _SETTING)
     for position, host in enumerate(snapshot.hosts):
         head = (position, storable(host.name), host.role, None)
-        answered = (None, None, "bool", None, int(host.answered), None, None)
+        code = code_of(host.problem)
+        answered = (None, None, "bool", None, int(host.answered), code, None)
         yield (*head, *answered, _stored(host.problem), _HOST)
         yield from _reading_rows(head, host.readings, _HOST_READING)
         yield from _setting_rows(head, host.settings, _HOST_SETTING)
@@ -160,7 +163,7 @@ def _reading_rows(head: _Row, readings: Iterable[Reading], part: str | None) -> 
             *head,
             reading.name,
             _stored(reading.label),
-            *_split(reading.value),
+            *_split(reading.value, reading.reason),
             _stored(reading.source),
             _stored(reading.reason),
             part,
@@ -175,10 +178,7 @@ def _setting_rows(head: _Row, settings: _Settings, part: str) -> Iterator[_Row]:
                 *head,
                 stored,
                 None,
-                None,
-                None,
-                None,
-                None,
+                *_split(None, setting.reason),
                 None,
                 storable(setting.reason),
                 part,
@@ -190,12 +190,12 @@ def _setting_rows(head: _Row, settings: _Settings, part: str) -> Iterator[_Row]:
 
 
 def _split(
-    value: float | int | str | bool | None,
+    value: float | int | str | bool | None, reason: str | None
 ) -> tuple[str | None, float | None, int | None, str | None]:
     """Return type, number, integer and text of a value; at most one of the three is set."""
     match value:
         case None:
-            return None, None, None, None
+            return None, None, None, code_of(reason)
         case bool():  # before int, which it is too
             return "bool", None, int(value), None
         case int() if -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
@@ -290,12 +290,12 @@ class _Parts:
 
 
 def _host(head: _Row, readings: list[Reading], settings: dict[str, Any]) -> HostSnapshot:
-    _, name, role, _, _, _, _, _, answered, _, _, problem, _ = head
+    _, name, role, _, _, _, _, _, answered, code, _, problem, _ = head
     return HostSnapshot(
         name=restored(name),
         role=cast("HostRole", role),
         answered=bool(answered),
-        problem=_restored(problem),
+        problem=_reason(problem, code),
         readings=tuple(readings),
         settings=settings,
     )
@@ -307,7 +307,7 @@ def _reading(fields: list[Any]) -> Reading:
         name=name,
         value=_joined(kind, number, integer, text),
         source=_restored(source),
-        reason=_restored(reason),
+        reason=_reason(reason, text),
         label=_restored(label),
     )
 
@@ -315,8 +315,15 @@ def _reading(fields: list[Any]) -> Reading:
 def _setting(fields: list[Any]) -> Setting | NotAvailable:
     name, label, kind, _, _, text, source, reason = fields
     if kind is None:
-        return NotAvailable(restored(reason))
+        return NotAvailable(_reason(reason, text) or "")
     return Setting(restored(name if label is None else label), restored(text), restored(source))
+
+
+def _reason(text: str | None, code: str | None) -> str | None:
+    """Return a reason with its code; batches of before have none."""
+    if text is None or code is None:
+        return _restored(text)
+    return Message(code, restored(text))
 
 
 def _stored(text: str | None) -> str | None:

@@ -124,4 +124,4 @@ def test_a_place_without_a_key_is_answered(tmp_path):
 def test_a_report_of_nothing(tmp_path):
     ended = invoke("report", "--place", tmp_path / "place")
     assert ended.exit_code == 0
-    assert "No run" in ended.output
+    assert "No purge runs" in ended.output

@@ -37,23 +37,34 @@ def find_incidents(
     runs: Sequence[RunFact] = (),
     limits: SiteLimits | None = None,
 ) -> tuple[Incident, ...]:
-    """Return the incidents of a site, the latest first.
+    """Find the incidents of a site.
 
     Parameters
     ----------
     judgements
-        Of each series of the whole; dismissed suspects among their changes are passed over.
+        Of each series of the whole file system; dismissed suspects among their changes are ignored.
     frames
-        The series themselves: ``at``, ``value``, ``unfinished``; by the judgements' keys.
+        The series by the judgements' keys: ``at`` (Datetime, UTC), ``value`` (in the unit of the
+        series), ``unfinished``.
     surveys
-        Targets measured by themselves: ``at``, ``run``, ``target``, ``metric``, ``value``.
+        Targets measured separately: ``at``, ``run``, ``target``, ``metric``, ``value``; one row per
+        target and survey.
     bad_checksums
-        Transfers with bad checksums, as snapshots counted them.
+        Transfers with bad checksums, from the counters of snapshots.
+    site
+        Name of the site.
     now
-        Up to when the record goes.
+        End of the record, aware UTC.
     runs
-        Every run, whatever its status: those that failed, did not start, had another workload or
+        Every run, whatever its status: runs that failed, did not start, had another workload or
         are not believed are incidents of their own.
+    limits
+        Limits of the site; ``None``: the defaults.
+
+    Returns
+    -------
+    tuple of Incident
+        The latest first.
     """
     limits = limits or SiteLimits()
     judged = [

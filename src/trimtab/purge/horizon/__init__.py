@@ -1,7 +1,7 @@
-"""How old a file has to be to go: from the ages of what there is to a cut-off. Pure.
+"""From the ages of files to the cut-off that reaches a target. Pure.
 
-`curve` holds files and bytes by the hour of their last use, `usage` how full a file system is;
-`horizon` finds the cut-off that brings it to its target, `targets` that of its OSTs, `forecast` how
-much more will be needed; `answer` puts them together on the core's `tally` of an index. `replay`
-tells what a cut-off would have deleted, and what of it was used afterwards.
+`curve` holds files and bytes by the hour of their last use, `usage` the fullness of a file system.
+`horizon` finds the cut-off that reaches its target, `targets` that of its OSTs and pools, and
+`forecast` the growth until a plan expires; `answer` combines them on the core's `tally` of an
+index. `replay` computes what a past cut-off would have deleted, and what of it was used afterwards.
 """

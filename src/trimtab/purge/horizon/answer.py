@@ -1,4 +1,4 @@
-"""Everything that is asked of an index before a purge: what has to go, what to list, from whom."""
+"""The horizon of a policy on an index: what must be deleted, what to list, and whose files."""
 
 from __future__ import annotations
 
@@ -48,30 +48,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a policy comes to on one index.
+    """The horizon of a policy on one index.
 
     Attributes
     ----------
     as_of_s
-        When the metadata were taken; ages are as of then.
+        Time of the metadata, in seconds since 1970; ages are counted back from it.
     needed
-        The horizon of now: what a run deletes at least.
+        The horizon now: what a run deletes at least.
     published
-        The horizon of the lists: what a run may delete at most, since use grows until then.
+        The horizon of the lists: what a run may delete at most, because usage grows until then.
     growth
-        What use is expected to grow by; ``None`` where nobody looked.
+        Expected growth of usage; ``None`` without a forecast.
     osts
         With ``target_ost``: what each OST needs.
     pools
-        With ``target_pool``: what each pool needs that has a target.
+        With ``target_pool``: what each pool with a target needs.
     steps
-        What horizons of other ages would do, none younger than the minimum age.
+        Effect of other ages, none younger than the minimum age.
     users, projects
-        From whom the published horizon takes what.
+        What the published horizon frees of each.
     future_files
-        Files with times beyond the scan's end, which count as its end.
+        Files with times after the end of the scan, which count as its end.
     words
-        Sentences, for people.
+        The result in sentences.
     """
 
     as_of_s: int
@@ -98,27 +98,30 @@ def answer(
     growth: Growth | None = None,
     bias: SizeBias | None = None,
 ) -> Answer:
-    """Return what a policy comes to on the tally of an index.
+    """Return the horizon of a policy on an index, and what its lists name.
 
     Parameters
     ----------
-    tally
-        Counted by ``rules.core()``; with users, and with projects and OSTs where asked for.
-    ost_usages
-        Of each OST; needed for a policy with ``target_ost`` or ``target_pool``.
-    pools
-        The OSTs of each pool; needed for a policy with ``target_pool``.
+    policy, rules, tally
+        The policy, its `rules_in_force`, and what ``rules.core()`` counted, with users.
+    usage, ost_usages, pools
+        Bytes of the whole; of each OST by index, and the OST indices of each pool by name. The
+        last two are required by ``target_ost`` and ``target_pool``.
     growth
-        Over ``policy.horizon_ahead_s`` (`forecast_growth`).
+        Over ``policy.horizon_ahead_s`` (`forecast_growth`); ``None``: lists cover today's need.
     bias
-        By how much sizes of the index are wrong, as a sample says: curve and amounts of owners are
-        corrected by its estimate, and lists are made long enough for its lower end.
+        How far listed sizes are wrong, as a sample estimates it: curve and amounts of owners are
+        corrected by the estimate, and lists cover the need even at its lower end.
+
+    Returns
+    -------
+    Answer
+        Cut-offs, sizes in bytes, steps of the curve, and shares of users and projects.
 
     Raises
     ------
     UsageError
-        The policy is one of OSTs or pools, and their use, which OSTs are in a pool, or the layout
-        of files is not known.
+        The policy has no target, or usage, pools or layout that its target needs are unknown.
     """
     listed_curve = curve_of(tally)
     curve = listed_curve if bias is None else bias.curve(listed_curve)

@@ -88,7 +88,20 @@ class AgeCurve:
     def of(
         cls, hours: Iterable[int], files: Iterable[int], allocated_bytes: Iterable[int]
     ) -> AgeCurve:
-        """Return a curve of numbers in any order; an hour that comes twice is added up."""
+        """Return a curve of values in any order; values of a repeated hour are added.
+
+        Parameters
+        ----------
+        hours
+            Hours since 1970, shape (n,).
+        files, allocated_bytes
+            Files last used in each hour, and the bytes allocated to them; shape (n,).
+
+        Raises
+        ------
+        DataError
+            A value is negative, or the sum exceeds what a file system can hold.
+        """
         import numpy as np
 
         order, where = np.unique(np.fromiter(hours, np.int64), return_inverse=True)
@@ -130,7 +143,7 @@ class AgeCurve:
         return Freed(int(files[-1]), int(allocated_bytes[-1]))
 
     def freed_before(self, hour: int) -> Freed:
-        """Return what was last used before an hour begins."""
+        """Return the files and bytes last used before the beginning of an hour since 1970."""
         import numpy as np
 
         at = int(np.searchsorted(self.hours, hour, side="left"))
@@ -138,14 +151,14 @@ class AgeCurve:
         return Freed(int(files[at]), int(allocated_bytes[at]))
 
     def earliest_freeing(self, required_bytes: int) -> int | None:
-        """Return the earliest hour before which at least so many bytes were last used.
+        """Return the earliest hour before which at least ``required_bytes`` were last used.
 
         Returns
         -------
         int | None
-            The hour after the one that reaches it: the least that suffices goes. ``None`` where
-            all of the curve does not suffice. For 0 bytes the first hour, before which there is
-            nothing; of an empty curve ``None``.
+            Hours since 1970: the hour after the one that reaches the sum, so that the least is
+            deleted. ``None`` if the whole curve does not suffice, or it is empty. For 0 bytes the
+            first hour, before which there is nothing.
         """
         import numpy as np
 
@@ -158,7 +171,7 @@ class AgeCurve:
         return int(self.hours[at - 1]) + 1
 
     def merge(self, other: AgeCurve) -> AgeCurve:
-        """Return the curve of both together."""
+        """Return the sum of both curves."""
         import numpy as np
 
         hours = np.union1d(self.hours, other.hours)
@@ -171,7 +184,7 @@ class AgeCurve:
         return AgeCurve(hours, *merged)
 
     def before(self, hour: int) -> AgeCurve:
-        """Return the part of the curve that lies before an hour."""
+        """Return the part of the curve before an hour since 1970."""
         import numpy as np
 
         at = int(np.searchsorted(self.hours, hour, side="left"))
@@ -239,7 +252,18 @@ class OwnerDays:
 
     @classmethod
     def of(cls, curves: Mapping[int, Iterable[tuple[int, int, int]]]) -> OwnerDays:
-        """Return it of days with files and bytes, ascending, by owner."""
+        """Return the days of each owner.
+
+        Parameters
+        ----------
+        curves
+            By owner: day since 1970, files and allocated bytes, in ascending order of the day.
+
+        Raises
+        ------
+        DataError
+            Days are not ascending, or a number exceeds what a file system can hold.
+        """
         import numpy as np
 
         def packed(rows: list[tuple[int, int, int]], place: int) -> bytes:
@@ -253,7 +277,7 @@ class OwnerDays:
         )
 
     def freed_before(self, hour: int) -> tuple[list[Freed], list[Freed]]:
-        """Return the least and the most of each owner that was last used before an hour begins."""
+        """Return, for each owner, the least and the most last used before an hour since 1970."""
         day, within = divmod(hour, HOURS_PER_DAY)
         least = self._before(day)
         return least, self._before(day + 1) if within else least

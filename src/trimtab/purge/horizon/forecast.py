@@ -1,9 +1,9 @@
-"""How much use will grow until a plan expires, with an interval: lists are made for its upper end.
+"""Growth of usage until a plan expires, with an interval: lists are made for its upper end.
 
-What counts is what is written and not deleted by its owners; what purges took away is added back,
-or every purge would look like a fall in demand::
+Growth is what is written and not deleted by its owners. What purges freed is added back, because
+every purge would otherwise look like a fall in demand::
 
-    used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, drawn anew
+    used + purged so far   ▁▁▂▂▃▃▃▄▄▅▅▆▆▇▇█   daily differences ──▶ blocks of them, resampled
 """
 
 from __future__ import annotations
@@ -75,31 +75,42 @@ def forecast_growth(
     level: float = 0.9,
     window_s: int = WINDOW_S,
 ) -> Growth:
-    """Return the growth of use over the next ``ahead_s`` seconds after the last point.
+    """Forecast the growth of usage over the next ``ahead_s`` seconds after the last point.
 
     Parameters
     ----------
     points
         Seconds since 1970 and bytes used, in any order: a site's snapshots.
+    ahead_s
+        Length of the forecast, in seconds.
     purged
-        Seconds since 1970 and bytes freed, of each purge.
+        Seconds since 1970 and bytes freed, of each purge; added back to the usage.
     level
-        0.9: in one case of twenty use grows by more than ``high_bytes``.
+        Coverage of the interval, a fraction. At 0.9 growth exceeds ``high_bytes`` in one case of
+        twenty.
+    window_s
+        Use only points of this many seconds before the last one.
+
+    Returns
+    -------
+    Growth
+        Expected growth and interval in bytes, or the ``reason`` why there is no forecast: fewer
+        than `DAYS_MINIMUM` days, or a gap of more than three days.
 
     Notes
     -----
-    Use with the purges added back is read off at whole days before the last point, between
-    neighbouring points by a straight line. The growth of each day is one number; of them the
-    interval is a predictive bootstrap: stretches of consecutive days (circular blocks, D. N.
-    Politis and J. P. Romano, 1992) make both another past, for what the mean may be off by, and
-    another future, for what the days to come may add. It is widened as `judge.bootstrap` widens
-    intervals, for what short blocks do not see. The mean and not a robust middle: the rare day on
-    which somebody writes a petabyte is what fills a file system.
+    Usage with the purges added back is read off at whole days before the last point, by linear
+    interpolation. The growth of each day is one number; the interval is a predictive bootstrap of
+    them. Stretches of consecutive days (circular blocks, D. N. Politis and J. P. Romano, 1992) make
+    both another past, for the error of the mean, and another future, for the variation of the days
+    to come. It is widened as `judge.bootstrap` widens intervals, for what short blocks do not show.
+    The mean rather than a robust estimate: a file system is filled by the rare day on which a user
+    writes a petabyte.
 
-    Rate at which growth was beyond the upper end, nominal 5 %, from 30 / 60 / 90 days (400 series
+    Rate at which growth exceeded the upper end, nominal 5 %, from 30 / 60 / 90 days (400 series
     each): independent days 5 / 5 / 4 % within 7 days and 5 / 6 / 4 % within 28; with an
-    autocorrelation of 0.5, 4 / 3 / 4 and 5 / 5 / 4 %; lognormal days, whose largest of a month is
-    the eightfold of their median, 9 / 7 / 6 and 7 / 9 / 9 %; days with a weekly rhythm, under 2 %.
+    autocorrelation of 0.5, 4 / 3 / 4 and 5 / 5 / 4 %; lognormal days, whose monthly maximum is
+    eight times their median, 9 / 7 / 6 and 7 / 9 / 9 %; days with a weekly pattern, under 2 %.
     """
     reason, daily = _daily(points, purged, window_s)
     if reason is not None or daily is None:

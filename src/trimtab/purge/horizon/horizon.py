@@ -1,7 +1,7 @@
-"""The horizon: the cut-off that brings a file system to its target, and what others would free.
+"""The horizon: the cut-off that brings a file system to its target, and the effect of others.
 
-Of all cut-offs that suffice it is the earliest, at which the least is deleted: a file just younger
-than the horizon stays. It is known before anything is deleted, so that it can be published.
+Of all sufficient cut-offs it is the earliest, which deletes the least: a file just younger than the
+horizon is retained. It is known before anything is deleted, so that it can be published.
 """
 
 from __future__ import annotations
@@ -49,30 +49,32 @@ class KeptBack:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """A cut-off and what it does.
+    """A cut-off and its effect.
 
     Attributes
     ----------
+    status
+        Whether anything must be deleted, and whether the cut-off suffices.
     target
-        Fullness to come to.
+        Fullness to reach, a fraction.
     usage
-        Before anything is deleted.
+        Before the deletion.
     required_bytes
-        What has to be freed.
+        Bytes to free.
     cut_off_hour
-        Hours since 1970; what was last used before goes. Where the target is out of reach, the
-        youngest that the minimum age allows; ``None`` where nothing has to go.
+        Hours since 1970; files last used before it are deleted. If the target is out of reach, the
+        youngest that the minimum age allows; ``None`` if nothing must be deleted.
     freed
-        Files and bytes under the cut-off.
+        Files and bytes before the cut-off.
     after
-        Use after their deletion; ``None`` where the index holds more than is used, so that it
-        cannot be told.
+        Usage after the deletion; ``None`` where it cannot be determined, because the index holds
+        more than is used.
     eligible
-        All that the rules allow to be deleted, whatever the cut-off.
-    kept_back
-        The rest, by reason; most bytes first.
+        All files that the rules allow to be deleted, whatever the cut-off.
+    kept
+        All others, by reason; most bytes first.
     doubts
-        Sentences about why the figures may not fit together.
+        Sentences on figures that disagree.
     """
 
     status: HorizonStatus
@@ -97,11 +99,11 @@ class Horizon:
         return max(0, self.required_bytes - self.freed.allocated_bytes)
 
     def age_s(self, at_s: int) -> int | None:
-        """Return the age that the cut-off has at a time, in seconds."""
+        """Return the age of the cut-off, in seconds, at a time in seconds since 1970."""
         return None if self.cut_off_s is None else at_s - self.cut_off_s
 
     def words(self, at_s: int) -> tuple[str, ...]:
-        """Return what it comes to in sentences, ages as of a time in seconds since 1970."""
+        """Return the result in sentences; ages are as of a time in seconds since 1970."""
         return tuple(_words(self, at_s))
 
 
@@ -117,14 +119,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBy:
-    """What a cut-off takes from one user or project.
+    """What a cut-off frees of one user or project.
 
     Attributes
     ----------
+    owner
+        Uid or project number.
     least, most
-        The same unless the cut-off lies within a day, of which the part is not known.
+        Equal unless the cut-off lies within a day, whose share before it is unknown.
     eligible
-        All of it that the rules allow to be deleted.
+        All files of the owner that the rules allow to be deleted.
     """
 
     owner: int
@@ -142,26 +146,32 @@ def find_horizon(
     kept_back: Mapping[str, tuple[int, int]] | None = None,
     required_bytes: int | None = None,
 ) -> Horizon:
-    """Return the earliest cut-off that brings use to or under a target.
+    """Return the earliest cut-off that brings usage to or under a target.
 
     Parameters
     ----------
     curve
-        All that is eligible, by the hour of its last use.
+        All eligible files, by the hour of their last use.
+    usage
+        Bytes used and available now.
     target
-        Fullness, used / (used + available).
+        Fullness to reach, used / (used + available), a fraction.
     youngest_hour
-        Hours since 1970: no cut-off is later, because of the minimum age.
+        Latest cut-off that the minimum age allows, in hours since 1970.
     kept_back
-        What is not eligible: reason to files and allocated bytes.
+        Retained files by reason: number and allocated bytes.
     required_bytes
-        What has to be freed, where it is more than the target asks for now: see
-        `publication_bytes`.
+        Bytes to free, if more than the target requires now (`publication_bytes`).
+
+    Returns
+    -------
+    Horizon
+        The cut-off, what it frees and the usage after it; ``doubts`` where the figures disagree.
 
     Raises
     ------
     UsageError
-        The target is none.
+        ``target`` is not between 0 and 1, or ``required_bytes`` is negative.
     """
     eligible = curve.before(youngest_hour)
     required = usage.excess_bytes(target) if required_bytes is None else required_bytes
@@ -194,19 +204,28 @@ def find_horizon(
 def publication_bytes(
     usage: Usage, target: float, *, growth_bytes: int = 0, factor: float = 2.0
 ) -> int:
-    """Return how much the files on published lists are to hold together.
+    """Return the bytes that the files on published lists must hold together.
 
     Parameters
     ----------
+    usage
+        Bytes used and available now.
+    target
+        Fullness to reach, a fraction.
     growth_bytes
-        The forecast's upper bound until the plan expires. Falling use is not counted on.
+        Upper bound of the forecast until the plan expires. Negative growth counts as 0.
     factor
-        The policy's ``publish_factor``: much of what is listed is used, moved or kept until then.
+        The policy's ``publish_factor``: owners use, move or protect much of a list.
+
+    Raises
+    ------
+    UsageError
+        ``target`` is not between 0 and 1.
 
     Notes
     -----
-    ``factor x (used + growth - target x (used + available))``, and nothing where that is not
-    positive. Growth cannot take more than is available.
+    ``factor x (used + growth - target x (used + available))``, or 0 where that is not positive.
+    Growth cannot take more than is available.
 
     Examples
     --------
@@ -221,14 +240,18 @@ def publication_bytes(
 def steps(
     curve: AgeCurve, usage: Usage, *, as_of_s: int, ages_days: Iterable[int] = AGES_DAYS
 ) -> tuple[Step, ...]:
-    """Return what horizons of several ages would free, the oldest first.
+    """Return what cut-offs of several ages would free, the oldest first.
 
     Parameters
     ----------
+    curve
+        All eligible files, by the hour of their last use.
+    usage
+        Bytes used and available now.
     as_of_s
-        Seconds since 1970 from which ages are counted back, to the beginning of the hour.
+        Time from which ages are counted back, to the beginning of the hour, in seconds since 1970.
     ages_days
-        Ages younger than the curve reaches free no more than all of it.
+        Ages in days. Those younger than the curve free all of it.
     """
     rows = []
     for days in sorted(set(ages_days), reverse=True):
@@ -239,9 +262,19 @@ def steps(
 
 
 def owners(days: OwnerDays, cut_off_hour: int) -> tuple[OwnedBy, ...]:
-    """Return what a cut-off takes from each user or project, most bytes first.
+    """Return what a cut-off frees of each user or project, most bytes first.
 
-    Those from whom it takes nothing are left out.
+    Parameters
+    ----------
+    days
+        Eligible files of each owner, by the day of their last use.
+    cut_off_hour
+        Hours since 1970. Within a day, the result has the least and the most that it can free.
+
+    Returns
+    -------
+    tuple of OwnedBy
+        Owners of whom the cut-off frees nothing are omitted.
     """
     least, most = days.freed_before(cut_off_hour)
     rows = [

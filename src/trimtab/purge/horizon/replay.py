@@ -1,7 +1,7 @@
-"""What a policy of the past would have deleted, and how much of it was used afterwards.
+"""What a past policy would have deleted, and how much of it was used afterwards.
 
-Two indexes of one file system tell it: the candidates that a cut-off had in the earlier one are
-looked up, by identity, in the later one. Pure over frames.
+It compares two indexes of one file system: the candidates that a cut-off selected in the earlier
+one are looked up, by identity, in the later one. Pure over frames.
 """
 
 from __future__ import annotations
@@ -137,13 +137,15 @@ def replay(
     Parameters
     ----------
     candidates
-        What the core's ``select`` chose of the earlier index by the rules and cut-off of then:
-        ``id``, ``device``, ``uid``, ``allocated_bytes``, the four times, ``last_use_s``. A file
-        with several names may be there several times; it counts once.
+        Rows that the core's ``select`` chose from the earlier index by the rules and cut-off of
+        then: ``id``, ``device``, ``uid``, ``allocated_bytes``, the four times in ns,
+        ``last_use_s``. A file with several names counts once.
     later
         The later index, with the same columns.
     then_s, later_s
-        When they were taken, in seconds since 1970.
+        Times of the two indexes, in seconds since 1970.
+    reads_known
+        Whether every class of client recorded reads in between.
 
     Raises
     ------
@@ -152,10 +154,10 @@ def replay(
 
     Notes
     -----
-    An object is the same when its number and, where both know it, its time of birth are: inode
-    numbers are given out again, FIDs never. Device numbers change when a file system is mounted
-    anew, so they are compared only where one of the indexes has several. A file that was read
-    while the earlier scan ran may count as read afterwards; what is 8 weeks old seldom is.
+    Two rows are the same object if their number and, where both indexes know it, their birth time
+    agree: inode numbers are reused, FIDs never. Device numbers change at a remount, so they are
+    compared only where one of the indexes has several. A file that was read during the earlier
+    scan may count as read afterwards; files of 8 weeks rarely are.
     """
     import polars as pl
 

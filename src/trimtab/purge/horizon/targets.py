@@ -1,11 +1,11 @@
 """The horizon of single OSTs and of pools: what brings each under its limit, and where none does.
 
-A file system is as fast as its fullest OST. A purge takes the old files wherever they lie, so the
-cut-off is the one that the last OST needs; an OST that is full of young files is helped by none,
-and then its fullness is a matter of placement, not of age.
+A file system is as fast as its fullest OST. A purge deletes old files wherever they lie, so the
+common cut-off is the one that the last OST needs. No cut-off helps an OST that is full of young
+files; its fullness is a matter of placement, not of age.
 
-A pool is several OSTs that are full together: its use and its curve are the sums of theirs. An OST
-is a group of one, so both are found in the same way.
+A pool is a set of OSTs with a common limit: its usage and its curve are the sums of theirs. An OST
+is a group of one, so both are handled in the same way.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _SHOWN_POOLS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """OSTs that are to be at or under a limit together.
+    """OSTs with a common limit on their fullness.
 
     Attributes
     ----------
     noun
-        What it is to people.
+        What the group is.
     name
-        ``OST0012``; of a pool its own, without the file system's.
+        ``OST0012``; of a pool its own name, without the file system's.
     osts
-        By their index, in order.
+        OST indices, ascending.
     limit
-        Fullness that it is not to be above.
+        Highest fullness, a fraction.
     """
 
     noun: Literal["OST", "pool"]
@@ -96,17 +96,20 @@ class GroupHorizons:
 
     Attributes
     ----------
+    youngest_hour
+        Latest cut-off that the minimum age allows, in hours since 1970.
     cut_off_hour
-        Of the group that needs the latest; ``None`` where no horizon is needed, or none helps.
+        Of the group that needs the latest, in hours since 1970; ``None`` if no horizon is needed or
+        none helps.
     target
-        The overall target that comes to the same, rounded down to a hundredth of a per cent;
-        ``None`` as ``cut_off_hour``, and where fullness after it cannot be told.
+        The equivalent overall target, rounded down to a hundredth of a per cent; ``None`` like
+        ``cut_off_hour``, and where the fullness after it cannot be determined.
     freed
         From the whole file system, by the common cut-off.
     groups
-        In their order; one at least.
+        At least one, in the order given.
     doubts
-        Sentences about what does not fit together.
+        Sentences on figures that disagree.
     """
 
     youngest_hour: int
@@ -127,7 +130,7 @@ class GroupHorizons:
 
 
 def ost_name(index: int) -> str:
-    """Return an OST's name.
+    """Return the name of an OST from its index, in hexadecimal.
 
     Examples
     --------
@@ -146,21 +149,26 @@ def find_ost_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the cut-off that brings every OST under its limit that one can bring there.
+    """Return the common cut-off that brings every OST under its limit, where a cut-off can.
 
     Parameters
     ----------
     curves
-        Of each OST what is eligible of its objects, by the hour of the file's last use. One that
-        is not there holds nothing of that kind.
+        Eligible objects of each OST by index, by the hour of the file's last use. An OST without
+        a curve holds no eligible object.
     usages
-        Of each OST, as ``lfs df`` has it; one at least.
+        Bytes of each OST by index, as in ``lfs df``; at least one.
     limit
-        Fullness that no OST is to be above.
+        Highest fullness of any OST, a fraction.
     whole, usage
-        Of the file system.
+        Curve and bytes of the file system.
     youngest_hour
-        Hours since 1970: no cut-off is later, because of the minimum age.
+        Latest cut-off that the minimum age allows, in hours since 1970.
+
+    Returns
+    -------
+    GroupHorizons
+        The common cut-off, what it frees, and what each OST needs, in order of the index.
     """
     groups = [Group("OST", ost_name(index), (index,), limit) for index in sorted(usages)]
     return _find(groups, curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour)
@@ -175,16 +183,25 @@ def find_pool_horizons(
     usage: Usage,
     youngest_hour: int,
 ) -> GroupHorizons:
-    """Return the cut-off that brings every pool under its limit that one can bring there.
+    """Return the common cut-off that brings every pool under its limit, where a cut-off can.
 
-    What goes is what is old, wherever it lies: of other pools too.
+    Old files are deleted wherever they lie, in other pools too.
 
     Parameters
     ----------
+    curves, usages
+        Of each OST by index, as for `find_ost_horizons`.
     groups
-        The pools (`pool_groups`). An OST may be in several.
+        The pools with their limits (`pool_groups`). An OST may be in several.
+    whole, usage
+        Curve and bytes of the file system.
+    youngest_hour
+        Latest cut-off that the minimum age allows, in hours since 1970.
 
-    Other parameters are those of `find_ost_horizons`.
+    Returns
+    -------
+    GroupHorizons
+        The common cut-off, what it frees, and what each pool needs, in the order of ``groups``.
     """
     return _find(
         tuple(groups), curves, usages, whole=whole, usage=usage, youngest_hour=youngest_hour
@@ -201,17 +218,22 @@ def pool_groups(
     Parameters
     ----------
     limits
-        Name and fullness.
+        Name of each pool and its highest fullness, a fraction.
     pools
-        The OSTs of every pool that the file system has.
+        OST indices of every pool of the file system, by name.
     usages
-        Of every OST.
+        Bytes of every OST, by index.
+
+    Returns
+    -------
+    tuple of Group
+        In the order of ``limits``.
 
     Raises
     ------
     UsageError
-        There is no such pool, it has no OST, or the use of one of them is not known: a target of
-        a part of it would be no promise.
+        A pool does not exist, has no OST, or the usage of one of its OSTs is unknown: a target for
+        a part of a pool would promise nothing.
     """
     return tuple(_pool_group(name, limit, pools, usages) for name, limit in limits)
 

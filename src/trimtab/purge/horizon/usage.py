@@ -1,4 +1,4 @@
-"""How full a file system or target is, as ``df`` and ``lfs df`` say it."""
+"""Fullness of a file system or target, as ``df`` and ``lfs df`` report it."""
 
 from __future__ import annotations
 
@@ -56,12 +56,22 @@ class Usage:
         return self.used_bytes / self.total_bytes
 
     def excess_bytes(self, target: float) -> int:
-        """Return the bytes that have to go so that fullness is at or under a target; 0 if it is.
+        """Return the bytes to free so that fullness is at or under a target; 0 if it is.
+
+        Parameters
+        ----------
+        target
+            Fullness, a fraction.
+
+        Raises
+        ------
+        UsageError
+            ``target`` is not between 0 and 1.
 
         Notes
         -----
-        Bytes that are freed become available, so the total stays. Exact: the target counts as it
-        is written, 0.7 as 7/10, and the result is the smallest whole number that reaches it.
+        Freed bytes become available, so the total does not change. The result is exact: the target
+        counts as written, 0.7 as 7/10, and the result is the smallest whole number that reaches it.
         """
         if not 0 <= target <= 1:
             raise UsageError(
@@ -72,7 +82,7 @@ class Usage:
         return max(0, ceil(self.used_bytes - Fraction(str(target)) * self.total_bytes))
 
     def after(self, freed_bytes: int) -> Usage | None:
-        """Return it after so many bytes were freed; ``None`` if more than are used."""
+        """Return the usage after a deletion; ``None`` if it frees more bytes than are used."""
         if not 0 <= freed_bytes <= self.used_bytes:
             return None
         return Usage(

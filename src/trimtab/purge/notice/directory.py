@@ -210,7 +210,7 @@ def _refuse_closed(directory: Path) -> None:
             raise RefusedError(
                 f"users cannot enter {visible(str(place))}, so none could read a list below it",
                 code="lists-unreachable",
-                hint=f"chmod o+x {visible(str(place))}, or give [notices] another directory",
+                hint=f"chmod o+x {visible(str(place))}, or give [notice] another directory",
             )
 
 

@@ -164,13 +164,13 @@ def mail(
         )
     if notices.mail_from is None:
         raise UsageError(
-            "no sender of mails is set", code="sender-missing", hint='[notices] mail_from = "..."'
+            "no sender of mails is set", code="sender-missing", hint='[notice] mail_from = "..."'
         )
     if notices.mail_to is None and notices.mail_map is None:
         raise UsageError(
             "no addresses are set",
             code="addresses-missing",
-            hint='[notices] mail_to = "{user}@example.org", or mail_map',
+            hint='[notice] mail_to = "{user}@example.org", or mail_map',
         )
     options = MailOptions(
         sender=checked_address(notices.mail_from),
@@ -281,7 +281,7 @@ def _place(plan: Plan, notices: Notices) -> Path:
         raise UsageError(
             "no directory for lists is set",
             code="notice-directory-missing",
-            hint='[notices] directory = "/var/lib/trimtab/notices"',
+            hint='[notice] directory = "/var/lib/trimtab/notices"',
         )
     return Path(notices.directory) / f"{plan.made_at.astimezone(UTC):%Y-%m-%d}-{plan.id}"
 

@@ -1,4 +1,4 @@
-"""Plans: frozen, hashed and signed lists of what will be deleted, and that they were published.
+"""Plans: frozen, hashed and signed lists of deletion candidates, with evidence of publication.
 
 ::
 
@@ -8,7 +8,7 @@
                                                     ▼
                                      load_plan ─▶ run (guards)
 
-A plan is a directory of root's, 0700. What it is bound to (file system, root, index, policy) stands
-in ``plan.json``; `load_plan` gives it back only if every byte is what was signed;
-`trimtab.purge.run.guards` says why it may not be carried out now.
+A plan is a root-owned directory, mode 0700. Its bindings (file system, root, index, policy) are in
+``plan.json``; `load_plan` returns it only if every byte is what was signed.
+`trimtab.purge.run.guards` decides whether it may be carried out now.
 """

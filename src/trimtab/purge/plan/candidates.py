@@ -1,4 +1,4 @@
-"""What a file of candidates holds, read piece by piece: it may be larger than memory."""
+"""The content of a file of candidates, read piece by piece: it may be larger than memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,21 @@ _EARLIEST_S: Final = -(2**63) // 10**9
 def pieces(
     path: Path, columns: Sequence[str] = COLUMNS, *, rows: int = PIECE_ROWS
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a file of candidates in their order, at most ``rows`` at a time.
+    """Yield the rows of a file of candidates in order, in pieces that fit in memory.
+
+    Parameters
+    ----------
+    path
+        The Parquet file.
+    columns
+        Columns to read; a missing one is an error.
+    rows
+        Highest number of rows of a piece.
 
     Raises
     ------
     DataError
-        It is no Parquet, lacks a column, or is damaged.
+        The file is not Parquet, lacks a column, or is damaged.
     """
     import polars as pl
 
@@ -52,16 +61,18 @@ def pieces(
 
 
 def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
-    """Return what a file of candidates comes to, its order and its times looked at on the way.
+    """Return the totals of a file of candidates, and check its order and its times.
 
-    A file with several names is as many files, since each is listed, and its bytes count once.
+    A file with several names counts once for each name, since each is listed; its bytes count once.
 
     Parameters
     ----------
+    path
+        The Parquet file.
     sha256
-        Of the file.
+        Its hash, in hexadecimal.
     before_s
-        The cut-off: a row that was used since is an error.
+        The cut-off, in seconds since 1970. A row used since is an error.
 
     Raises
     ------
@@ -91,7 +102,7 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
 
 
 def sha256_of(descriptor: int) -> str:
-    """Return the hash of a file from its beginning."""
+    """Return the SHA-256 of an open file, from its beginning, in hexadecimal."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with os.fdopen(descriptor, "rb", closefd=False) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

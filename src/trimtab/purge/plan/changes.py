@@ -1,4 +1,4 @@
-"""Which candidates the plan that was published before named already, and which are new."""
+"""Compare the candidates of a plan with those of the plan published before: known, new and gone."""
 
 from __future__ import annotations
 
@@ -23,22 +23,35 @@ _OBJECT: Final = ("id", "parent", "name")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a plan named, as hashes of eight bytes: of 10^6 against 10^6 files one in 10^7 times a
-    single one is taken for another, and then a list says "known" where it should say "new".
+    """The candidates of a plan as hashes of eight bytes.
+
+    When 10^6 files are compared with 10^6, a single one is taken for another once in 10^7
+    comparisons; its list then says "known" instead of "new".
 
     Attributes
     ----------
     hashes
-        Of its candidates, ascending.
+        Of its candidates, ascending; shape (n,).
     users
-        Candidates by uid.
+        Number of candidates by uid.
     """
 
     hashes: NDArray[np.uint64]
     users: Mapping[int, int]
 
     def known(self, frame: pl.DataFrame) -> NDArray[np.bool_]:
-        """Return of each row of a frame with ``id``, ``parent``, ``name`` whether it was named."""
+        """Return for each row whether the plan named it.
+
+        Parameters
+        ----------
+        frame
+            Columns ``id``, ``parent`` and ``name``; n rows.
+
+        Returns
+        -------
+        NDArray of bool
+            Shape (n,).
+        """
         import numpy as np
 
         if not len(self.hashes):
@@ -60,7 +73,7 @@ class Change:
     known
         Named before and again.
     gone
-        Named before, not any more: used since, deleted, or given away.
+        Named before and no longer: used since, deleted, or given to another user.
     """
 
     new: int
@@ -69,12 +82,17 @@ class Change:
 
 
 def named(candidates: Path) -> Named:
-    """Return what a plan named, from its file of candidates.
+    """Return the candidates that a plan named, as hashes.
+
+    Parameters
+    ----------
+    candidates
+        Its Parquet file of candidates.
 
     Raises
     ------
     DataError
-        It cannot be read.
+        The file cannot be read.
     """
     import numpy as np
 
@@ -88,7 +106,19 @@ def named(candidates: Path) -> Named:
 
 
 def changes(candidates: Path, before: Named) -> dict[int, Change]:
-    """Return for each user of either plan how the candidates changed.
+    """Return how each user's candidates changed since the previous plan.
+
+    Parameters
+    ----------
+    candidates
+        The Parquet file of the new plan.
+    before
+        The candidates of the previous one (`named`).
+
+    Returns
+    -------
+    dict of int to Change
+        By uid, for every user of either plan.
 
     Raises
     ------

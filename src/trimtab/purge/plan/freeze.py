@@ -1,4 +1,4 @@
-"""A plan made: written beside its place, hashed, signed, and put there whole."""
+"""Create a plan: written beside its place, hashed, signed, and moved into place complete."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SIGNATURE_FILE: Final = "signature"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A directory beside the place of a plan that is being made.
+    """A directory beside the place of a plan under construction.
 
     Attributes
     ----------
     out
-        Where the plan is to be.
+        Where the plan will be.
     directory
         Where it is made.
     owner
-        Whose both are.
+        Uid that owns both.
     """
 
     out: Path
@@ -55,16 +55,23 @@ class Staging:
 
 @contextlib.contextmanager
 def staging(out: str | os.PathLike[str], *, owner: int = 0) -> Iterator[Staging]:
-    """Make a private directory for a plan; it is gone afterwards unless `freeze` put it in place.
+    """Create a private directory for a plan; it is removed at the end unless `freeze` moved it.
+
+    Parameters
+    ----------
+    out
+        Where the plan will be.
+    owner
+        Uid that must own the directory; root by default.
 
     Raises
     ------
     UsageError
-        There is something at ``out``: a plan is never changed.
+        Something exists at ``out``: a plan is never changed.
     RefusedError
-        Somebody else could exchange what is written there.
+        Another user could exchange what is written there.
     UnreadableError
-        It cannot be written to.
+        The directory cannot be written to.
     """
     place = Path(os.path.abspath(out))  # noqa: PTH100 - follows nothing
     with trusted_directory(place.parent, "the directory of the plan", owner=owner) as parent:
@@ -90,23 +97,27 @@ def freeze(
     key: SigningKey,
     held_bytes: Mapping[int, int] | None = None,
 ) -> Plan:
-    """Return the plan, in its place for good; the candidates are in ``staged`` already.
-
-    Totals are counted from the candidates themselves.
+    """Sign a plan, move it into place for good, and return it.
 
     Parameters
     ----------
+    draft
+        Everything except the totals, which are counted from the candidates.
+    staged
+        The directory (`staging`) that already has the candidates.
+    key
+        The site's key.
     held_bytes
-        What all files of each user take up, by uid, from the index.
+        Allocated bytes of all files of each user, by uid, from the index.
 
     Raises
     ------
     UsageError
-        Times that contradict one another, or something is at its place by now.
+        Times contradict one another, or something now exists at the plan's place.
     DataError
-        The candidates are not what they should be.
+        The candidates are malformed.
     UnreadableError
-        It could not be written.
+        The plan could not be written.
     """
     _check(draft)
     with trusted_directory(

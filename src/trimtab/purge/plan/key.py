@@ -1,10 +1,10 @@
-"""The site's key, which a plan is signed with: HMAC-SHA256 with a secret that only root can read.
+"""The site's signing key for plans: HMAC-SHA256 with a secret that only root can read.
 
-What a good signature proves: the plan was written by somebody who could read the key, which is
-root of a host that has it, and not a bit of it was changed since by anybody who could not. So a
-plan that was edited by hand, damaged by a disk, made at another site, or written by a user who had
-root's directory for a moment is not carried out. What it does not prove: who of those with root's
-rights made it, and nothing against root itself, who needs no plan to delete files.
+A valid signature proves that somebody who could read the key wrote the plan, which is root of a
+host that has it, and that nobody else changed a bit of it since. A plan that was edited by hand,
+damaged by a disk, made at another site, or written by a user who controlled root's directory for a
+moment is therefore not carried out. It does not prove which user with root's rights made the plan,
+and nothing against root itself, who needs no plan to delete files.
 """
 
 from __future__ import annotations
@@ -49,27 +49,35 @@ class SigningKey:
         Parameters
         ----------
         purpose
-            What is signed. It is part of the signature: that of one kind of file is none of
-            another.
+            Kind of file. The signature of one kind is invalid for another.
+        data
+            The bytes to sign.
         """
         return hmac.new(self.secret, f"trimtab {purpose}\n".encode() + data, "sha256").hexdigest()
 
     def signed(self, purpose: str, data: bytes, signature: str) -> bool:
-        """Whether ``signature`` is the one of ``data``."""
+        """Return whether ``signature`` is that of ``data`` for ``purpose``, in constant time."""
         return hmac.compare_digest(self.sign(purpose, data).encode(), signature.encode())
 
 
 def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
-    """Return a new key, kept in a file that was not there before.
+    """Create the key in a new file and return it.
+
+    Parameters
+    ----------
+    path
+        The file, in a directory that only ``owner`` can write to.
+    owner
+        Uid that must own it; root by default.
 
     Raises
     ------
     UsageError
-        There is a file already: plans that it signed would not be carried out any more.
+        The file exists: plans signed with its key would no longer be carried out.
     RefusedError
-        The directory is not root's alone to write to.
+        Others can write to the directory.
     UnreadableError
-        It cannot be written.
+        The file cannot be written.
     """
     file = Path(path)
     with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:
@@ -85,14 +93,21 @@ def create_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
 
 
 def read_key(path: str | os.PathLike[str], *, owner: int = 0) -> SigningKey:
-    """Return the key in a file that nobody but root can read.
+    """Return the key in a file that only ``owner`` can read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    owner
+        Uid that must own it; root by default.
 
     Raises
     ------
     RefusedError
-        The file or a directory above it is not root's alone, or it holds no key.
+        Others can access the file or exchange a directory above it, or it holds no key.
     UnreadableError
-        It cannot be read.
+        The file cannot be read.
     """
     file = Path(path)
     with trusted_directory(file.parent, "the directory of the key", owner=owner) as directory:

@@ -1,4 +1,4 @@
-"""A plan read back: everything that was signed is checked again, and what it is bound to."""
+"""Read a plan back: every signed byte is checked again, and so are its bindings."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SIGNATURE_MAX_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
-    """A plan as it lies on disk, found to be what was signed.
+    """A plan on disk, verified against its signature.
 
     Attributes
     ----------
     directory
-        Where.
+        Absolute path of the plan.
     plan
-        What it says.
+        Its content.
     sha256
-        Of ``plan.json``: what a journal names it by.
+        Of ``plan.json``, in hexadecimal; journals identify the plan by it.
     publication
-        The evidence that it was published; ``None`` where it was not.
+        The evidence that it was published; ``None`` if it was not.
     """
 
     directory: Path
@@ -58,25 +58,34 @@ def load_plan(
     owner: int = 0,
     candidates: bool = True,
 ) -> LoadedPlan:
-    """Return a plan, once every hash and signature in it has been found good.
+    """Return a plan after checking every hash and signature in it.
 
     Parameters
     ----------
     directory
-        That of the plan: private, and its files too.
+        The plan's directory; private, and its files too.
+    key
+        The site's key.
+    owner
+        Uid that must own them; root by default.
     candidates
-        Whether the candidates are read and their hash compared: always where something is to be
-        deleted; they may be many gigabytes.
+        Whether to read the candidates and compare their hash. Required before a deletion; they
+        may be many gigabytes.
+
+    Returns
+    -------
+    LoadedPlan
+        The plan, its hash, and the evidence of its publication, if any.
 
     Raises
     ------
     RefusedError
         Something was changed, is signed with another key, is a link, or could have been exchanged
-        by somebody else.
+        by another user.
     DataError
-        It does not hold what its format says.
+        The content does not match its format.
     UnreadableError
-        It is not there, or cannot be read.
+        The plan does not exist or cannot be read.
     """
     with trusted_directory(directory, "the plan", owner=owner, private=True) as opened:
         data = read_trusted(
@@ -95,12 +104,23 @@ def load_plan(
 def published_before(
     directories: Sequence[Path], plan: Plan, key: SigningKey, *, owner: int = 0
 ) -> tuple[LoadedPlan | None, tuple[str, ...]]:
-    """Return the plan of the same root that was published last before, and what was passed over.
+    """Return the previously published plan of the same root, and the directories that were skipped.
 
     Parameters
     ----------
     directories
         Where plans may be.
+    plan
+        The plan whose predecessor is sought.
+    key
+        The site's key.
+    owner
+        Uid that must own the plans; root by default.
+
+    Returns
+    -------
+    LoadedPlan or None, tuple of str
+        The latest plan made no later than ``plan``; for each skipped directory, the error.
     """
     latest: LoadedPlan | None = None
     passed: list[str] = []

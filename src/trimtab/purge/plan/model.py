@@ -1,7 +1,7 @@
-"""A plan as values: what will be deleted, from what it follows, and whom it concerns.
+"""A plan as values: what will be deleted, its basis, and whom it concerns.
 
-They are written to ``plan.json`` as they stand here: a field that is added, renamed or read in
-another way is another `FORMAT`.
+The values are written to ``plan.json`` as declared here: a field that is added, renamed or read in
+another way requires another `FORMAT`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SHOWN_MAX: Final = 200
 
 
 def escape(name: bytes) -> str:
-    r"""Return a name as visible text on one line, from which `unescape` makes the same bytes.
+    r"""Return a name as visible text on one line; `unescape` restores the bytes.
 
     Examples
     --------
@@ -48,12 +48,12 @@ def escape(name: bytes) -> str:
 
 
 def unescape(text: str) -> bytes:
-    r"""Return the bytes that an escaped name stands for.
+    r"""Return the bytes of an escaped name.
 
     Raises
     ------
     DataError
-        A backslash in it begins no escape: this is not what `escape` wrote.
+        A backslash begins no escape: `escape` did not write this text.
 
     Examples
     --------

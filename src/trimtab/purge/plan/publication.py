@@ -1,8 +1,8 @@
-"""The evidence that a plan was published: who was given which list, where, and when.
+"""The evidence that a plan was published: who received which list, where, and when.
 
 ``published.json`` is written once, after every list is on stable storage; the notice period counts
-from then. It is signed like the plan, and names the plan by its hash: that of one plan is none for
-another.
+from then. It is signed like the plan and names the plan by its hash, so it is not valid for another
+plan.
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ class UserList:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What was published.
+    """The publication of a plan.
 
     Attributes
     ----------
     plan_id, plan_sha256
-        Of which plan; the hash is that of ``plan.json``.
+        Of the plan; the hash is that of ``plan.json``.
     published_at
         When the last list was on stable storage.
     not_before
-        What the lists promise: nothing is deleted before.
+        The promise of the lists: nothing is deleted before.
     directory
         Where the lists are.
     previous_plan_id
-        Which plan was published before; ``None``: none that is known.
+        The plan published before; ``None`` if none is known.
     lists
-        One a user, in order of the number.
+        One per user, in order of the uid.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -101,12 +101,21 @@ class Publication:
 
 
 def write_publication(directory: int, publication: Publication, key: SigningKey) -> None:
-    """Write the evidence into the directory of its plan.
+    """Write the signed evidence of publication into the directory of its plan.
+
+    Parameters
+    ----------
+    directory
+        Descriptor of the plan's directory (`trusted_directory`).
+    publication
+        What was published.
+    key
+        The site's key.
 
     Raises
     ------
     UnreadableError
-        It could not be written: the plan does not count as published.
+        The file could not be written; the plan does not count as published.
     """
     body = json.loads(to_json(publication))
     signature = signature_of(PUBLICATION, canonical(body), key)
@@ -117,14 +126,25 @@ def write_publication(directory: int, publication: Publication, key: SigningKey)
 def read_publication(
     directory: int, plan: Plan, plan_sha256: str, key: SigningKey, *, owner: int = 0
 ) -> Publication | None:
-    """Return the evidence that a plan was published; ``None`` where it was not.
+    """Return the evidence that a plan was published; ``None`` if it was not.
+
+    Parameters
+    ----------
+    directory
+        Descriptor of the plan's directory (`trusted_directory`).
+    plan, plan_sha256
+        The plan, and the hash of its ``plan.json`` in hexadecimal.
+    key
+        The site's key.
+    owner
+        Uid that must own the file; root by default.
 
     Raises
     ------
     RefusedError
-        It was changed, is of another plan, or others could have written it.
+        The evidence was changed, is of another plan, or could have been written by others.
     DataError
-        It does not hold what its format says.
+        The content does not match its format.
     """
     noun = "the evidence of publication"
     try:

@@ -1,8 +1,8 @@
-"""Files that only root can have written: opened without following links, written so that they last.
+"""Files that only root can have written: opened without following links, and written durably.
 
-A plan says what root deletes, so whoever can change it, or put another in its place, deletes with
-root's rights. Every component of its path is opened by itself, relative to the one before, and must
-belong to root and be closed to others' writing; after that nobody but root can have exchanged it.
+A plan decides what root deletes, so a user who can change it, or replace it, deletes with root's
+rights. Every component of its path is opened separately, relative to the previous one, and must
+belong to root and be closed to others' writing; then only root can have exchanged it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def trusted_directory(
     path: str | os.PathLike[str], noun: str, *, owner: int = 0, private: bool = False
 ) -> Iterator[int]:
-    """Open a directory that nobody but ``owner`` and root can have exchanged; yield its descriptor.
+    """Open a directory that only ``owner`` and root can have exchanged; yield its descriptor.
 
     Parameters
     ----------
+    path
+        The directory; no component may be a link.
     noun
-        What errors call it: ``the plan``.
+        Its name in error messages: ``the plan``.
     owner
-        Whose it must be.
+        Uid that must own it; root by default.
     private
-        Whether it must be closed to everybody else, reading included.
+        Whether it must be closed to all other users, including for reading.
 
     Raises
     ------
     RefusedError
-        A component is a link, somebody else's, or open to others' writing.
+        A component is a link, belongs to another user, or is writable by others.
     UnreadableError
-        There is no such directory.
+        The directory does not exist or cannot be opened.
     """
     descriptor = _opened(Path(os.path.abspath(path)), noun, owner)  # noqa: PTH100 - follows nothing
     try:
@@ -64,12 +66,24 @@ def trusted_directory(
 def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Iterator[int]:
     """Open a private regular file of a trusted directory for reading; yield its descriptor.
 
+    Parameters
+    ----------
+    name
+        Of the file in the directory.
+    directory
+        Descriptor of the directory (`trusted_directory`).
+    noun
+        The file's name in error messages.
+    owner
+        Uid that must own it; root by default.
+
     Raises
     ------
     RefusedError
-        It is a link or no regular file, somebody else's, has another name, or others may read it.
+        It is a link or not a regular file, belongs to another user, has a second name, or others
+        can access it.
     UnreadableError
-        It is not there.
+        It does not exist or cannot be opened.
     """
     # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -97,10 +111,17 @@ def read_trusted(
 ) -> bytes:
     """Return the content of a private regular file of a trusted directory.
 
+    Parameters
+    ----------
+    name, directory, noun, owner
+        As for `trusted_file`.
+    maximum_bytes
+        Refuse a larger file.
+
     Raises
     ------
     RefusedError
-        See `trusted_file`; or it is larger than it can be.
+        As for `trusted_file`; or the file is too large.
     UnreadableError
         It cannot be read.
     """
@@ -116,12 +137,23 @@ def read_trusted(
 
 
 def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) -> None:
-    """Write a file whole or not at all, in place of one of that name, and see it to stable storage.
+    """Replace a file atomically and flush it to stable storage.
+
+    Parameters
+    ----------
+    name
+        Of the file in the directory.
+    directory
+        Descriptor of the directory.
+    data
+        The new content.
+    mode
+        Permission bits of the file.
 
     Raises
     ------
     UnreadableError
-        It could not be written; what was there before is still there.
+        The file could not be written; the previous one is unchanged.
     """
     part = f".{secrets.token_hex(8)}.part"
     try:
@@ -144,14 +176,19 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
 
 
 def synchronise_file_system(directory: int) -> None:
-    """Wait until everything written to the directory's file system is on stable storage.
+    """Wait until everything written to a directory's file system is on stable storage.
 
-    One call for thousands of files, where an fsync of each would be thousands of commits.
+    One call replaces thousands of fsyncs, which would be thousands of commits.
+
+    Parameters
+    ----------
+    directory
+        Descriptor of the directory.
 
     Raises
     ------
     OSError
-        Something could not be written (told since Linux 5.8).
+        A write failed (reported since Linux 5.8).
     """
     library = ctypes.CDLL(None, use_errno=True)  # Python has fsync and sync, and not this one
     if library.syncfs(directory) != 0:

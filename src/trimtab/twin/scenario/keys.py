@@ -240,20 +240,27 @@ def replace_key(
 def replace_keys(
     scenario: Scenario, values: Mapping[str, object], *, for_good: bool = False
 ) -> Scenario:
-    """Return the scenario with some settings at other values.
+    """Return the scenario with some settings changed.
 
     Parameters
     ----------
+    scenario
+        The original, which is not modified.
     values
         Dotted key to text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``,
-        ``"true"``); anything else is the value inside, in base SI, as `Change.set` has it.
+        ``"true"``); any other value is used as is, in base SI, as in `Change.set`.
     for_good
-        Drop what later changes of the scenario do to these keys; else they still happen.
+        Remove these keys from later changes of the scenario; otherwise those still take effect.
+
+    Returns
+    -------
+    Scenario
+        The changed scenario, without assumptions for the changed keys.
 
     Raises
     ------
     UsageError
-        There is no such key, it is no value of it, or no such scenario is possible.
+        A key is unknown, a value is not valid, or the resulting scenario is impossible.
     """
     from trimtab.twin.scenario.checks import problems
 

@@ -68,18 +68,23 @@ def is_path(name: str) -> bool:
 
 
 def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
-    """Return a preset, or the scenario that a file describes.
+    """Return a preset, or the scenario in a file.
 
     Parameters
     ----------
     name_or_path
-        What holds a ``/`` or ends with ``.toml`` is a path.
+        Text that contains a ``/`` or ends with ``.toml`` is a path; other text names a preset.
+
+    Returns
+    -------
+    Scenario
+        The scenario with all defaults and inherited keys filled in.
 
     Raises
     ------
     UsageError
-        There is none, it cannot be read, is not TOML, holds what does not belong there, or
-        describes what is impossible: with the line, the key and the reason.
+        The preset or file does not exist or cannot be read, is not TOML, contains unknown keys or
+        invalid values, or describes an impossible scenario: with line, key and reason.
     """
     name = os.fspath(name_or_path)
     if is_path(name) or not isinstance(name_or_path, str):

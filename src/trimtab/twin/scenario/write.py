@@ -17,12 +17,17 @@ _BESIDE: Final = {(), ("scenario", "extends"), ("scenario", "inherit")}
 
 
 def to_toml(scenario: Scenario) -> str:
-    """Return a scenario as a file; every key is written, whatever the defaults become.
+    """Return a scenario as the text of a file with every key, independent of later defaults.
+
+    Returns
+    -------
+    str
+        TOML.
 
     Raises
     ------
     UsageError
-        A value has no text that reads back to it: part of a byte.
+        A value has no text that reads back to it, such as a fraction of a byte.
 
     Notes
     -----
