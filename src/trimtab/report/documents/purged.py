@@ -310,6 +310,7 @@ shape(Unread, derive={"path": _text("path")})
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
+    optional=["sizes"],
     derive={
         "root": _text("root"),
         "file_system": "filesystem",
