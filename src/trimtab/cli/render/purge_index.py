@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
-from trimtab.purge.index.manifest import Manifest, TimeTrust
+from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
@@ -70,6 +70,8 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
         yield "file system", visible(f"{system.kind} {system.name or ''}".strip())
     yield "taken", _taken(manifest)
     yield "times", _TIMES[manifest.times]
+    if manifest.sizes is not None:
+        yield "sizes", _sizes(manifest.sizes)
     shards = plural(len(manifest.shards), "shard")
     yield "size", f"{format_bytes(manifest.size_bytes)} in {shards}"
     if manifest.lacking:
@@ -78,6 +80,19 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
         yield "refused", plural(manifest.refused, "record", ",")
     if manifest.vanished:
         yield "vanished", f"{plural(manifest.vanished, 'name', ',')} went while it was read"
+
+
+def _sizes(sizes: Sizes) -> str:
+    """Return how sizes were learned, and what a sample cost a file."""
+    if sizes.mode is not SizesMode.SAMPLED:
+        return {
+            SizesMode.LAZY: "as the MDS has them: they can be far too small",
+            SizesMode.EXACT: "exact",
+        }[sizes.mode]
+    asked = sizes.looked_at + sizes.unknown
+    each = f", {format_duration(sizes.elapsed_s / asked)} each" if asked else ""
+    unknown = f"; {sizes.unknown:,} unknown" if sizes.unknown else ""
+    return f"corrected by a sample of {plural(sizes.looked_at, 'file', ',')}{each}{unknown}"
 
 
 def _taken(manifest: Manifest) -> str:
