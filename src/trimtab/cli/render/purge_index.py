@@ -89,8 +89,8 @@ def _sizes(sizes: Sizes) -> str:
             SizesMode.LAZY: "as the MDS has them: they can be far too small",
             SizesMode.EXACT: "exact",
         }[sizes.mode]
-    asked = sizes.looked_at + sizes.unknown
-    each = f", {format_duration(sizes.elapsed_s / asked)} each" if asked else ""
+    files_drawn = sizes.looked_at + sizes.unknown
+    each = f", {format_duration(sizes.elapsed_s / files_drawn)} each" if files_drawn else ""
     unknown = f"; {sizes.unknown:,} unknown" if sizes.unknown else ""
     return f"corrected by a sample of {plural(sizes.looked_at, 'file', ',')}{each}{unknown}"
 

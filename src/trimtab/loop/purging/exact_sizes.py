@@ -194,8 +194,8 @@ def _looked_at(
     )
     known = pl.col("known")
     is_exempt = pl.col("project").is_in(exempt_projects).fill_null(value=False)
-    kept = known & (is_exempt | (pl.col("size_bytes") < minimum_size_bytes))
-    planned = seen.filter(known & ~kept)
+    retained = known & (is_exempt | (pl.col("size_bytes") < minimum_size_bytes))
+    planned = seen.filter(known & ~retained)
     one_name = planned.unique("id", maintain_order=True)
     counts = ExactCandidates(
         files=planned.height,
@@ -203,17 +203,17 @@ def _looked_at(
         exact_bytes=int(one_name["allocated_bytes"].cast(pl.Int128).sum()),
         gone=int(seen["gone"].sum()),
         unknown=int(seen.select((~known & ~pl.col("gone")).sum()).item()),
-        kept=int(seen.select(kept.sum()).item()),
+        kept=int(seen.select(retained.sum()).item()),
     )
     return planned.select(piece.columns), counts
 
 
-def _added(one: ExactCandidates, other: ExactCandidates) -> ExactCandidates:
+def _added(total: ExactCandidates, other: ExactCandidates) -> ExactCandidates:
     return ExactCandidates(
-        one.files + other.files,
-        one.listed_bytes + other.listed_bytes,
-        one.exact_bytes + other.exact_bytes,
-        one.gone + other.gone,
-        one.unknown + other.unknown,
-        one.kept + other.kept,
+        total.files + other.files,
+        total.listed_bytes + other.listed_bytes,
+        total.exact_bytes + other.exact_bytes,
+        total.gone + other.gone,
+        total.unknown + other.unknown,
+        total.kept + other.kept,
     )

@@ -110,8 +110,7 @@ def answer(
     growth
         Over ``policy.horizon_ahead_s`` (`forecast_growth`); ``None``: lists cover today's need.
     bias
-        How far listed sizes are wrong, as a sample estimates it: curve and amounts of owners are
-        corrected by the estimate, and lists cover the need even at its lower end.
+        How far listed sizes are wrong; lists cover the need even at the lower end.
 
     Returns
     -------
@@ -123,20 +122,14 @@ def answer(
     UsageError
         The policy has no target, or usage, pools or layout that its target needs are unknown.
     """
-    listed_curve = curve_of(tally)
+    listed_curve, groups = curve_of(tally), None
     curve = listed_curve if bias is None else bias.curve(listed_curve)
     youngest_hour = rules.old_enough_before_s // HOUR_S
-    groups = None
     if policy.is_of_osts:
         groups = _groups(
-            policy,
-            _layout(policy, tally, curve),
-            _known(policy, ost_usages),
-            pools,
-            whole=curve,
-            usage=usage,
-            youngest_hour=youngest_hour,
-        )
+            policy, _layout(policy, tally, curve), _known(policy, ost_usages), pools,
+            whole=curve, usage=usage, youngest_hour=youngest_hour,
+        )  # fmt: skip
     target = _target(policy, usage, groups)
     find = partial(
         find_horizon, curve, usage, target, youngest_hour=youngest_hour, kept_back=tally.kept()
@@ -159,17 +152,21 @@ def answer(
         osts=None if policy.target_ost is None else groups,
         pools=groups if policy.target_pool else None,
         steps=steps(curve, usage, as_of_s=rules.as_of_s, ages_days=ages_days),
-        users=() if cut_off is None else owners(_days(user_days(tally), bias), cut_off),
-        projects=()
-        if cut_off is None
-        else owners(_days(project_days(tally), bias, users=False), cut_off),
+        users=() if cut_off is None else _owned(user_days(tally), cut_off, bias),
+        projects=() if cut_off is None else _owned(project_days(tally), cut_off, bias, False),
         future_files=tally.future_files,
     )
     return replace(outcome, words=tuple(_words(outcome, policy, rules, tally)))
 
 
-def _days(listed: OwnerDays, bias: SizeBias | None, *, users: bool = True) -> OwnerDays:
-    return listed if bias is None else bias.owner_days(listed, users=users)
+def _owned(
+    listed: OwnerDays,
+    cut_off_hour: int,
+    bias: SizeBias | None,
+    users: bool = True,
+) -> tuple[OwnedBy, ...]:
+    days = listed if bias is None else bias.owner_days(listed, users=users)
+    return owners(days, cut_off_hour)
 
 
 def _surely(published: Horizon, low: AgeCurve, curve: AgeCurve, youngest_hour: int) -> Horizon:

@@ -90,7 +90,9 @@ class SizeSample:
         known = self.drawn > 0
         mean = np.zeros(len(self.files))
         np.divide(np.bincount(self.stratum, values, len(self.files)), self.drawn, mean, where=known)
-        within = np.bincount(self.stratum, (values - mean[self.stratum]) ** 2, len(self.files))
+        within: Real = np.bincount(
+            self.stratum, (values - mean[self.stratum]) ** 2, len(self.files)
+        ).astype(float)
         whole = self.drawn >= self.files
         pooled, freedom = self._pooled(within, domain)
         shrunk = (within + PRIOR_FILES * pooled) / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)

@@ -113,8 +113,8 @@ def take_sample(
     import polars as pl
 
     drawn = draw(directory, manifest, seed=seed, budget=budget)
-    asked = [Asked(*row) for row in drawn.select("id", "parent", "name").iter_rows()]
-    seen = look(asked) if asked else ()
+    questions = [Asked(*row) for row in drawn.select("id", "parent", "name").iter_rows()]
+    seen = look(questions) if questions else ()
     for name, values in (
         ("exact_size_bytes", [exact.size_bytes if exact.known else None for exact in seen]),
         (
@@ -198,8 +198,8 @@ def _owners_pooled(strata: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     by_owner = strata.group_by("owner").agg(pl.col("weight").sum()).sort("weight", "owner")
-    kept = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
-    owner = pl.when(pl.col("owner").is_in(kept)).then("owner").otherwise(pl.lit(-1, pl.Int64))
+    largest = by_owner.tail(USERS_MAXIMUM)["owner"].implode()
+    owner = pl.when(pl.col("owner").is_in(largest)).then("owner").otherwise(pl.lit(-1, pl.Int64))
     return (
         strata.with_columns(owner)
         .group_by(_STRATUM)
