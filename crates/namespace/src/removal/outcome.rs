@@ -50,11 +50,13 @@ pub enum Outcome {
     /// A run that was stopped had taken it aside, and it is back under its name. Its ctime moved with
     /// that, so nobody can tell any more whether it was changed: it stays until a later plan.
     PutBack = 22,
+    /// The name stands for a file that was made after the plan: saved anew, by an editor or a job.
+    Replaced = 23,
 }
 
 impl Outcome {
     /// Every outcome and the name that is shown for it.
-    pub const TABLE: [(Self, &'static str); 22] = [
+    pub const TABLE: [(Self, &'static str); 23] = [
         (Self::Deleted, "deleted"),
         (Self::WouldDelete, "would_delete"),
         (Self::Gone, "gone"),
@@ -77,6 +79,7 @@ impl Outcome {
         (Self::Failed, "failed"),
         (Self::NamesUnknown, "names_unknown"),
         (Self::PutBack, "put_back"),
+        (Self::Replaced, "replaced"),
     ];
 }
 

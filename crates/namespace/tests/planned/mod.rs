@@ -128,6 +128,7 @@ pub fn settings() -> Settings {
         time_resolution_ns: 1,
         threads: 2,
         open_files: false,
+        made_s: None,
     }
 }
 
