@@ -768,7 +768,7 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``. A code never changes its meaning."""
+``names_unknown``, ``put_back``, ``replaced``. A code never changes its meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.
@@ -790,6 +790,9 @@ class Removal:
         Whether files may go that somebody has, or may have, open. Lustre never deletes such.
     lustre
         Whether files are deleted by FID; the rows then have FIDs.
+    made_s
+        When the plan was made: another file of a planned name that was born since is ``replaced``
+        and not ``not_same``.
 
     Raises
     ------
@@ -815,6 +818,7 @@ class Removal:
         threads: int = 2,
         open_files: bool = False,
         lustre: bool = False,
+        made_s: int | None = None,
     ) -> None: ...
     @property
     def rows(self) -> int:
@@ -857,6 +861,27 @@ class Removal:
         RefusedError, OSError
             As `delete`.
         """
+
+def quarantines(root: str | PathLike[str]) -> list[bytes]:
+    """Return the names of the directories in a root where files of plans wait for a person.
+
+    Only directories of the process's user or root, 0700: others may bear such a name.
+    """
+
+def files_aside(
+    root: str | PathLike[str], *, restore: bool = False, into: bytes | None = None
+) -> list[dict[str, Any]]:
+    """Return the files in all quarantines of a root; with ``restore``, put each back.
+
+    A dict each: ``quarantine``, ``place``, ``origin``, ``row``, ``uid``, ``size_bytes``, ``fate``.
+    No name is replaced. ``into`` is a directory beneath the root, relative to it, for files whose
+    own is gone.
+
+    Raises
+    ------
+    OSError
+        The root, a quarantine or ``into`` cannot be opened.
+    """
 
 class RemovalBatch:
     """What became of a batch of rows."""

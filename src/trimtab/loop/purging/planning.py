@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
+    QUARANTINE_PREFIX,
     Plan,
     PlanDraft,
     PlannedFileSystem,
@@ -153,6 +155,7 @@ def _draft(
             to_free_bytes=published.required_bytes,
             words=tuple(word for word in horizon.answer.words if word not in horizon.rules.words),
         ),
+        quarantine=f"{QUARANTINE_PREFIX}{secrets.token_hex(16)}",
     )
 
 

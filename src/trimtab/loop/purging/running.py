@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -20,6 +21,7 @@ from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
@@ -27,12 +29,14 @@ from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
+from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
+from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import HostSurroundings
 from trimtab.units import plural
 
@@ -126,6 +130,7 @@ def run_plan(
         journals=place.journals,
         canary=options.apply,
         site=servers.site(),
+        leftovers=leftovers_of_others(loaded, place),
         owner=place.owner,
         clock=clock,
         sleep=sleep,
@@ -150,7 +155,10 @@ def run_plan(
     )
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
-    return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
+    told = (*notes.sentences(), *servers.sentences())
+    if result.outcomes.get(IN_QUARANTINE):
+        told = (*told, *stranded(files_aside(plan.file_system.root), plan.quarantine_name))
+    return Ran(loaded, result, told)
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
@@ -224,11 +232,12 @@ def remover_of(
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=f".trimtab-purge-{plan.id}",
+        quarantine=plan.quarantine_name,
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
+        made_s=math.ceil(plan.made_at.timestamp()),
     )
 
 
