@@ -375,6 +375,30 @@ fn a_quarantine_that_others_made_is_left_alone_and_stops_nobody() {
 }
 
 #[test]
+fn a_loop_that_removes_empty_directories_strands_nothing() {
+    let world = World::new();
+    let directories: Vec<_> = (0..300).map(|number| world.at(&format!("d{number}"))).collect();
+    for number in 0..directories.len() * 4 {
+        world.file(&format!("d{}/f{number}", number % directories.len()), "x");
+    }
+    let plan = world.plan();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let batch = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                directories.iter().for_each(|directory| drop(fs::remove_dir(directory)));
+            }
+        });
+        let mut removal = world.removal(&plan);
+        let batch = removal.delete(0, directories.len() as u64 * 4);
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        batch.unwrap()
+    });
+    assert!(names(&batch).iter().all(|name| *name == "deleted"), "{:?}", names(&batch));
+    assert!(!world.at(".quarantine").exists());
+}
+
+#[test]
 fn two_runs_at_once_are_refused() {
     let world = World::new();
     world.file("f", "x");

@@ -164,8 +164,7 @@ pub(crate) fn files_aside<'py>(
     restore: bool,
     into: Option<Vec<u8>>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let listed =
-        py.detach(|| removal::aside(&Root::open(&root)?, restore, into.as_deref()));
+    let listed = py.detach(|| removal::aside(&Root::open(&root)?, restore, into.as_deref()));
     let listed = listed.map_err(|error| raised(py, &error))?;
     let bytes = |path: &[u8]| PyBytes::new(py, path);
     listed

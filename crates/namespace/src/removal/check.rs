@@ -62,7 +62,11 @@ impl Checks {
     /// it, as saving does; any other should not be there.
     pub(super) fn another(&self, birth_ns: Option<i64>) -> Outcome {
         let Some((birth_ns, made_s)) = birth_ns.zip(self.made_s) else { return Outcome::NotSame };
-        if birth_ns > made_s.saturating_mul(NS_PER_S) { Outcome::Replaced } else { Outcome::NotSame }
+        if birth_ns > made_s.saturating_mul(NS_PER_S) {
+            Outcome::Replaced
+        } else {
+            Outcome::NotSame
+        }
     }
 
     fn is_unchanged(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {

@@ -140,8 +140,13 @@ impl World {
 
     fn go(&mut self, work: fn(&mut RemovalByFid<Memory>, u64, u64) -> Result<Batch>) -> Batch {
         let (before_s, threads) = (NOW_S - 100 * DAY_S, 3);
-        let checks =
-            Checks { rules: self.rules.clone(), before_s, time_resolution_ns: 1, device: 7, made_s: None };
+        let checks = Checks {
+            rules: self.rules.clone(),
+            before_s,
+            time_resolution_ns: 1,
+            device: 7,
+            made_s: None,
+        };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
         let lustre = std::mem::take(&mut self.lustre);
         let mut removal = RemovalByFid { lustre, candidates, checks, threads };

@@ -95,14 +95,23 @@ fn end(
     let candidate = &job.rows[row];
     let verdict =
         |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
-    let Ok(parent) = Parent::open(job.root, &candidate.parent) else {
-        // There is no place to put it back to.
-        quarantine.strand(place, job.origin(row));
-        return verdict(Outcome::InQuarantine, 0, 0);
+    let parent = match Parent::open(job.root, &candidate.parent) {
+        Ok(parent) => Some(parent),
+        // It was emptied and removed: what was in it may go all the same.
+        Err((Outcome::Gone, _)) => None,
+        Err(_) => {
+            quarantine.strand(place, job.origin(row));
+            return verdict(Outcome::InQuarantine, 0, 0);
+        }
     };
-    match remove_if_allowed(job, row, place, stat) {
-        Ok(freed_bytes) => verdict(Outcome::Deleted, freed_bytes, 0),
-        Err(refusal) => {
+    match (remove_if_allowed(job, row, place, stat), parent) {
+        (Ok(freed_bytes), _) => verdict(Outcome::Deleted, freed_bytes, 0),
+        (Err(_), None) => {
+            // There is no place to put it back to.
+            quarantine.strand(place, job.origin(row));
+            verdict(Outcome::InQuarantine, 0, 0)
+        }
+        (Err(refusal), Some(parent)) => {
             let back = quarantine.put_back(place, &parent.descriptor, job.origin(row));
             match back {
                 // Only the cut-off spoke against it; but from now on its ctime does.

@@ -309,6 +309,17 @@ fn what_was_left_stays_if_its_place_is_taken() {
 }
 
 #[test]
+fn what_was_left_and_has_no_directory_any_more_is_ended_or_waits() {
+    let gone = |world: &World, _: &Path| fs::remove_dir(world.at("run")).unwrap();
+    let world = World::new();
+    assert_eq!(interrupted(&world, gone), (Outcome::Deleted, vec![]));
+    assert!(world.stranded().is_empty());
+    let world = World::new();
+    assert_eq!(interrupted_before(&world, 0, gone), (Outcome::InQuarantine, vec![]));
+    assert_eq!(world.stranded(), ["planned"]);
+}
+
+#[test]
 fn what_no_row_explains_is_shown_and_stays() {
     let world = World::new();
     let act = |_: &World, path: &Path| {
