@@ -824,6 +824,13 @@ class Removal:
     def rows(self) -> int:
         """How many candidates the plan has."""
 
+    @property
+    def watches(self) -> bool | None:
+        """Whether a change that moves only the ctime is seen between the last look and the removal.
+
+        ``None`` before anything was deleted, and on Lustre.
+        """
+
     def check(self, first: int, count: int) -> RemovalBatch:
         """Return what a deletion of these rows would come to; nothing is touched.
 

@@ -82,6 +82,14 @@ impl Removal {
         of_either!(&*way, removal => removal.rows())
     }
 
+    #[getter]
+    fn watches(&self) -> Option<bool> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Way::Name(removal) => removal.watches(),
+            Way::Fid(_) => None,
+        }
+    }
+
     fn check(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
         self.work(py, |way| of_either!(way, removal => removal.check(first, count)))
     }

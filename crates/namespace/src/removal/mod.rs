@@ -110,6 +110,8 @@ pub struct Removal {
     /// What interrupted runs have left. It says which rows were taken, and is needed again if this
     /// run is killed before the outcomes are in its journal: it goes when the next batch comes.
     ended: Vec<Leftover>,
+    /// Whether what others do to a file is told once it was looked at; known with the quarantine.
+    watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
 }
@@ -132,13 +134,20 @@ impl Removal {
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
         let candidates = Candidates::open(candidates)?;
-        let (quarantine, ended, left) = (None, Vec::new(), HashMap::new());
-        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, left })
+        let (quarantine, watches) = (None, None);
+        let (ended, left) = (Vec::new(), HashMap::new());
+        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, watches, left })
     }
 
     /// How many candidates the plan has.
     pub fn rows(&self) -> u64 {
         self.candidates.rows()
+    }
+
+    /// Whether a change that moves only the ctime is seen between the last look and the removal;
+    /// `None` before anything was deleted.
+    pub fn watches(&self) -> Option<bool> {
+        self.watches
     }
 
     /// What a deletion of these rows would come to, as far as can be told without touching them.
@@ -245,6 +254,9 @@ impl Removal {
                 }
             }
         }
+        // Where files are not opened for a lease they are not watched either.
+        let can_watch = cells.first().is_some_and(Cell::can_be_watched);
+        self.watches = Some(self.leases && can_watch);
         self.quarantine = Some((quarantine, cells));
         Ok(true)
     }

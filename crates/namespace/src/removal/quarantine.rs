@@ -29,6 +29,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::origin::{self, Noted, Origin};
 use super::parent::take_any_project;
+use super::watch::Watch;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
 
@@ -296,6 +297,11 @@ impl Cell {
     pub(super) fn intend<'a>(&self, slots: impl Iterator<Item = (usize, Origin<'a>)>) {
         // Without the note, the plan says it of what is planned.
         let _ = self.origins.write_all_at(&origin::encode(slots), 0);
+    }
+
+    /// Whether this kernel lets this process watch the files of this file system.
+    pub(super) fn can_be_watched(&self) -> bool {
+        Watch::new().is_some_and(|mut watch| watch.add(&self.origins))
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {

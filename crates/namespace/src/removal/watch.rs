@@ -6,10 +6,10 @@
 //! happens after is an event of another process. The kernel queues these events under the locks
 //! that the move has to take, or before the call that undoes the act has begun.
 //!
-//! Needs `CAP_SYS_ADMIN`, Linux 5.1 and a file system with identifiers and file handles: ext4, XFS,
-//! Btrfs, tmpfs (not FUSE, and overlay only since 6.8). Without, [`Watch::add`] says so.
+//! Needs `CAP_SYS_ADMIN`, Linux 5.1 and a file system with an identifier and file handles: ext4, XFS,
+//! Btrfs, tmpfs; overlay since 6.8, not FUSE. Without, [`Watch::add`] says so.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::outcome::Outcome;
 
@@ -27,6 +27,7 @@ type Handle = Vec<u8>;
 pub(super) struct Watch {
     group: OwnedFd,
     us: i32,
+    used: bool,
     marked: Vec<Handle>,
     /// What others did, to which file; `None`: to one that could not be told.
     seen: Vec<(Option<Handle>, u64)>,
@@ -49,22 +50,24 @@ impl Watch {
         // SAFETY: a descriptor that was just returned.
         let group = unsafe { OwnedFd::from_raw_fd(group) };
         let us = std::process::id() as i32;
-        Some(Self { group, us, marked: Vec::new(), seen: Vec::new() })
+        Some(Self { group, us, used: false, marked: Vec::new(), seen: Vec::new() })
     }
 
     /// Marks an open file; `false` where its file system does not allow that.
-    pub(super) fn add(&mut self, file: &OwnedFd) -> bool {
-        let Some(handle) = handle_of(file) else { return false };
-        let marked = self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_raw_fd());
-        if marked {
-            self.marked.push(handle);
+    pub(super) fn add(&mut self, file: impl AsFd) -> bool {
+        let file = file.as_fd();
+        if !self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_raw_fd()) {
+            return false;
         }
-        marked
+        self.used = true;
+        // Without a handle, what happens to it counts against all.
+        self.marked.extend(handle_of(file));
+        true
     }
 
     /// Forgets all files and what happened to them.
     pub(super) fn clear(&mut self) {
-        if self.marked.is_empty() {
+        if !std::mem::take(&mut self.used) {
             return;
         }
         self.mark(libc::FAN_MARK_FLUSH, 0, libc::AT_FDCWD);
@@ -75,12 +78,12 @@ impl Watch {
 
     /// What somebody else did to a file since it was marked. An event that is of none of the files,
     /// or a queue that ran over, counts against each.
-    pub(super) fn disturbance(&mut self, file: &OwnedFd) -> Option<Outcome> {
+    pub(super) fn disturbance(&mut self, file: impl AsFd) -> Option<Outcome> {
         self.read();
         if self.seen.is_empty() {
             return None;
         }
-        let handle = handle_of(file);
+        let handle = handle_of(file.as_fd());
         let is_of = |of: &Option<Handle>| of.is_none() || handle.is_none() || *of == handle;
         let events = self.seen.iter().filter(|(of, _)| is_of(of)).map(|(_, mask)| *mask);
         let mask = events.reduce(|all, mask| all | mask)?;
@@ -137,7 +140,14 @@ fn handle_in(record: &[u8]) -> Option<Handle> {
 }
 
 /// The handle of an open file as the kernel writes it into events.
-fn handle_of(file: &OwnedFd) -> Option<Handle> {
+fn handle_of(file: BorrowedFd<'_>) -> Option<Handle> {
+    // Linux 6.5: also where a handle cannot be opened, as events have it.
+    const AT_HANDLE_FID: libc::c_int = 0x200;
+    let ask = |flags| ask_for_handle(file, libc::AT_EMPTY_PATH | flags);
+    ask(0).or_else(|| ask(AT_HANDLE_FID))
+}
+
+fn ask_for_handle(file: BorrowedFd<'_>, flags: libc::c_int) -> Option<Handle> {
     let mut handle = [0_u32; 2 + HANDLE_BYTES_MAX / 4];
     handle[0] = HANDLE_BYTES_MAX as u32;
     let mut mount = 0_i32;
@@ -150,7 +160,7 @@ fn handle_of(file: &OwnedFd) -> Option<Handle> {
             c"".as_ptr(),
             handle.as_mut_ptr(),
             &raw mut mount,
-            libc::AT_EMPTY_PATH,
+            flags,
         )
     };
     let length = 8 + (handle[0] as usize).min(HANDLE_BYTES_MAX);

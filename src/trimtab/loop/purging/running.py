@@ -43,6 +43,10 @@ from trimtab.units import plural
 if TYPE_CHECKING:
     from trimtab._core import Removal, RemovalBatch
 
+_UNWATCHED: Final = (
+    "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
+    "attribute, was not seen between the last look at a file and its removal"
+)
 BEFORE_ALL_TIMES_S: Final = -(2**62)
 """A cut-off that every file is too young for: what a restorer goes by."""
 
@@ -246,6 +250,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._errors: Counter[int] = Counter()
+        self.unwatched = False
 
     def noted(self, ask: Callable[[int, int], RemovalBatch]) -> Callable[[int, int], RemovalBatch]:
         """Return a call of a remover whose errors are counted."""
@@ -258,20 +263,27 @@ class Notes:
         return call
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each error, the most frequent first."""
-        return tuple(
+        """Return a sentence for each error, the most frequent first, and what was not seen."""
+        errors = tuple(
             f"{plural(count, 'row', ',')} could not be dealt with: {os.strerror(number)}"
             for number, count in self._errors.most_common()
         )
+        return (*errors, _UNWATCHED) if self.unwatched else errors
 
 
 class NotedRemover:
     """The core's remover, whose errors are counted."""
 
     def __init__(self, removal: Removal, notes: Notes) -> None:
+        self._removal, self._notes = removal, notes
         self.check = notes.noted(removal.check)
-        self.delete = notes.noted(removal.delete)
         self.recover = notes.noted(removal.recover)
+
+    def delete(self, first: int, count: int) -> RemovalBatch:
+        """Delete rows, and note whether others' changes could be seen meanwhile."""
+        batch = self._notes.noted(self._removal.delete)(first, count)
+        self._notes.unwatched |= self._removal.watches is False
+        return batch
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
