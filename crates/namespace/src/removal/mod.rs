@@ -68,6 +68,7 @@ pub use quarantine::{QUARANTINE_PREFIX, is_quarantine};
 use candidates::Candidates;
 use check::Checks;
 use quarantine::{Cell, Leftover, Quarantine};
+use watch::Reach;
 use worker::{Job, Verdict, Worker};
 
 use crate::beneath::Root;
@@ -255,7 +256,7 @@ impl Removal {
             }
         }
         // Where files are not opened for a lease they are not watched either.
-        let can_watch = cells.first().is_some_and(Cell::can_be_watched);
+        let can_watch = cells.first().is_some_and(|cell| cell.reach != Reach::Nothing);
         self.watches = Some(self.leases && can_watch);
         self.quarantine = Some((quarantine, cells));
         Ok(true)

@@ -29,7 +29,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::origin::{self, Noted, Origin};
 use super::parent::take_any_project;
-use super::watch::Watch;
+use super::watch::Reach;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
 
@@ -110,7 +110,8 @@ impl Quarantine {
         let (log, origins) = (Some(make(TAKEN)?), make(ORIGINS)?);
         // Room for most rounds, set aside while there is some.
         allocate(&origins, ORIGINS_BYTES);
-        Ok(Cell { name, directory, log, origins, logged: 0, blocked: [false; ROUND] })
+        let reach = Reach::find(&origins);
+        Ok(Cell { name, directory, log, origins, logged: 0, reach, blocked: [false; ROUND] })
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
@@ -264,6 +265,8 @@ pub(super) struct Cell {
     /// From where the files of this round are taken.
     origins: File,
     logged: u64,
+    /// How far others' doing can be told here.
+    pub(super) reach: Reach,
     /// Slots whose file could be neither put back nor moved away.
     blocked: [bool; ROUND],
 }
@@ -297,11 +300,6 @@ impl Cell {
     pub(super) fn intend<'a>(&self, slots: impl Iterator<Item = (usize, Origin<'a>)>) {
         // Without the note, the plan says it of what is planned.
         let _ = self.origins.write_all_at(&origin::encode(slots), 0);
-    }
-
-    /// Whether this kernel lets this process watch the files of this file system.
-    pub(super) fn can_be_watched(&self) -> bool {
-        Watch::new().is_some_and(|mut watch| watch.add(&self.origins))
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {

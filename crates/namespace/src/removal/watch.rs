@@ -11,6 +11,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::fs::{Mode, fchmod, fstat};
+
 use super::outcome::Outcome;
 
 const EVENTS: u64 = libc::FAN_ATTRIB | libc::FAN_MOVE_SELF | libc::FAN_MODIFY;
@@ -18,30 +20,65 @@ const EVENTS: u64 = libc::FAN_ATTRIB | libc::FAN_MOVE_SELF | libc::FAN_MODIFY;
 const METADATA_BYTES: usize = 24;
 const BEFORE_HANDLE_BYTES: usize = 12;
 const HANDLE_BYTES_MAX: usize = 128;
+const EVENT_BYTES_MAX: usize = 512;
 
 /// Length, kind and bytes of a file handle.
 type Handle = Vec<u8>;
+
+/// How far what others do to a file can be told on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Events name the file.
+    File,
+    /// Events come, and do not say in a way that we know of which file.
+    All,
+    /// There are none.
+    Nothing,
+}
+
+impl Reach {
+    /// Finds out with a file of ours, whose mode is set to what it is.
+    pub(super) fn find(file: impl AsFd) -> Self {
+        let Some(mut watch) = Watch::new(Self::File) else { return Self::Nothing };
+        let mode = fstat(&file).map(|stat| Mode::from_raw_mode(stat.st_mode));
+        if !watch.add(&file) || !mode.is_ok_and(|mode| fchmod(&file, mode).is_ok()) {
+            return Self::Nothing;
+        }
+        watch.us = 0;
+        watch.read();
+        let handle = handle_of(file.as_fd());
+        match watch.seen.first() {
+            Some((of, _)) if of.is_some() && *of == handle => Self::File,
+            Some(_) => Self::All,
+            None => Self::Nothing,
+        }
+    }
+}
 
 /// The marks of one thread.
 #[derive(Debug)]
 pub(super) struct Watch {
     group: OwnedFd,
+    /// Our own doing is no news.
     us: i32,
+    reach: Reach,
     used: bool,
-    marked: Vec<Handle>,
     /// What others did, to which file; `None`: to one that could not be told.
     seen: Vec<(Option<Handle>, u64)>,
 }
 
 impl Watch {
     /// `None` where the kernel has it not, or not for this process.
-    pub(super) fn new() -> Option<Self> {
+    pub(super) fn new(reach: Reach) -> Option<Self> {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
             | libc::FAN_NONBLOCK
             | libc::FAN_REPORT_FID
             | libc::FAN_UNLIMITED_QUEUE
             | libc::FAN_UNLIMITED_MARKS;
+        if reach == Reach::Nothing {
+            return None;
+        }
         // SAFETY: the call takes numbers and returns a descriptor that nobody else has.
         let group = unsafe { libc::fanotify_init(flags, libc::O_RDONLY as u32) };
         if group < 0 {
@@ -50,19 +87,14 @@ impl Watch {
         // SAFETY: a descriptor that was just returned.
         let group = unsafe { OwnedFd::from_raw_fd(group) };
         let us = std::process::id() as i32;
-        Some(Self { group, us, used: false, marked: Vec::new(), seen: Vec::new() })
+        Some(Self { group, us, reach, used: false, seen: Vec::new() })
     }
 
     /// Marks an open file; `false` where its file system does not allow that.
     pub(super) fn add(&mut self, file: impl AsFd) -> bool {
-        let file = file.as_fd();
-        if !self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_raw_fd()) {
-            return false;
-        }
-        self.used = true;
-        // Without a handle, what happens to it counts against all.
-        self.marked.extend(handle_of(file));
-        true
+        let marked = self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_fd().as_raw_fd());
+        self.used |= marked;
+        marked
     }
 
     /// Forgets all files and what happened to them.
@@ -72,19 +104,19 @@ impl Watch {
         }
         self.mark(libc::FAN_MARK_FLUSH, 0, libc::AT_FDCWD);
         self.read();
-        self.marked.clear();
         self.seen.clear();
     }
 
-    /// What somebody else did to a file since it was marked. An event that is of none of the files,
-    /// or a queue that ran over, counts against each.
+    /// What somebody else did to a file since it was marked. An event that does not say of which
+    /// file it is, or a queue that ran over, counts against each.
     pub(super) fn disturbance(&mut self, file: impl AsFd) -> Option<Outcome> {
         self.read();
         if self.seen.is_empty() {
             return None;
         }
         let handle = handle_of(file.as_fd());
-        let is_of = |of: &Option<Handle>| of.is_none() || handle.is_none() || *of == handle;
+        let every = self.reach == Reach::All || handle.is_none();
+        let is_of = |of: &Option<Handle>| every || of.is_none() || *of == handle;
         let events = self.seen.iter().filter(|(of, _)| is_of(of)).map(|(_, mask)| *mask);
         let mask = events.reduce(|all, mask| all | mask)?;
         Some(if mask & libc::FAN_MOVE_SELF != 0 { Outcome::Moved } else { Outcome::Touched })
@@ -103,7 +135,13 @@ impl Watch {
             // SAFETY: the buffer is exclusively borrowed and as long as the call is told.
             let length = unsafe { libc::read(group, buffer.as_mut_ptr().cast(), room) };
             match usize::try_from(length) {
-                Ok(length) if length > 0 => self.note(&buffer[..length]),
+                Ok(length) if length > 0 => {
+                    self.note(&buffer[..length]);
+                    // There was room for more: there was no more.
+                    if length + EVENT_BYTES_MAX <= buffer.len() {
+                        return;
+                    }
+                }
                 _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
                 _ => return,
             }
@@ -120,8 +158,7 @@ impl Watch {
             let (event, rest) = events.split_at(length);
             let mask = u64::from(word(event, 8)) | u64::from(word(event, 12)) << 32;
             if word(event, 20) as i32 != self.us {
-                let handle = handle_in(&event[METADATA_BYTES..]);
-                self.seen.push((handle.filter(|handle| self.marked.contains(handle)), mask));
+                self.seen.push((handle_in(&event[METADATA_BYTES..]), mask));
             }
             events = rest;
         }
@@ -180,10 +217,12 @@ mod tests {
         let path = |name| directory.path().join(name);
         let make = |name| OwnedFd::from(File::create(path(name)).unwrap());
         let (first, second) = (make("a"), make("b"));
-        let Some(mut watch) = Watch::new() else { return };
-        if !watch.add(&first) || !watch.add(&second) {
-            return;
+        let reach = Reach::find(make("probe"));
+        if rustix::process::geteuid().is_root() && super::super::lease::speaks_for_all(&first) {
+            assert_eq!(reach, Reach::File);
         }
+        let Some(mut watch) = Watch::new(reach).filter(|_| reach == Reach::File) else { return };
+        assert!(watch.add(&first) && watch.add(&second));
         std::fs::rename(path("a"), path("c")).unwrap();
         assert_eq!((watch.disturbance(&first), watch.disturbance(&second)), (None, None));
         assert!(Command::new("chmod").arg("600").arg(path("c")).status().unwrap().success());

@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
         cell: Option<(&'a Quarantine, &'a mut Cell)>,
         left: HashMap<ObjectId, Entry>,
     ) -> Self {
-        let watch = cell.as_ref().and_then(|_| Watch::new());
+        let watch = cell.as_ref().and_then(|(_, cell)| Watch::new(cell.reach));
         Self { job, cell, left, verdicts: Vec::new(), watch }
     }
 
