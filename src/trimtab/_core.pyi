@@ -659,8 +659,8 @@ def select(
         Only what was last used before this, by the rules.
     out
         The file; it appears when it is complete and durable. Its rows have the columns of the index
-        and are in the order of ``last_use_s``, which is the last use by the rules; ties by parent
-        and name.
+        and are in the order of the hour of ``last_use_s``, which is the last use by the rules;
+        within an hour by parent and name.
     memory_bytes
         About so much is used for rows; more of them go through the disk, beside ``out``.
 

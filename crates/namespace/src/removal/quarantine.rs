@@ -202,7 +202,12 @@ impl Contents {
         let descriptor = root.directory(name, OFlags::RDONLY)?;
         let mut cells = Vec::new();
         for cell in names(&descriptor)? {
-            let mut cell = Leftover::open(&descriptor, cell)?;
+            let mut cell = match Leftover::open(&descriptor, cell) {
+                Ok(cell) => cell,
+                // Only directories have what was taken from users; a run may end meanwhile.
+                Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
+                Err(errno) => return Err(errno),
+            };
             if cell.name == STRANDED {
                 cell.files.retain(|name| !name.ends_with(ORIGIN_SUFFIX));
                 for file in &cell.files {
