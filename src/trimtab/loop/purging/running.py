@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from trimtab.loop.purging.servers import servers_of
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
@@ -159,10 +160,14 @@ def run_plan(
     )
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
-    told = (*notes.sentences(), *servers.sentences())
+    sentences = (*notes.sentences(), *_stranded(plan, result), *servers.sentences())
+    return Ran(loaded, result, sentences)
+
+
+def _stranded(plan: Plan, result: RunResult) -> Iterator[str]:
+    """Yield where each file waits that could not be put back, with the path that it had."""
     if result.outcomes.get(IN_QUARANTINE):
-        told = (*told, *stranded(files_aside(plan.file_system.root), plan.quarantine_name))
-    return Ran(loaded, result, told)
+        yield from stranded(files_aside(plan.file_system.root), plan.quarantine_name)
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:

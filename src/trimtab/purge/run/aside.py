@@ -86,8 +86,8 @@ def leftovers(
     quarantine
         The plan's own, whose contents its own run recovers; a longer name is also its own.
     """
-    own = quarantine.encode()
-    others = Counter(file.quarantine for file in files if not file.quarantine.startswith(own))
+    prefix = quarantine.encode()
+    others = Counter(file.quarantine for file in files if not file.quarantine.startswith(prefix))
     lying = (
         f"{plural(count, 'file', ',')} of another plan {'lies' if count == 1 else 'lie'} aside in "
         f"{visible(escape(name))}"
@@ -98,8 +98,8 @@ def leftovers(
 
 def stranded(files: Iterable[AsideFile], quarantine: str) -> Iterator[str]:
     """Yield a sentence for each file that a plan's run could not put back, with its path."""
-    own = quarantine.encode()
-    lying = [file for file in files if file.quarantine.startswith(own)]
+    prefix = quarantine.encode()
+    lying = [file for file in files if file.quarantine.startswith(prefix)]
     for file in lying[:_SHOWN]:
         was = "a file" if file.origin is None else escape(file.origin)
         yield (
