@@ -22,8 +22,9 @@
 //! acts move only the ctime, which step 4 moves as well. They are told by the mark of step 2
 //! ([`watch`]). What is left:
 //!
-//! - where the kernel or the file system has no such marks (FUSE, overlay before Linux 6.8, a
-//!   process without `CAP_SYS_ADMIN`), an act that moves only the ctime, between steps 3 and 4;
+//! - where the kernel or the file system has no such marks (a process without `CAP_SYS_ADMIN`), and
+//!   where files are not opened since leases say nothing there (overlay, FUSE, NFS), an act that
+//!   moves only the ctime, between steps 3 and 4;
 //! - a write through a descriptor from before, where policy lets open files go, or where other
 //!   hosts mount the file system and leases and marks say nothing about them;
 //! - a time or a link set through an `O_PATH` descriptor from before, or by a call that had found the

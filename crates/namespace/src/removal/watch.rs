@@ -7,7 +7,7 @@
 //! that the move has to take, or before the call that undoes the act has begun.
 //!
 //! Needs `CAP_SYS_ADMIN`, Linux 5.1 and a file system with an identifier and file handles: ext4, XFS,
-//! Btrfs, tmpfs; overlay since 6.8, not FUSE. Without, [`Watch::add`] says so.
+//! tmpfs; Btrfs and overlay since 6.8, not FUSE. Without, [`Watch::add`] says so.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
