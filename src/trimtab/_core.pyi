@@ -662,8 +662,8 @@ def select(
         Only what was last used before this, by the rules.
     out
         The file; it appears when it is complete and durable. Its rows have the columns of the index
-        and are in the order of ``last_use_s``, which is the last use by the rules; ties by parent
-        and name.
+        and are in the order of the hour of ``last_use_s``, which is the last use by the rules;
+        within an hour by parent and name.
     memory_bytes
         About so much is used for rows; more of them go through the disk, beside ``out``.
 
@@ -803,7 +803,7 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``, ``size_unknown``. A code never changes its meaning."""
+``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``. A code never changes its meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.
@@ -827,6 +827,9 @@ class Removal:
         Whether files are deleted by FID; the rows then have FIDs.
     exact_sizes
         Whether the plan has sizes as they were. A size that an MDS knew lazily is no sign of use.
+    made_s
+        When the plan was made: another file of a planned name that was born since is ``replaced``
+        and not ``not_same``.
 
     Raises
     ------
@@ -853,10 +856,18 @@ class Removal:
         open_files: bool = False,
         lustre: bool = False,
         exact_sizes: bool = True,
+        made_s: int | None = None,
     ) -> None: ...
     @property
     def rows(self) -> int:
         """How many candidates the plan has."""
+
+    @property
+    def watches(self) -> bool | None:
+        """Whether a change that moves only the ctime is seen between the last look and the removal.
+
+        ``None`` before anything was deleted, and on Lustre.
+        """
 
     def check(self, first: int, count: int) -> RemovalBatch:
         """Return what a deletion of these rows would come to; nothing is touched.
@@ -895,6 +906,27 @@ class Removal:
         RefusedError, OSError
             As `delete`.
         """
+
+def quarantines(root: str | PathLike[str]) -> list[bytes]:
+    """Return the names of the directories in a root where files of plans wait for a person.
+
+    Only directories of the process's user or root, 0700: others may bear such a name.
+    """
+
+def files_aside(
+    root: str | PathLike[str], *, restore: bool = False, into: bytes | None = None
+) -> list[dict[str, Any]]:
+    """Return the files in all quarantines of a root; with ``restore``, put each back.
+
+    A dict each: ``quarantine``, ``place``, ``origin``, ``row``, ``uid``, ``size_bytes``, ``fate``.
+    No name is replaced. ``into`` is a directory beneath the root, relative to it, for files whose
+    own is gone.
+
+    Raises
+    ------
+    OSError
+        The root, a quarantine or ``into`` cannot be opened.
+    """
 
 class RemovalBatch:
     """What became of a batch of rows."""

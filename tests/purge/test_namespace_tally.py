@@ -156,7 +156,9 @@ def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
     result = pl.read_parquet(out)
     assert result.columns == frame.columns
     wanted = [row for row in eligible(frame) if row["last_use_s"] < before_s]
-    assert result["last_use_s"].to_list() == sorted(row["last_use_s"] for row in wanted)
+    order = sorted((row["last_use_s"] // 3600, row["parent"], row["name"]) for row in wanted)
+    rows = result.select(pl.col("last_use_s") // 3600, "parent", "name").rows()
+    assert rows == order
     assert set(result["name"]) == {row["name"] for row in wanted}
     assert (files, allocated_bytes) == (len(wanted), result["allocated_bytes"].sum())
     both = result.sort("name"), frame.join(result, on="name", how="semi").sort("name")

@@ -337,20 +337,65 @@ fn a_place_that_others_can_reach_into_is_refused() {
     mode(&world.root(), 0o777).unwrap();
     refused("anybody may write to the root");
     mode(&world.root(), 0o1777).unwrap();
-    fs::create_dir(world.at(".quarantine")).unwrap();
-    mode(&world.at(".quarantine"), 0o755).unwrap();
-    refused("anybody may look into the quarantine");
-    mode(&world.at(".quarantine"), 0o700).unwrap();
-    std::os::unix::fs::chown(world.at(".quarantine"), Some(1234), None).unwrap();
-    refused("the quarantine is somebody else's");
-    fs::remove_dir(world.at(".quarantine")).unwrap();
-    symlink("/tmp", world.at(".quarantine")).unwrap();
-    assert!(world.removal(&plan).delete(0, 1).is_err());
-    fs::remove_file(world.at(".quarantine")).unwrap();
     std::os::unix::fs::chown(world.root(), Some(1234), None).unwrap();
     refused("the root is somebody else's");
     std::os::unix::fs::chown(world.root(), Some(0), None).unwrap();
     assert_eq!(names(&world.delete(&plan)), ["deleted"]);
+}
+
+#[test]
+fn a_quarantine_that_others_made_is_left_alone_and_stops_nobody() {
+    let make = |world: &World, mode| {
+        fs::create_dir(world.at(".quarantine")).unwrap();
+        fs::set_permissions(world.at(".quarantine"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let somebody_elses = |world: &World| {
+        make(world, 0o700);
+        std::os::unix::fs::chown(world.at(".quarantine"), Some(1234), None).unwrap();
+    };
+    type Act<'a> = &'a dyn Fn(&World);
+    let acts: [Act; 4] = [
+        &|world| make(world, 0o755),
+        &somebody_elses,
+        &|world| symlink("/tmp", world.at(".quarantine")).unwrap(),
+        &|world| fs::write(world.at(".quarantine"), "a file").unwrap(),
+    ];
+    for act in acts {
+        let world = World::new();
+        world.file("f", "x");
+        let plan = world.plan();
+        act(&world);
+        assert_eq!(names(&world.removal(&plan).delete(0, 1).unwrap()), ["deleted"]);
+        let left: Vec<_> = fs::read_dir(world.root()).unwrap().collect();
+        assert_eq!(left.len(), 1, "theirs alone is left");
+        if world.at(".quarantine").is_dir() && !world.at(".quarantine").is_symlink() {
+            assert_eq!(fs::read_dir(world.at(".quarantine")).unwrap().count(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_loop_that_removes_empty_directories_strands_nothing() {
+    let world = World::new();
+    let directories: Vec<_> = (0..300).map(|number| world.at(&format!("d{number}"))).collect();
+    for number in 0..directories.len() * 4 {
+        world.file(&format!("d{}/f{number}", number % directories.len()), "x");
+    }
+    let plan = world.plan();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let batch = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                directories.iter().for_each(|directory| drop(fs::remove_dir(directory)));
+            }
+        });
+        let mut removal = world.removal(&plan);
+        let batch = removal.delete(0, directories.len() as u64 * 4);
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        batch.unwrap()
+    });
+    assert!(names(&batch).iter().all(|name| *name == "deleted"), "{:?}", names(&batch));
+    assert!(!world.at(".quarantine").exists());
 }
 
 #[test]

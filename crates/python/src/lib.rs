@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::ost::OstFleet;
     #[pymodule_export]
-    use crate::removal::{Removal, RemovalBatch};
+    use crate::removal::{Removal, RemovalBatch, files_aside, quarantines};
     #[pymodule_export]
     use crate::rules::Rules;
     #[pymodule_export]

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
 use namespace::removal::lustre::RemovalByFid;
-use namespace::removal::{Batch, Outcome, Removal as ByName, Settings};
+use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings};
 use namespace::rmfid::Mounted;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
 use crate::rules::{Rules, raised};
 
@@ -37,7 +37,7 @@ impl Removal {
     #[new]
     #[pyo3(signature = (
         candidates, root, rules, *, before_s, quarantine, time_resolution_ns = 1, threads = 2,
-        open_files = false, lustre = false, exact_sizes = true,
+        open_files = false, lustre = false, exact_sizes = true, made_s = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
@@ -52,6 +52,7 @@ impl Removal {
         open_files: bool,
         lustre: bool,
         exact_sizes: bool,
+        made_s: Option<i64>,
     ) -> PyResult<Self> {
         let settings = Settings {
             before_s,
@@ -60,6 +61,7 @@ impl Removal {
             exact_sizes,
             threads,
             open_files,
+            made_s,
         };
         let rules = rules.0.clone();
         let open = || {
@@ -80,6 +82,14 @@ impl Removal {
     fn rows(&self) -> u64 {
         let way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         of_either!(&*way, removal => removal.rows())
+    }
+
+    #[getter]
+    fn watches(&self) -> Option<bool> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Way::Name(removal) => removal.watches(),
+            Way::Fid(_) => None,
+        }
     }
 
     fn check(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
@@ -145,4 +155,40 @@ impl From<Batch> for RemovalBatch {
 /// The codes of outcomes and their names.
 pub(crate) fn outcomes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Outcome::TABLE.map(|(outcome, name)| (outcome as u8, name)).into_py_dict(py)
+}
+
+/// The names of every quarantine in a root.
+#[pyfunction]
+pub(crate) fn quarantines(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyBytes>>> {
+    let names = py.detach(|| removal::quarantines(&Root::open(&root)?));
+    let names = names.map_err(|error| raised(py, &error))?;
+    Ok(names.iter().map(|name| PyBytes::new(py, name)).collect())
+}
+
+/// The files that lie in quarantines beneath a root, a dict each; with `restore`, put back.
+#[pyfunction]
+#[pyo3(signature = (root, *, restore = false, into = None))]
+pub(crate) fn files_aside<'py>(
+    py: Python<'py>,
+    root: PathBuf,
+    restore: bool,
+    into: Option<Vec<u8>>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let listed = py.detach(|| removal::aside(&Root::open(&root)?, restore, into.as_deref()));
+    let listed = listed.map_err(|error| raised(py, &error))?;
+    let bytes = |path: &[u8]| PyBytes::new(py, path);
+    listed
+        .into_iter()
+        .map(|file| {
+            let dict = PyDict::new(py);
+            dict.set_item("quarantine", bytes(&file.quarantine))?;
+            dict.set_item("place", bytes(&file.place))?;
+            dict.set_item("origin", file.origin.as_deref().map(bytes))?;
+            dict.set_item("row", file.row)?;
+            dict.set_item("uid", file.uid)?;
+            dict.set_item("size_bytes", file.size_bytes)?;
+            dict.set_item("fate", file.fate.text())?;
+            Ok(dict)
+        })
+        .collect()
 }

@@ -6,7 +6,7 @@ selection of candidates and by the last check before a deletion.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -165,7 +165,12 @@ class RulesInForce:
 
 
 def rules_in_force(
-    policy: Policy, index: IndexFacts, reads: ReadRecording, *, now_s: int
+    policy: Policy,
+    index: IndexFacts,
+    reads: ReadRecording,
+    *,
+    now_s: int,
+    quarantines: Sequence[bytes] = (),
 ) -> RulesInForce:
     """Return the rules that a policy implies, for one index and time.
 
@@ -177,6 +182,8 @@ def rules_in_force(
         Whether every class of client records reads.
     now_s
         Current time, in seconds since 1970.
+    quarantines
+        Directories of the root where files of plans wait for a person: exempt.
 
     Raises
     ------
@@ -217,7 +224,7 @@ def rules_in_force(
         as_of_s=as_of_s,
         old_enough_before_s=(as_of_s - minimum_age_s) // HOUR_S * HOUR_S,
         minimum_size_bytes=policy.minimum_size_bytes,
-        exempt_paths=tuple(sorted(policy.exempt_paths(now_s))),
+        exempt_paths=tuple(sorted({*policy.exempt_paths(now_s), *quarantines})),
         exempt_users=tuple(sorted(policy.exempt_numbers("user", now_s))),
         exempt_groups=tuple(sorted(policy.exempt_numbers("group", now_s))),
         exempt_projects=tuple(sorted(policy.exempt_numbers("project", now_s))),

@@ -253,6 +253,7 @@ class Removal:
         self.root, self.rules, self.before_s = os.fsencode(root), rules, before_s
         self._rows = pl.read_parquet(candidates, glob=False).to_dicts()
         self.rows = len(self._rows)
+        self.watches = None
 
     def check(self, first: int, count: int) -> Batch:
         return self._asked(first, count, delete=False)

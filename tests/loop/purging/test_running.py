@@ -79,7 +79,8 @@ def test_the_plans_own_policy_adds_nothing(asked, loaded):
     assert asked["linked"] is False
     assert asked["open_files"] is False
     assert asked["lustre"] is True
-    assert "/" not in asked["quarantine"]
+    assert asked["quarantine"] == loaded.plan.quarantine_name
+    assert asked["made_s"] == loaded.plan.made_at.timestamp()
 
 
 def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):
@@ -208,10 +209,24 @@ def test_errors_are_counted_by_what_the_system_said():
     def ask(_first, _count):
         return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
 
-    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask), notes)  # type: ignore[arg-type]
+    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask, watches=True), notes)  # type: ignore[arg-type]
     for call in (remover.check, remover.delete, remover.recover):
         call(0, 5)
     assert notes.sentences() == (
         "2 rows could not be dealt with: Permission denied",
         "1 row could not be dealt with: Input/output error",
     )
+
+
+def test_files_that_could_not_be_watched_are_told_once():
+    for watches, told in ((None, 0), (True, 0), (False, 1)):
+        notes = Notes()
+
+        def ask(_first, _count):
+            return SimpleNamespace(errors=[], outcomes=b"")
+
+        removal = SimpleNamespace(check=ask, delete=ask, recover=ask, watches=watches)
+        remover = NotedRemover(removal, notes)  # type: ignore[arg-type]
+        remover.delete(0, 5)
+        remover.delete(5, 5)
+        assert len(notes.sentences()) == told

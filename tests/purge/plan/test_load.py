@@ -225,12 +225,28 @@ def test_rubbish_never_passes_for_a_plan(plan: LoadedPlan, data: st.DataObject) 
 
 
 def test_a_signed_plan_of_another_format_is_refused(plan: LoadedPlan) -> None:
-    for change in ({"format": 2}, {"format": "1"}, {"more": 1}, {"notice_s": 1.5}, {"id": None}):
+    for change in (
+        {"format": 3},
+        {"format": "1"},
+        {"quarantine": "../x"},
+        {"more": 1},
+        {"notice_s": 1.5},
+        {"id": None},
+    ):
         text = json.loads((plan.directory / "plan.json").read_bytes()) | change
         data = json.dumps(text).encode()
         sign(plan.directory, data)
         with pytest.raises(DataError):
             load_plan(plan.directory, KEY)
+
+
+def test_a_plan_of_the_first_format_is_read_and_its_quarantine_follows_from_its_id(
+    plan: LoadedPlan,
+) -> None:
+    text = json.loads((plan.directory / "plan.json").read_bytes()) | {"format": 1}
+    del text["quarantine"]
+    sign(plan.directory, json.dumps(text).encode())
+    assert load_plan(plan.directory, KEY).plan.quarantine_name == f".trimtab-purge-{plan.plan.id}"
 
 
 def sign(directory: Path, data: bytes) -> None:

@@ -5,7 +5,7 @@ use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
 use super::Settings;
 use super::outcome::Outcome;
 use crate::beneath::Root;
-use crate::entry::{Entry, FileType, Times};
+use crate::entry::{Entry, FileType, NS_PER_S, Times};
 use crate::error::Error;
 use crate::index::Row;
 use crate::rules::{Kept, Rules};
@@ -22,17 +22,20 @@ pub(super) struct Checks {
     pub(super) exact_sizes: bool,
     /// The device number that the root has now; it may differ from that of the scan.
     pub(super) device: u64,
+    /// When the plan was made.
+    pub(super) made_s: Option<i64>,
 }
 
 impl Checks {
     /// The checks of a removal, after its settings were checked themselves.
     pub(super) fn new(rules: Rules, settings: &Settings, root: &Root) -> Result<Self, Error> {
-        let Settings { before_s, time_resolution_ns, threads, exact_sizes, .. } = *settings;
+        let Settings { before_s, time_resolution_ns, threads, exact_sizes, made_s, .. } = *settings;
         if threads == 0 || time_resolution_ns < 1 {
             let problem = "threads and time_resolution_ns are 1 at least";
             return Err(Error::Usage(problem.into()));
         }
-        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device: root.device() })
+        let device = root.device();
+        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device, made_s })
     }
 
     /// Whether the file that is there now may go; identity first, so that a reason is about the
@@ -53,9 +56,20 @@ impl Checks {
         }
         let birth = (row.entry.times.birth_ns, present.times.birth_ns);
         if row.entry.id != present.id || !self.may_be_one_time(birth) {
-            return Err(Outcome::NotSame);
+            return Err(self.another(present.times.birth_ns));
         }
         Ok(())
+    }
+
+    /// What to call a file that is not the planned one: one that was born after the plan replaced
+    /// it, as saving does; any other should not be there.
+    pub(super) fn another(&self, birth_ns: Option<i64>) -> Outcome {
+        let Some((birth_ns, made_s)) = birth_ns.zip(self.made_s) else { return Outcome::NotSame };
+        if birth_ns > made_s.saturating_mul(NS_PER_S) {
+            Outcome::Replaced
+        } else {
+            Outcome::NotSame
+        }
     }
 
     fn is_unchanged(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {

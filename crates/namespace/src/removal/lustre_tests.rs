@@ -153,6 +153,7 @@ impl World {
             time_resolution_ns: 1,
             exact_sizes: self.exact_sizes,
             device: 7,
+            made_s: None,
         };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
         let lustre = std::mem::take(&mut self.lustre);

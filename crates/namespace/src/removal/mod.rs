@@ -4,31 +4,34 @@
 //!
 //! | step | what it proves |
 //! |---|---|
-//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts | it has the planned path, and a path that is exempt now is seen |
-//! | 2. `statx` of the name: type, inode, birth, device, owner, size, every time, links; the rules again | the name stands for the planned file, nobody used or changed it since the plan, and it may still go |
-//! | 3. opened, `statx` again, `F_SETLEASE` | nobody has it open on this host; whoever wants to must wait |
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine | it has the planned path, and a path that is exempt now is seen |
+//! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is told |
+//! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, nobody used or changed it since the plan, and it may still go |
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
-//! | 5. the directory's path is resolved again | it was in place before and after step 4 |
-//! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole | what is removed next is what was checked, and nobody wanted it meanwhile |
+//! | 5. the directory's path is resolved again | it was in place before and after step 4, or was removed since, empty |
+//! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole; no event of another process | what is removed next is what was checked, and nobody did anything to it meanwhile |
 //! | 7. `unlinkat` in quarantine | |
 //!
 //! Between a check of a name and `unlinkat` of that name another file can come to have it: by an
 //! attacker, or by an editor that saves through a rename. Step 4 takes that gap away, for in
 //! quarantine nobody can exchange anything. What was taken by mistake in the gap between steps 2
 //! and 4 is seen in step 6 and put back, again without replacing; if its name is taken by then it
-//! stays in quarantine and is reported.
+//! stays in quarantine, with a note of where it was, and is reported.
 //!
-//! What is left, and can be left by no sequence of calls:
+//! Extended attributes, a mode that is set and set back, a move to another directory and back: such
+//! acts move only the ctime, which step 4 moves as well. They are told by the mark of step 2
+//! ([`watch`]). What is left:
 //!
-//! - a change of extended attributes or ACLs in the microseconds between steps 2 and 4: they move
-//!   only ctime, which step 4 moves too. Modes, owners, links, size and data are seen in step 6;
+//! - where the kernel or the file system has no such marks (a process without `CAP_SYS_ADMIN`), and
+//!   where files are not opened since leases say nothing there (overlay, FUSE, NFS), an act that
+//!   moves only the ctime, between steps 3 and 4;
 //! - a write through a descriptor from before, where policy lets open files go, or where other
-//!   hosts mount the file system and leases say nothing about them;
+//!   hosts mount the file system and leases and marks say nothing about them;
 //! - a time or a link set through an `O_PATH` descriptor from before, or by a call that had found the
 //!   name before step 4, between steps 6 and 7: what was linked so lives on under its new name;
 //! - a file that was taken by mistake and put back was out of sight for about a millisecond, and
 //!   its ctime is now;
-//! - a directory that its owner moves away and back between steps 1 and 5.
+//! - a directory that its owner moves away and back, or away and then removes, between steps 1 and 5.
 //!
 //! After `kill -9` at any moment, what was in quarantine is still there: [`Removal::recover`] ends
 //! what was begun. What no row explains is reported and never removed.
@@ -37,17 +40,20 @@
 //!
 //! [`lustre`] has the steps and what they leave.
 
+mod aside;
 mod batch;
 mod candidates;
 mod check;
 mod lease;
 pub mod lustre;
+mod origin;
 mod outcome;
 mod parent;
 mod quarantine;
 mod recovery;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod worker;
 
 use std::collections::HashMap;
@@ -55,12 +61,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
 pub use outcome::Outcome;
+pub use quarantine::{QUARANTINE_PREFIX, is_quarantine};
 
 use candidates::Candidates;
 use check::Checks;
 use quarantine::{Cell, Leftover, Quarantine};
+use watch::Reach;
 use worker::{Job, Verdict, Worker};
 
 use crate::beneath::Root;
@@ -89,6 +98,9 @@ pub struct Settings {
     pub threads: usize,
     /// Whether files may go that somebody has, or may have, open.
     pub open_files: bool,
+    /// When the plan was made, in seconds since 1970: a file that was born since replaced the
+    /// planned one. `None`: not known.
+    pub made_s: Option<i64>,
 }
 
 /// The deletion of one plan's candidates.
@@ -102,6 +114,8 @@ pub struct Removal {
     /// What interrupted runs have left. It says which rows were taken, and is needed again if this
     /// run is killed before the outcomes are in its journal: it goes when the next batch comes.
     ended: Vec<Leftover>,
+    /// Whether what others do to a file is told once it was looked at; known with the quarantine.
+    watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
 }
@@ -124,13 +138,20 @@ impl Removal {
         lease::ignore_signal();
         let leases = lease::speaks_for_all(root.descriptor());
         let candidates = Candidates::open(candidates)?;
-        let (quarantine, ended, left) = (None, Vec::new(), HashMap::new());
-        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, left })
+        let (quarantine, watches) = (None, None);
+        let (ended, left) = (Vec::new(), HashMap::new());
+        Ok(Self { root, candidates, checks, settings, leases, quarantine, ended, watches, left })
     }
 
     /// How many candidates the plan has.
     pub fn rows(&self) -> u64 {
         self.candidates.rows()
+    }
+
+    /// Whether a change that moves only the ctime is seen between the last look and the removal;
+    /// `None` before anything was deleted.
+    pub fn watches(&self) -> Option<bool> {
+        self.watches
     }
 
     /// What a deletion of these rows would come to, as far as can be told without touching them.
@@ -237,6 +258,9 @@ impl Removal {
                 }
             }
         }
+        // Where files are not opened for a lease they are not watched either.
+        let can_watch = cells.first().is_some_and(|cell| cell.reach != Reach::Nothing);
+        self.watches = Some(self.leases && can_watch);
         self.quarantine = Some((quarantine, cells));
         Ok(true)
     }

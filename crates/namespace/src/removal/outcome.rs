@@ -53,6 +53,8 @@ pub enum Outcome {
     /// Its size is not the listed one, and the source of the index did not know sizes: whether it
     /// was used since cannot be told by it.
     SizeUnknown = 23,
+    /// The name stands for a file that was made after the plan: saved anew, by an editor or a job.
+    Replaced = 24,
 }
 
 impl Outcome {
@@ -81,6 +83,7 @@ impl Outcome {
         (Self::NamesUnknown, "names_unknown"),
         (Self::PutBack, "put_back"),
         (Self::SizeUnknown, "size_unknown"),
+        (Self::Replaced, "replaced"),
     ];
 }
 

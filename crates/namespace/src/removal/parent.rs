@@ -3,24 +3,38 @@
 use bytes::Bytes;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fstat, statx};
 use rustix::io::Errno;
 
 use super::check::is_fixed;
 use super::outcome::Outcome;
+use super::quarantine::{QUARANTINE_PREFIX, is_quarantine};
 use crate::beneath::{Identity, Root};
 use crate::system::Attributes;
 
 /// An open directory of the plan.
 #[derive(Debug)]
 pub(super) struct Parent {
-    path: Bytes,
+    pub(super) path: Bytes,
     pub(super) descriptor: OwnedFd,
     identity: Identity,
     /// Nothing can be taken out of it.
     pub(super) fixed: bool,
     /// The project that everything put into it must have.
     pub(super) project: Option<u32>,
+    /// It lies in a quarantine, of whichever plan: what is there waits for a person.
+    pub(super) aside: bool,
+}
+
+/// Where a directory that was opened by its path is by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// Its path leads to it still, or again.
+    InPlace,
+    /// It was removed: it was empty, and nothing can be put back into it.
+    Removed,
+    /// It was moved, or its path leads elsewhere.
+    Elsewhere,
 }
 
 impl Parent {
@@ -38,7 +52,20 @@ impl Parent {
             identity,
             fixed: is_fixed(&stat),
             project: project.map(|project| project.number),
+            aside: lies_in_quarantine(root, path).map_err(refused)?,
         })
+    }
+
+    /// Where it is now.
+    pub(super) fn whereabouts(&self, root: &Root) -> Whereabouts {
+        if self.is_in_place(root) {
+            return Whereabouts::InPlace;
+        }
+        // Without a name it has no place; moved aside and then removed, it had one, unseen.
+        match fstat(&self.descriptor) {
+            Ok(stat) if stat.st_nlink == 0 => Whereabouts::Removed,
+            _ => Whereabouts::Elsewhere,
+        }
     }
 
     /// Whether its path leads to it still, or again.
@@ -46,6 +73,23 @@ impl Parent {
         let opened = root.directory(&self.path, OFlags::PATH);
         opened.and_then(|opened| Identity::of(opened.as_fd())).is_ok_and(|now| now == self.identity)
     }
+}
+
+/// Whether a path leads through a directory of ours where files are put aside. The name alone says
+/// nothing: anybody may give it to a directory of theirs.
+fn lies_in_quarantine(root: &Root, path: &[u8]) -> Result<bool, Errno> {
+    let mut end = 0;
+    for component in path.split(|byte| *byte == b'/') {
+        end += component.len();
+        if component.starts_with(QUARANTINE_PREFIX) {
+            let stat = fstat(root.directory(&path[..end], OFlags::PATH)?)?;
+            if is_quarantine(component, stat.st_uid, stat.st_mode) {
+                return Ok(true);
+            }
+        }
+        end += 1;
+    }
+    Ok(false)
 }
 
 fn of_errno(errno: Errno) -> Outcome {

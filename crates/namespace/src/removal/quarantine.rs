@@ -5,10 +5,15 @@
 //!       cell-PID-TIME-N/        one for each thread of one run
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
-//!       stranded/               files that could not be put back; a person decides
+//!           origins             what is taken from where in this round, noted before it is
+//!       stranded/               files that could not be put back, each beside a note of where it
+//!                               was (`.origin`); a person decides
 //! ```
 //! A name in a user's directory can be made to stand for another file at any moment. A name in here
 //! cannot: so the file that is looked at here is the file that is removed.
+//!
+//! The name is the plan's secret, and where somebody has taken it all the same another is made of
+//! it. What proves a quarantine is not its name but that it is ours alone ([`is_quarantine`]).
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,22 +21,46 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Statx, StatxFlags, fstat, mkdirat, openat,
-    renameat_with, statx, unlinkat,
+    renameat_with, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::origin::{self, Noted, Origin};
 use super::parent::take_any_project;
+use super::watch::Reach;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
+
+/// How every quarantine's name begins.
+pub const QUARANTINE_PREFIX: &[u8] = b".trimtab-purge-";
+
+/// Whether a directory of this name, owner and mode is one where files are put aside, of whichever
+/// plan. Anybody can give the name to a directory of theirs; nobody else can own one like this.
+pub fn is_quarantine(name: &[u8], uid: u32, mode: u32) -> bool {
+    name.starts_with(QUARANTINE_PREFIX) && is_ours_alone(uid, mode)
+}
+
+fn is_ours_alone(uid: u32, mode: u32) -> bool {
+    FileType::from_raw_mode(mode) == FileType::Directory
+        && (uid == 0 || uid == geteuid().as_raw())
+        && mode & 0o777 == 0o700
+}
 
 /// How many files a thread takes before it looks again whether their directory is in place.
 pub(super) const ROUND: usize = 32;
 
 const STRANDED: &[u8] = b"stranded";
 const TAKEN: &[u8] = b"taken";
+const ORIGINS: &[u8] = b"origins";
+/// What the name of a note beside a stranded file ends with.
+const ORIGIN_SUFFIX: &[u8] = b".origin";
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
 const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
+
+/// What the note of a round takes up, mostly.
+const ORIGINS_BYTES: libc::off_t = 16 << 10;
 
 /// What is asked about every file.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
@@ -45,17 +74,23 @@ pub(super) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Makes or opens it, after the root was found to be a place where nobody can move it away.
+    /// Makes it or opens the one that an earlier run of the plan has left, after the root was found
+    /// to be a place where nobody can move it away.
     pub(super) fn open(root: &Root, name: &[u8]) -> Result<Self> {
         is_kept_by_us(root)?;
-        let descriptor = private_directory(root, root.descriptor(), name)?;
+        let system = |errno| Error::system("read", root.path(), errno);
+        let name = match ours(root, name).map_err(system)?.into_iter().next() {
+            Some(ours) => ours,
+            None => fresh_name(root, name)?,
+        };
+        let descriptor = private_directory(root, root.descriptor(), &name)?;
         // The journal of a run is locked besides.
         if !crate::lock::is_ours(&descriptor) {
-            let path = root.path().join(crate::beneath::as_path(name));
+            let path = root.path().join(crate::beneath::as_path(&name));
             return Err(Error::Refused(format!("{}: another run is using it", path.display())));
         }
         let stranded = private_directory(root, descriptor.as_fd(), STRANDED)?;
-        Ok(Self { name: name.to_vec(), descriptor, stranded })
+        Ok(Self { name, descriptor, stranded })
     }
 
     pub(super) fn cell(&self, root: &Root, number: usize) -> Result<Cell> {
@@ -67,9 +102,16 @@ impl Quarantine {
             return Err(refused);
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let log = openat(&directory, TAKEN, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| Error::system("create", root.path(), errno))?;
-        Ok(Cell { name, directory, log: Some(File::from(log)), logged: 0, blocked: [false; ROUND] })
+        let make = |name| {
+            openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)
+                .map(File::from)
+                .map_err(|errno| Error::system("create", root.path(), errno))
+        };
+        let (log, origins) = (Some(make(TAKEN)?), make(ORIGINS)?);
+        // Room for most rounds, set aside while there is some.
+        allocate(&origins, ORIGINS_BYTES);
+        let reach = Reach::find(&origins);
+        Ok(Cell { name, directory, log, origins, logged: 0, reach, blocked: [false; ROUND] })
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
@@ -84,25 +126,42 @@ impl Quarantine {
         Ok(left)
     }
 
-    /// Moves a file that could not be put back to where it waits for a person, named by its row.
-    pub(super) fn strand(&self, from: Place<'_>, row: u64) {
+    /// Moves a file that could not be put back to where it waits for a person, named by its row and
+    /// with a note of where it was.
+    pub(super) fn strand(&self, from: Place<'_>, origin: Origin<'_>) {
         let moved = |attempt: u32| {
-            let new_name = format!("{row}-{attempt}");
+            let new_name = format!("{}-{attempt}", origin.row).into_bytes();
+            let note = [&new_name, ORIGIN_SUFFIX].concat();
+            let noted = self.write_note(&note, origin);
             let flags = RenameFlags::NOREPLACE;
-            renameat_with(from.directory, from.name, &self.stranded, new_name.as_bytes(), flags)
-                .is_ok()
+            let moved =
+                renameat_with(from.directory, from.name, &self.stranded, &*new_name, flags).is_ok();
+            if noted && !moved {
+                let _ = unlinkat(&self.stranded, &*note, AtFlags::empty());
+            }
+            moved
         };
         // Where even that fails it stays in its slot, which is not used again.
         (0..100).any(moved);
     }
 
+    /// Without room for it, the row in the name and the plan say the same.
+    fn write_note(&self, name: &[u8], origin: Origin<'_>) -> bool {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let Ok(note) = openat(&self.stranded, name, flags, Mode::RUSR | Mode::WUSR) else {
+            return false;
+        };
+        let _ = File::from(note).write_all_at(&origin::encode([(0, origin)]), 0);
+        true
+    }
+
     /// Puts a file back under its name, unless something has that name by now.
-    pub(super) fn put_back(&self, place: Place<'_>, to: &OwnedFd, name: &[u8], row: u64) -> bool {
+    pub(super) fn put_back(&self, place: Place<'_>, to: &OwnedFd, origin: Origin<'_>) -> bool {
         let flags = RenameFlags::NOREPLACE;
-        if renameat_with(place.directory, place.name, to, name, flags).is_ok() {
+        if renameat_with(place.directory, place.name, to, origin.name, flags).is_ok() {
             return true;
         }
-        self.strand(place, row);
+        self.strand(place, origin);
         false
     }
 
@@ -130,6 +189,60 @@ impl Quarantine {
     }
 }
 
+/// What lies in one quarantine, for whoever looks without being about to use it.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) descriptor: OwnedFd,
+    pub(super) cells: Vec<Leftover>,
+}
+
+impl Contents {
+    /// Opens it and reads what is there; the stranded files are a cell of their own.
+    pub(super) fn open(root: &Root, name: &[u8]) -> Answer<Self> {
+        let descriptor = root.directory(name, OFlags::RDONLY)?;
+        let mut cells = Vec::new();
+        for cell in names(&descriptor)? {
+            let mut cell = match Leftover::open(&descriptor, cell) {
+                Ok(cell) => cell,
+                // Only directories have what was taken from users; a run may end meanwhile.
+                Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
+                Err(errno) => return Err(errno),
+            };
+            if cell.name == STRANDED {
+                cell.files.retain(|name| !name.ends_with(ORIGIN_SUFFIX));
+                for file in &cell.files {
+                    let noted = origin::read(&cell.directory, &[file, ORIGIN_SUFFIX].concat());
+                    let named = noted.into_iter().map(|note| Noted { slot: file.clone(), ..note });
+                    cell.origins.extend(named);
+                }
+            }
+            cells.push(cell);
+        }
+        Ok(Self { descriptor, cells })
+    }
+
+    /// Removes a note beside a stranded file that is back.
+    pub(super) fn remove_note(cell: &Leftover, file: &[u8]) {
+        if cell.name == STRANDED {
+            let _ = unlinkat(&cell.directory, &*[file, ORIGIN_SUFFIX].concat(), AtFlags::empty());
+        }
+    }
+
+    /// Removes what is empty of it.
+    pub(super) fn remove(&self, root: &Root, name: &[u8]) {
+        for cell in &self.cells {
+            let rest = names(&cell.directory).unwrap_or_default();
+            if rest.iter().all(|name| is_own(name)) {
+                for name in rest {
+                    let _ = unlinkat(&cell.directory, name, AtFlags::empty());
+                }
+                let _ = unlinkat(&self.descriptor, &*cell.name, AtFlags::REMOVEDIR);
+            }
+        }
+        let _ = unlinkat(root.descriptor(), name, AtFlags::REMOVEDIR);
+    }
+}
+
 /// A name in a directory of the quarantine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
@@ -154,7 +267,11 @@ pub(super) struct Cell {
     pub(super) directory: OwnedFd,
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
+    /// From where the files of this round are taken.
+    origins: File,
     logged: u64,
+    /// How far others' doing can be told here.
+    pub(super) reach: Reach,
     /// Slots whose file could be neither put back nor moved away.
     blocked: [bool; ROUND],
 }
@@ -181,6 +298,13 @@ impl Cell {
             self.log = None;
         }
         self.logged += words.len() as u64;
+    }
+
+    /// Notes from where each slot is about to be filled: what a run that is killed leaves can be
+    /// put back without its plan, and also what it took by mistake.
+    pub(super) fn intend<'a>(&self, slots: impl Iterator<Item = (usize, Origin<'a>)>) {
+        // Without the note, the plan says it of what is planned.
+        let _ = self.origins.write_all_at(&origin::encode(slots), 0);
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {
@@ -212,6 +336,8 @@ pub(super) struct Leftover {
     pub(super) taken: Vec<u64>,
     /// The names of the files that lie there.
     pub(super) files: Vec<Vec<u8>>,
+    /// From where they were taken, as noted before they were.
+    pub(super) origins: Vec<Noted>,
 }
 
 impl Leftover {
@@ -224,7 +350,8 @@ impl Leftover {
             Ok(log) => rows_of(&File::from(log)),
             Err(_) => Vec::new(),
         };
-        Ok(Self { name, directory, taken, files })
+        let origins = origin::read(&directory, ORIGINS);
+        Ok(Self { name, directory, taken, files, origins })
     }
 }
 
@@ -241,10 +368,10 @@ fn rows_of(log: &File) -> Vec<u64> {
 
 /// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
 fn is_own(name: &[u8]) -> bool {
-    name == TAKEN || PROBES.contains(&name)
+    name == TAKEN || name == ORIGINS || PROBES.contains(&name)
 }
 
-fn slot_name(slot: usize) -> &'static [u8] {
+pub(super) fn slot_name(slot: usize) -> &'static [u8] {
     const NAMES: &[u8; 2 * ROUND] =
         b"0001020304050607080910111213141516171819202122232425262728293031";
     &NAMES[2 * slot..2 * slot + 2]
@@ -255,7 +382,7 @@ fn allocate(file: &File, bytes: libc::off_t) -> bool {
     bytes == 0 || fallocate(file, FallocateFlags::empty(), 0, bytes as u64).is_ok()
 }
 
-fn names(directory: &OwnedFd) -> Answer<Vec<Vec<u8>>> {
+pub(super) fn names(directory: impl AsFd) -> Answer<Vec<Vec<u8>>> {
     let mut listed = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
@@ -264,6 +391,42 @@ fn names(directory: &OwnedFd) -> Answer<Vec<Vec<u8>>> {
         }
     }
     Ok(listed)
+}
+
+/// The names of all quarantines in the root, of whichever plan.
+pub(super) fn beneath(root: &Root) -> Answer<Vec<Vec<u8>>> {
+    ours(root, QUARANTINE_PREFIX)
+}
+
+/// The directories in the root that are ours alone and whose names begin so.
+fn ours(root: &Root, prefix: &[u8]) -> Answer<Vec<Vec<u8>>> {
+    let mut ours = names(root.descriptor())?;
+    ours.retain(|name| {
+        name.starts_with(prefix)
+            && statat(root.descriptor(), &**name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| is_ours_alone(stat.st_uid, stat.st_mode))
+    });
+    ours.sort();
+    Ok(ours)
+}
+
+/// Makes the directory under this name, or under another that begins so where somebody has taken
+/// it: whoever guesses or has seen the name must not be able to stop a run.
+fn fresh_name(root: &Root, name: &[u8]) -> Result<Vec<u8>> {
+    let mut fresh = name.to_vec();
+    for _ in 0..100 {
+        match mkdirat(root.descriptor(), &*fresh, Mode::RWXU) {
+            Ok(()) => return Ok(fresh),
+            Err(Errno::EXIST) => {
+                let mut random = [0; 8];
+                let filled = getrandom(&mut random, GetRandomFlags::empty());
+                filled.map_err(|errno| Error::system("getrandom", root.path(), errno))?;
+                fresh = [name, format!("-{:016x}", u64::from_ne_bytes(random)).as_bytes()].concat();
+            }
+            Err(errno) => return Err(Error::system("mkdir", root.path(), errno)),
+        }
+    }
+    Err(Error::system("mkdir", root.path(), Errno::EXIST))
 }
 
 /// Whether nobody else can rename what is in the root: else the quarantine could be moved away,

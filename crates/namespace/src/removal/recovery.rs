@@ -9,7 +9,7 @@ use super::lease::{self, Told};
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
-use super::worker::{Job, Refusal, Verdict, open_the_same, remove_if_same};
+use super::worker::{Held, Job, Refusal, Verdict, open, remove_if_same};
 use crate::entry::{Entry, ObjectId};
 
 #[derive(Debug, Default)]
@@ -93,18 +93,26 @@ fn end(
     stat: &Statx,
 ) -> Verdict {
     let candidate = &job.rows[row];
-    let number = job.first + row as u64;
     let verdict =
         |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
-    let Ok(parent) = Parent::open(job.root, &candidate.parent) else {
-        // There is no place to put it back to.
-        quarantine.strand(place, number);
-        return verdict(Outcome::InQuarantine, 0, 0);
+    let parent = match Parent::open(job.root, &candidate.parent) {
+        Ok(parent) => Some(parent),
+        // It was emptied and removed: what was in it may go all the same.
+        Err((Outcome::Gone, _)) => None,
+        Err(_) => {
+            quarantine.strand(place, job.origin(row));
+            return verdict(Outcome::InQuarantine, 0, 0);
+        }
     };
-    match remove_if_allowed(job, row, place, stat) {
-        Ok(freed_bytes) => verdict(Outcome::Deleted, freed_bytes, 0),
-        Err(refusal) => {
-            let back = quarantine.put_back(place, &parent.descriptor, &candidate.name, number);
+    match (remove_if_allowed(job, row, place, stat), parent) {
+        (Ok(freed_bytes), _) => verdict(Outcome::Deleted, freed_bytes, 0),
+        (Err(_), None) => {
+            // There is no place to put it back to.
+            quarantine.strand(place, job.origin(row));
+            verdict(Outcome::InQuarantine, 0, 0)
+        }
+        (Err(refusal), Some(parent)) => {
+            let back = quarantine.put_back(place, &parent.descriptor, job.origin(row));
             match back {
                 // Only the cut-off spoke against it; but from now on its ctime does.
                 true if refusal.outcome == Outcome::TooYoung => verdict(Outcome::PutBack, 0, 0),
@@ -129,11 +137,13 @@ fn remove_if_allowed(
     present.project = planned.entry.project;
     job.checks.allow(planned, &present)?;
     if job.open_files {
-        return remove_if_same(place, stat, None);
+        return remove_if_same(job.checks, place, stat, Held::default());
     }
-    let file = open_the_same(place.directory, place.name, stat)?;
+    let file = open(place.directory, place.name)?;
     match if job.leases { lease::take(&file) } else { Told::Nothing } {
-        Told::Closed => remove_if_same(place, stat, Some(&file)),
+        Told::Closed => {
+            remove_if_same(job.checks, place, stat, Held { lease: Some(&file), watch: None })
+        }
         Told::Open => Err(Outcome::Open.into()),
         Told::Nothing => Err(Outcome::OpenUnknown.into()),
     }

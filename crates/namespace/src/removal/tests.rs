@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, statx};
 
+use super::aside::{Fate, aside, quarantines};
 use super::check::Checks;
 use super::outcome::Outcome;
 use super::parent::Parent;
@@ -64,8 +65,8 @@ impl World {
         match worker.take(&looked, &parent, Some(0)) {
             Ok(slot) => {
                 in_quarantine(self);
-                let in_place = parent.is_in_place(&root);
-                worker.settle(slot, &looked, &parent, in_place);
+                let whereabouts = parent.whereabouts(&root);
+                worker.settle(slot, &looked, &parent, whereabouts);
             }
             Err(refusal) => return refusal.outcome,
         }
@@ -75,7 +76,9 @@ impl World {
     /// The contents of what waits for a person.
     fn stranded(&self) -> Vec<String> {
         let entries = fs::read_dir(self.at(".q/stranded")).unwrap();
-        entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let files = paths.filter(|path| path.extension().is_none());
+        files.map(|path| fs::read_to_string(path).unwrap()).collect()
     }
 }
 
@@ -88,8 +91,14 @@ fn checks(root: &Root) -> Checks {
         exempt: Exemptions::default(),
         linked: false,
     };
-    let exact_sizes = true;
-    Checks { rules, before_s: LATER_S, time_resolution_ns: 1, exact_sizes, device: root.device() }
+    Checks {
+        rules,
+        before_s: LATER_S,
+        time_resolution_ns: 1,
+        exact_sizes: true,
+        device: root.device(),
+        made_s: None,
+    }
 }
 
 fn job<'a>(root: &'a Root, checks: &'a Checks, rows: &'a [Row]) -> Job<'a> {
@@ -307,6 +316,17 @@ fn what_was_left_stays_if_its_place_is_taken() {
 }
 
 #[test]
+fn what_was_left_and_has_no_directory_any_more_is_ended_or_waits() {
+    let gone = |world: &World, _: &Path| fs::remove_dir(world.at("run")).unwrap();
+    let world = World::new();
+    assert_eq!(interrupted(&world, gone), (Outcome::Deleted, vec![]));
+    assert!(world.stranded().is_empty());
+    let world = World::new();
+    assert_eq!(interrupted_before(&world, 0, gone), (Outcome::InQuarantine, vec![]));
+    assert_eq!(world.stranded(), ["planned"]);
+}
+
+#[test]
 fn what_no_row_explains_is_shown_and_stays() {
     let world = World::new();
     let act = |_: &World, path: &Path| {
@@ -331,4 +351,138 @@ fn a_slot_that_cannot_be_emptied_is_not_used_again() {
     cell.look_after(6);
     assert_eq!(cell.slots().count(), 31);
     assert!(cell.slots().all(|slot| slot != 5));
+}
+
+/// Runs a command: what it does is another process's doing.
+fn other(world: &World, script: &str) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-ec", script]).current_dir(world.directory.path());
+    assert!(shell.status().unwrap().success(), "{script}");
+}
+
+#[test]
+fn what_moves_only_the_ctime_between_look_and_take_is_seen() {
+    let cases = [
+        ("chmod 600 run/file; chmod 644 run/file", Outcome::Touched),
+        ("touch -cr run/file run/file", Outcome::Touched),
+        ("chgrp 1 run/file; chgrp 0 run/file", Outcome::Touched),
+        ("ln run/file other; rm other", Outcome::Touched),
+        ("mv run/file run/x; mv run/x run/file", Outcome::Moved),
+        ("mkdir keep; mv run/file keep/file; mv keep/file run/file", Outcome::Moved),
+        ("python3 -c 'import os; os.setxattr(\"run/file\", \"user.k\", b\"v\")'", Outcome::Touched),
+    ];
+    for (script, outcome) in cases {
+        let world = World::new();
+        assert_eq!(world.settle(|world| other(world, script), nothing), outcome, "{script}");
+        assert_eq!(world.content("run/file").as_deref(), Some("planned"), "{script}");
+    }
+}
+
+#[test]
+fn a_file_whose_directory_was_removed_goes_if_it_is_the_planned_one() {
+    let gone = |world: &World| fs::remove_dir(world.at("run")).unwrap();
+    let world = World::new();
+    assert_eq!(world.settle(nothing, gone), Outcome::Deleted);
+    assert!(world.stranded().is_empty() && world.content("run/file").is_none());
+}
+
+#[test]
+fn a_stranded_file_is_listed_with_its_path_and_restored() {
+    let world = World::new();
+    let gone = |world: &World| fs::remove_dir(world.at("run")).unwrap();
+    assert_eq!(world.settle(save, gone), Outcome::InQuarantine);
+    assert_eq!(world.stranded(), ["saved"]);
+    fs::rename(world.at(".q"), world.at(".trimtab-purge-q")).unwrap();
+    let root = Root::open(world.directory.path()).unwrap();
+    let fates = |restore, into| {
+        let listed = aside(&root, restore, into).unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].origin.as_deref(), Some(&b"run/file"[..]));
+        assert_eq!(listed[0].row, Some(70));
+        listed[0].fate
+    };
+    assert_eq!(fates(false, None), Fate::DirectoryGone);
+    fs::create_dir(world.at("run")).unwrap();
+    assert_eq!(fates(false, None), Fate::Waits);
+    fs::write(world.at("run/file"), "new").unwrap();
+    assert_eq!(fates(true, None), Fate::NameTaken);
+    assert_eq!(world.content("run/file").as_deref(), Some("new"));
+    fs::remove_dir_all(world.at("run")).unwrap();
+    fs::create_dir(world.at("elsewhere")).unwrap();
+    assert_eq!(fates(true, Some(b"elsewhere")), Fate::Restored);
+    assert_eq!(world.content("elsewhere/file").as_deref(), Some("saved"));
+    assert!(!world.at(".trimtab-purge-q").exists());
+}
+
+#[test]
+fn what_a_killed_run_took_is_put_back_without_its_plan() {
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let (checks, rows) = (checks(&root), [world.row()]);
+    let job = job(&root, &checks, &rows);
+    let quarantine = Quarantine::open(&root, b".trimtab-purge-1").unwrap();
+    let cell = quarantine.cell(&root, 0).unwrap();
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    cell.intend([(4, job.origin(0))].into_iter());
+    // Another file by now: saved after the look.
+    save(&world);
+    cell.take(&parent.descriptor, b"file", 4).unwrap();
+    assert_eq!(aside(&root, true, None).unwrap()[0].fate, Fate::InUse);
+    drop((quarantine, cell));
+    let listed = aside(&root, true, None).unwrap();
+    assert_eq!((listed.len(), listed[0].fate), (1, Fate::Restored));
+    assert_eq!(world.content("run/file").as_deref(), Some("saved"));
+    assert!(quarantines(&root).unwrap().is_empty());
+}
+
+#[test]
+fn what_lies_in_any_quarantine_is_exempt_and_in_a_directory_that_is_called_so_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let checks = checks(&root);
+    for (mode, outcome) in [(0o700, Outcome::Exempt), (0o755, Outcome::WouldDelete)] {
+        let name = format!("run/.trimtab-purge-{mode:o}");
+        fs::create_dir_all(world.at(&name).join("stranded")).unwrap();
+        fs::set_permissions(world.at(&name), fs::Permissions::from_mode(mode)).unwrap();
+        let path = world.at(&name).join("stranded/file");
+        fs::write(&path, "aside").unwrap();
+        let stat = statx(CWD, &path, AtFlags::SYMLINK_NOFOLLOW, WANTED).unwrap();
+        let parent = Bytes::from(format!("{name}/stranded"));
+        let rows = [Row { parent, entry: Entry::of_statx(&stat), ..world.row() }];
+        let job = job(&root, &checks, &rows);
+        let mut worker = Worker::new(&job, None, Default::default());
+        worker.directory(&[0]);
+        assert_eq!(worker.verdicts[0].outcome, outcome);
+    }
+}
+
+#[test]
+fn nobody_stops_a_run_by_taking_the_name_of_its_quarantine() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let root = Root::open(world.directory.path()).unwrap();
+    let name = world.at(".trimtab-purge-n");
+    fs::create_dir(&name).unwrap();
+    fs::set_permissions(&name, fs::Permissions::from_mode(0o755)).unwrap();
+    drop(Quarantine::open(&root, b".trimtab-purge-n").unwrap());
+    let first = quarantines(&root).unwrap();
+    assert_eq!(first.len(), 1);
+    assert_ne!(first[0], b".trimtab-purge-n");
+    // The next run finds what this one left.
+    drop(Quarantine::open(&root, b".trimtab-purge-n").unwrap());
+    assert_eq!(quarantines(&root).unwrap(), first);
+}
+
+#[test]
+fn a_file_that_was_saved_after_the_plan_is_a_replacement() {
+    let world = World::new();
+    let planned = world.row();
+    save(&world);
+    let present = world.row().entry;
+    let root = Root::open(world.directory.path()).unwrap();
+    let outcome = |made_s| Checks { made_s, ..checks(&root) }.is_same(&planned, &present);
+    assert_eq!(outcome(None), Err(Outcome::NotSame));
+    assert_eq!(outcome(Some(1000)), Err(Outcome::Replaced));
+    assert_eq!(outcome(Some(LATER_S)), Err(Outcome::NotSame));
 }

@@ -9,9 +9,11 @@ use rustix::io::Errno;
 
 use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
+use super::origin::Origin;
 use super::outcome::Outcome;
-use super::parent::{Parent, project_of};
+use super::parent::{Parent, Whereabouts, project_of};
 use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
+use super::watch::Watch;
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
 use crate::index::Row;
@@ -27,6 +29,14 @@ pub(super) struct Job<'a> {
     pub(super) open_files: bool,
     /// Whether a lease on this file system speaks for everybody.
     pub(super) leases: bool,
+}
+
+impl<'a> Job<'a> {
+    /// Where the file of a row is taken from.
+    pub(super) fn origin(&self, row: usize) -> Origin<'a> {
+        let Row { parent, name, entry, .. } = &self.rows[row];
+        Origin { row: self.first + row as u64, id: entry.id, parent, name }
+    }
 }
 
 /// What became of one row.
@@ -86,6 +96,7 @@ pub(super) struct Worker<'a> {
     /// held against this and not against the plan, which our own removal has outdated.
     pub(super) left: HashMap<ObjectId, Entry>,
     pub(super) verdicts: Vec<Verdict>,
+    watch: Option<Watch>,
 }
 
 impl<'a> Worker<'a> {
@@ -94,7 +105,8 @@ impl<'a> Worker<'a> {
         cell: Option<(&'a Quarantine, &'a mut Cell)>,
         left: HashMap<ObjectId, Entry>,
     ) -> Self {
-        Self { job, cell, left, verdicts: Vec::new() }
+        let watch = cell.as_ref().and_then(|(_, cell)| Watch::new(cell.reach));
+        Self { job, cell, left, verdicts: Vec::new(), watch }
     }
 
     /// Goes through rows of one directory.
@@ -118,16 +130,23 @@ impl<'a> Worker<'a> {
     /// Goes through as many rows of one directory as there are slots, at most.
     pub(super) fn round(&mut self, parent: &Parent, rows: &[usize]) {
         let mut taken = Vec::with_capacity(rows.len());
-        let mut slots: Vec<usize> =
+        let slots: Vec<usize> =
             self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());
-        for &row in rows {
+        if let Some((_, cell)) = &mut self.cell {
+            let origins = rows.iter().map(|row| self.job.origin(*row));
+            cell.intend(slots.iter().copied().zip(origins));
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.clear();
+        }
+        for (place, &row) in rows.iter().enumerate() {
             let began = Instant::now();
             match self.look(row, parent) {
                 Err(refusal) => self.keep(row, refusal, began.elapsed()),
                 Ok(_) if self.cell.is_none() => {
                     self.end(row, Outcome::WouldDelete, 0, began.elapsed());
                 }
-                Ok(looked) => match self.take(&looked, parent, slots.pop()) {
+                Ok(looked) => match self.take(&looked, parent, slots.get(place).copied()) {
                     Err(refusal) => self.keep(row, refusal, began.elapsed()),
                     Ok(slot) => taken.push((slot, Looked { spent: began.elapsed(), ..looked })),
                 },
@@ -140,26 +159,61 @@ impl<'a> Worker<'a> {
             cell.note(taken.iter().map(|(_, looked)| self.job.first + looked.row as u64));
         }
         // Their directory was there before they were taken; is it there after?
-        let in_place = parent.is_in_place(self.job.root);
+        let whereabouts = parent.whereabouts(self.job.root);
         for (slot, looked) in taken {
-            self.settle(slot, &looked, parent, in_place);
+            self.settle(slot, &looked, parent, whereabouts);
         }
     }
 
-    /// Looks at what has the name now.
-    pub(super) fn look(&self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+    /// Looks at what has the name now: opened first, so that the one look at its times and at the
+    /// rules comes just before it is taken, and nobody who has it open can be missed after it.
+    pub(super) fn look(&mut self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
+        if parent.aside {
+            return Err(Outcome::Exempt.into());
+        }
         let planned = self.planned(row);
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let stat = statx(&parent.descriptor, &*planned.name, flags, WANTED)?;
+        let job = self.job;
+        let with_project = planned.entry.project.is_some()
+            || parent.project.is_some()
+            || !job.checks.rules.exempt.lists().projects.is_empty();
+        let with_lease = !job.open_files;
+        // Where a lease says nothing about others there is no use in opening the file for one.
+        let opens = job.leases || !with_lease && (with_project || planned.entry.links != 1);
+        let mut lease = if with_lease { Told::Nothing } else { Told::Closed };
+        let opened = if opens { Some(open(&parent.descriptor, &planned.name)?) } else { None };
+        let stat = match &opened {
+            Some(file) => {
+                if let Some(watch) = &mut self.watch {
+                    watch.add(file);
+                }
+                if with_lease {
+                    lease = lease::take(file);
+                }
+                statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED)?
+            }
+            None => {
+                let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+                statx(&parent.descriptor, &*planned.name, flags, WANTED)?
+            }
+        };
         let mut present = Entry::of_statx(&stat);
-        // Unknown as yet, and no reason before it was asked for.
+        // Unknown, and no reason, where it was not asked for.
         present.project = planned.entry.project;
-        self.job.checks.allow(&planned, &present)?;
+        if let Some(file) = opened.as_ref().filter(|_| with_project) {
+            present.project = project_of(file).map(|project| project.number).or(present.project);
+        }
+        job.checks.allow(&planned, &present)?;
         if parent.fixed || is_fixed(&stat) {
             return Err(Outcome::Immutable.into());
         }
-        let opened = self.open(&planned, &mut present, parent, &stat)?;
-        Ok(Looked { row, stat, opened, spent: Duration::ZERO })
+        if parent.project.is_some_and(|project| present.project != Some(project)) {
+            return Err(Outcome::CannotReturn.into());
+        }
+        match lease {
+            Told::Closed => Ok(Looked { row, stat, opened, spent: Duration::ZERO }),
+            Told::Open => Err(Outcome::Open.into()),
+            Told::Nothing => Err(Outcome::OpenUnknown.into()),
+        }
     }
 
     /// The row, as far as our own removals have not outdated it.
@@ -172,42 +226,6 @@ impl<'a> Worker<'a> {
         planned.entry.links = left.links;
         planned.entry.times.change_ns = left.times.change_ns;
         std::borrow::Cow::Owned(planned)
-    }
-
-    /// Opens the file where something is to be known that only a descriptor tells.
-    fn open(
-        &self,
-        planned: &Row,
-        present: &mut Entry,
-        parent: &Parent,
-        stat: &Statx,
-    ) -> Result<Option<OwnedFd>, Refusal> {
-        let with_project = planned.entry.project.is_some()
-            || parent.project.is_some()
-            || !self.job.checks.rules.exempt.lists().projects.is_empty();
-        let with_lease = !self.job.open_files;
-        if with_lease && !self.job.leases {
-            return Err(Outcome::OpenUnknown.into());
-        }
-        if !with_lease && !with_project && present.links == 1 {
-            return Ok(None);
-        }
-        let file = open_the_same(&parent.descriptor, &planned.name, stat)?;
-        if with_project {
-            present.project = project_of(&file).map(|project| project.number).or(present.project);
-            if parent.project.is_some_and(|project| present.project != Some(project)) {
-                return Err(Outcome::CannotReturn.into());
-            }
-            self.job.checks.allow(planned, present)?;
-        }
-        if with_lease {
-            match lease::take(&file) {
-                Told::Closed => {}
-                Told::Open => return Err(Outcome::Open.into()),
-                Told::Nothing => return Err(Outcome::OpenUnknown.into()),
-            }
-        }
-        Ok(Some(file))
     }
 
     pub(super) fn take(
@@ -224,14 +242,27 @@ impl<'a> Worker<'a> {
     }
 
     /// Removes a file in quarantine, or puts it back.
-    pub(super) fn settle(&mut self, slot: usize, looked: &Looked, parent: &Parent, in_place: bool) {
+    pub(super) fn settle(
+        &mut self,
+        slot: usize,
+        looked: &Looked,
+        parent: &Parent,
+        whereabouts: Whereabouts,
+    ) {
         let began = Instant::now();
         let Some((quarantine, cell)) = &mut self.cell else { return };
         let place = cell.place(slot);
-        let lease = looked.opened.as_ref().filter(|_| !self.job.open_files);
-        let allowed = match in_place {
-            true => remove_if_same(place, &looked.stat, lease),
-            false => Err(Outcome::Moved.into()),
+        let held = Held {
+            lease: looked.opened.as_ref().filter(|_| !self.job.open_files),
+            watch: self.watch.as_mut().zip(looked.opened.as_ref()),
+        };
+        let allowed = match whereabouts {
+            // A directory that was removed was empty: what had been in it is here, and it was in
+            // place, or the look would have failed.
+            Whereabouts::InPlace | Whereabouts::Removed => {
+                remove_if_same(self.job.checks, place, &looked.stat, held)
+            }
+            Whereabouts::Elsewhere => Err(Outcome::Moved.into()),
         };
         let row = looked.row;
         match allowed {
@@ -240,9 +271,7 @@ impl<'a> Worker<'a> {
                 self.end(row, Outcome::Deleted, freed_bytes, looked.spent + began.elapsed());
             }
             Err(refusal) => {
-                let name = &self.job.rows[row].name;
-                let number = self.job.first + row as u64;
-                let back = quarantine.put_back(place, &parent.descriptor, name, number);
+                let back = quarantine.put_back(place, &parent.descriptor, self.job.origin(row));
                 cell.look_after(slot);
                 let refusal_told = if back { refusal } else { Outcome::InQuarantine.into() };
                 self.keep(row, refusal_told, looked.spent + began.elapsed());
@@ -277,32 +306,43 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// What tells of others while a file is in quarantine.
+#[derive(Default)]
+pub(super) struct Held<'a> {
+    pub(super) lease: Option<&'a OwnedFd>,
+    pub(super) watch: Option<(&'a mut Watch, &'a OwnedFd)>,
+}
+
 /// The last look, where nobody can exchange the file any more; then it goes.
 pub(super) fn remove_if_same(
+    checks: &Checks,
     place: Place<'_>,
     before: &Statx,
-    lease: Option<&OwnedFd>,
+    held: Held<'_>,
 ) -> Result<u64, Refusal> {
     let stat = place.stat()?;
-    is_as_before(before, &stat)?;
-    if lease.is_some_and(|file| !lease::is_whole(file)) {
+    is_as_before(before, &stat).map_err(|outcome| match outcome {
+        Outcome::NotSame => checks.another(Entry::of_statx(&stat).times.birth_ns),
+        outcome => outcome,
+    })?;
+    if held.lease.is_some_and(|file| !lease::is_whole(file)) {
         return Err(Outcome::Open.into());
+    }
+    if let Some(outcome) = held.watch.and_then(|(watch, file)| watch.disturbance(file)) {
+        return Err(outcome.into());
     }
     place.remove()?;
     // The room of a file with names left is not free yet.
     Ok(if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 })
 }
 
-/// Opens a name, if it stands for what was looked at. Nothing is read and no time is moved.
-pub(super) fn open_the_same(at: &OwnedFd, name: &[u8], stat: &Statx) -> Result<OwnedFd, Refusal> {
+/// Opens a name. Nothing is read, nothing is waited for and no time is moved.
+pub(super) fn open(at: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Refusal> {
     let flags = OFlags::RDONLY
         | OFlags::NOFOLLOW
         | OFlags::NONBLOCK
         | OFlags::NOATIME
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
-    let file = openat(at, name, flags, Mode::empty())?;
-    let opened = statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED)?;
-    is_as_before(stat, &opened)?;
-    Ok(file)
+    Ok(openat(at, name, flags, Mode::empty())?)
 }

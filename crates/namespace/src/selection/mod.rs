@@ -19,13 +19,13 @@ use crate::tally::{Amount, Options, Tally, tally};
 use crate::work::over_groups;
 use runs::{Runs, Sorted};
 
-/// The last use of a row by the rules, before anything else, so that candidates sort by it.
+/// The last use of a row by the rules, before anything else: candidates sort by its hour.
 type Chosen = (i64, Row);
 
 /// Writes every name that is eligible and was last used before `before_s` to the file `out`.
 ///
-/// Rows have the columns of the index and are in the order of their last use by the rules, which is
-/// their `last_use_s`; ties by parent and name. All names of a file with several are there or none.
+/// Rows have the columns of the index and are in the order of the hour of their last use by the rules,
+/// which is their `last_use_s`; within an hour by parent and name. All names of a file with several are there or none.
 /// About `memory_bytes` are used for rows. Returns how many files they are and what these take up:
 /// a file with several names counts once, as in a tally.
 pub fn select(

@@ -59,8 +59,12 @@ impl Sorted {
     }
 }
 
+/// Within so long a time rows are in the order of their directories: a deletion that changes from
+/// one directory to another with every file takes twice as long. A cut-off is a whole hour as well.
+const BUCKET_S: i64 = 3600;
+
 fn order(one: &Chosen, other: &Chosen) -> Ordering {
-    let key = |chosen: &Chosen| chosen.0;
+    let key = |chosen: &Chosen| chosen.0.div_euclid(BUCKET_S);
     key(one)
         .cmp(&key(other))
         .then_with(|| one.1.parent.cmp(&other.1.parent))

@@ -1,12 +1,13 @@
 //! One thread of a walk.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, statat};
 use rustix::io::Errno;
 
 use super::Walk;
@@ -17,6 +18,7 @@ use super::record::Counts;
 use super::scheduler::Task;
 use super::sink::Sink;
 use crate::entry::{Entry, FileType};
+use crate::removal::{QUARANTINE_PREFIX, is_quarantine};
 
 /// Fewer names than this are not worth handing over.
 const SHARE_MIN: usize = 16;
@@ -145,7 +147,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 Ok(Some(entry)) => {
                     counts.entries += 1;
                     counts.allocated_bytes += entry.allocated_bytes;
-                    if entry.kind == FileType::Directory {
+                    if entry.kind == FileType::Directory && !is_aside(open, name, &entry) {
                         self.found.push(directory.child(name.to_bytes()));
                     }
                     self.rows.push((index, entry));
@@ -276,4 +278,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         let answer = self.walk.root.directory(self.path.bytes(), OFlags::PATH);
         matches!(answer, Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
     }
+}
+
+/// Whether a directory is one where files of a plan wait for a person: they are nobody's old files,
+/// and no index has them.
+fn is_aside(directory: BorrowedFd<'_>, name: &CStr, entry: &Entry) -> bool {
+    name.to_bytes().starts_with(QUARANTINE_PREFIX)
+        && statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| is_quarantine(name.to_bytes(), entry.uid, stat.st_mode))
 }

@@ -3,12 +3,12 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-use rustix::fs::{openat, symlinkat};
+use rustix::fs::{linkat, openat, symlinkat};
 
 use super::log::{Fact, Seen, seen};
 use super::{Attacker, BYSTANDERS_PER_DIRECTORY, exchange};
@@ -69,11 +69,63 @@ impl Attacker {
                     fs::set_permissions(file, Permissions::from_mode(mode)).is_ok()
                 });
             }
-            _ => self.do_to(Fact::Moved, |file| {
+            _ => self.do_to(Fact::Used, |file| {
                 let flags = rustix::fs::XattrFlags::empty();
                 rustix::fs::setxattr(file, c"user.note", &number.to_le_bytes(), flags).is_ok()
             }),
         }
+    }
+
+    /// What leaves nothing behind but a ctime, which being put aside moves as well: something is
+    /// changed and changed back.
+    pub(super) fn mend(&mut self) {
+        let (path, act) = (self.any(), self.random.below(6));
+        if act == 0 {
+            // To another directory, as one that is exempt, and back.
+            let Some(own) = self.own_somewhere(&path).filter(|own| own.take(&path)) else { return };
+            let moved = own.seen().unwrap();
+            let back = own.give(&path);
+            let stays = back && seen(&CWD, &path).is_some_and(|after| after.id == moved.id);
+            self.log.fact(if stays { Fact::Used } else { Fact::Moved }, moved.id);
+            return;
+        }
+        let own = self.own_beside(&path);
+        let number = self.number as u32;
+        self.do_to(Fact::Used, |file| match act {
+            1 => {
+                let Ok(state) = fs::metadata(file) else { return false };
+                let mode = state.permissions().mode() & 0o777;
+                let set = |mode| fs::set_permissions(file, Permissions::from_mode(mode)).is_ok();
+                set(mode ^ 0o020) && set(mode)
+            }
+            2 => {
+                let Ok(state) = fs::metadata(file) else { return false };
+                chown(file, None, Some(5000 + number)).is_ok()
+                    && chown(file, None, Some(state.gid())).is_ok()
+            }
+            3 => {
+                let Ok(state) = fs::metadata(file) else { return false };
+                let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+                let times = Timestamps {
+                    last_access: time(state.atime(), state.atime_nsec()),
+                    last_modification: time(state.mtime(), state.mtime_nsec()),
+                };
+                rustix::fs::utimensat(CWD, file, &times, AtFlags::empty()).is_ok()
+            }
+            4 => {
+                let Some(own) = own else { return false };
+                let follow = AtFlags::SYMLINK_FOLLOW;
+                let linked = linkat(CWD, file, &own.directory, &own.name, follow).is_ok();
+                if linked {
+                    own.remove();
+                }
+                linked
+            }
+            _ => {
+                let flags = rustix::fs::XattrFlags::empty();
+                rustix::fs::setxattr(file, c"user.mended", &number.to_le_bytes(), flags).is_ok()
+            }
+        });
     }
 
     pub(super) fn write(&mut self) {

@@ -110,7 +110,10 @@ fn is_aside(path: &Path) -> bool {
 }
 
 fn is_note(name: &OsStr) -> bool {
-    name == "taken" || name.as_encoded_bytes().starts_with(b"probe-")
+    let name = name.as_encoded_bytes();
+    [b"taken", &b"origins"[..]].contains(&name)
+        || name.starts_with(b"probe-")
+        || name.ends_with(b".origin")
 }
 
 /// How many files wait in quarantine for a person.

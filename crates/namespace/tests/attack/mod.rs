@@ -19,8 +19,10 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{linkat, openat, renameat_with, unlinkat};
 
 /// What each process does.
-pub const ROLES: [&str; 9] =
-    ["toucher", "changer", "writer", "reader", "renamer", "linker", "saver", "replacer", "swapper"];
+pub const ROLES: [&str; 10] = [
+    "toucher", "changer", "mender", "writer", "reader", "renamer", "linker", "saver", "replacer",
+    "swapper",
+];
 pub const FILES_PER_DIRECTORY: usize = 50;
 pub const DIRECTORIES_PER_USER: usize = 10;
 pub const BYSTANDERS_PER_DIRECTORY: usize = 10;
@@ -82,6 +84,7 @@ impl Attacker {
         match self.role.as_str() {
             "toucher" => self.touch(),
             "changer" => self.change(),
+            "mender" => self.mend(),
             "writer" => self.write(),
             "reader" => self.read(),
             "renamer" => self.rename(),

@@ -184,5 +184,5 @@ pub fn select(rows: &[Row], rules: &Rules, before_s: i64) -> (Vec<Row>, Amount) 
 /// What candidates are sorted by; further fields only make the order of equal names definite.
 pub fn key(row: &Row) -> (i64, Vec<u8>, Vec<u8>, String) {
     let rest = format!("{:?}", row.entry);
-    (row.last_use_s.unwrap(), row.parent.to_vec(), row.name.to_vec(), rest)
+    (row.last_use_s.unwrap().div_euclid(3600), row.parent.to_vec(), row.name.to_vec(), rest)
 }

@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "notify": ("trimtab.cli.purge.notify", "Publish each user's list of files in a plan."),
     "arm": ("trimtab.cli.purge.arm", "Approve a published plan."),
     "run": ("trimtab.cli.purge.run", "Recheck every file of a plan; delete with --apply."),
+    "recover": (
+        "trimtab.cli.purge.recover",
+        "List files that interrupted runs put aside; put them back with --restore.",
+    ),
     "report": ("trimtab.cli.purge.report", "Report what was deleted and retained, by day."),
 }
 """Every subcommand, in the order of a purge."""

@@ -116,10 +116,14 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
     policy = _policy(question, manifest)
     answers = SiteSays() if question.site is None else ask_site(question.site, policy.root, now=now)
     _require_pools(policy, answers)
-    rules = rules_in_force(
-        policy, IndexFacts.of(manifest), answers.reads, now_s=int(now.timestamp())
-    )
     usage = question.usage or measure(policy.root)
+    rules = rules_in_force(
+        policy,
+        IndexFacts.of(manifest),
+        answers.reads,
+        now_s=int(now.timestamp()),
+        quarantines=_quarantines(policy.root) if question.usage is None else (),
+    )
     tally = _tally(question, policy, manifest, rules)
     bias = size_bias(question.directory, manifest, rules)
     growth, notes = _growth(question, policy, answers, now)
@@ -145,6 +149,19 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
         notes=(*_notes(manifest, question), *_of_sizes(manifest, tally, bias), *notes),
         bias=bias,
     )
+
+
+def _quarantines(root: str) -> tuple[bytes, ...]:
+    """Return where files of plans wait for a person beneath a root that has answered.
+
+    A scan leaves these directories out; another tool's list may have them.
+    """
+    from trimtab import _core
+
+    try:
+        return tuple(_core.quarantines(root))
+    except OSError:
+        return ()
 
 
 def _require_pools(policy: Policy, answers: SiteSays) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from trimtab.purge.index.size_sample import Look, look_on
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
+    QUARANTINE_PREFIX,
     Plan,
     PlanDraft,
     PlannedFileSystem,
@@ -195,6 +197,7 @@ def _draft(
                 *(() if looked is None else looked.sentences),
             ),
         ),
+        quarantine=f"{QUARANTINE_PREFIX}{secrets.token_hex(16)}",
     )
 
 

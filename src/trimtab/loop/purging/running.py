@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,25 +21,33 @@ from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
+from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.run.arming import person_now, read_arming
+from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
+from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import HostSurroundings
 from trimtab.units import plural
 
 if TYPE_CHECKING:
     from trimtab._core import Removal, RemovalBatch
 
+_UNWATCHED: Final = (
+    "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
+    "attribute, was not seen between the last look at a file and its removal"
+)
 BEFORE_ALL_TIMES_S: Final = -(2**62)
 """A cut-off that every file is too young for: what a restorer goes by."""
 
@@ -126,6 +135,7 @@ def run_plan(
         journals=place.journals,
         canary=options.apply,
         site=servers.site(),
+        leftovers=leftovers_of_others(loaded, place),
         owner=place.owner,
         clock=clock,
         sleep=sleep,
@@ -150,7 +160,14 @@ def run_plan(
     )
     with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
         result = run(job, apply=options.apply, progress=progress)
-    return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
+    sentences = (*notes.sentences(), *_stranded(plan, result), *servers.sentences())
+    return Ran(loaded, result, sentences)
+
+
+def _stranded(plan: Plan, result: RunResult) -> Iterator[str]:
+    """Yield where each file waits that could not be put back, with the path that it had."""
+    if result.outcomes.get(IN_QUARANTINE):
+        yield from stranded(files_aside(plan.file_system.root), plan.quarantine_name)
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
@@ -224,12 +241,13 @@ def remover_of(
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=f".trimtab-purge-{plan.id}",
+        quarantine=plan.quarantine_name,
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
         exact_sizes=plan.index.has_exact_sizes,
+        made_s=math.ceil(plan.made_at.timestamp()),
     )
 
 
@@ -238,6 +256,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._errors: Counter[int] = Counter()
+        self.unwatched = False
 
     def noted(self, ask: Callable[[int, int], RemovalBatch]) -> Callable[[int, int], RemovalBatch]:
         """Return a call of a remover whose errors are counted."""
@@ -250,20 +269,27 @@ class Notes:
         return call
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each error, the most frequent first."""
-        return tuple(
+        """Return a sentence for each error, the most frequent first, and what was not seen."""
+        errors = tuple(
             f"{plural(count, 'row', ',')} could not be dealt with: {os.strerror(number)}"
             for number, count in self._errors.most_common()
         )
+        return (*errors, _UNWATCHED) if self.unwatched else errors
 
 
 class NotedRemover:
     """The core's remover, whose errors are counted."""
 
     def __init__(self, removal: Removal, notes: Notes) -> None:
+        self._removal, self._notes = removal, notes
         self.check = notes.noted(removal.check)
-        self.delete = notes.noted(removal.delete)
         self.recover = notes.noted(removal.recover)
+
+    def delete(self, first: int, count: int) -> RemovalBatch:
+        """Delete rows, and note whether others' changes could be seen meanwhile."""
+        batch = self._notes.noted(self._removal.delete)(first, count)
+        self._notes.unwatched |= self._removal.watches is False
+        return batch
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:

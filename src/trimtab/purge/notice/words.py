@@ -109,9 +109,9 @@ def what_happens(facts: Facts) -> Iterator[str]:
     plan = facts.plan
     yield (
         f"Nothing on this list is deleted before {_time(facts.not_before)}. From then on files go "
-        "in order of their last use, those of all users together and the oldest first, until the "
-        f"file system is no more than {format_percent(plan.horizon.target)} full. The list names "
-        "more than that is likely to take, so that files near its end may well stay."
+        "in order of the hour of their last use, those of all users together and the oldest "
+        f"first, until the file system is no more than {format_percent(plan.horizon.target)} full. "
+        "The list names more than that is likely to take, so that files near its end may well stay."
     )
     yield (
         "Each file is looked at once more just before: one that was used, changed, renamed, moved "

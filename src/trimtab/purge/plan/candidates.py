@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError
-from trimtab.purge.plan.model import Candidates, UserTotals
+from trimtab.purge.plan.model import HOUR_S, Candidates, UserTotals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,7 +77,8 @@ def summarise(path: Path, sha256: str, *, before_s: int) -> Candidates:
     Raises
     ------
     DataError
-        A value is missing, rows are not in order of their last use, or one is too young.
+        A value is missing, rows are not in order of the hour of their last use, or one is too
+        young.
     """
     import polars as pl
 
@@ -113,20 +114,29 @@ def _check_piece(piece: pl.DataFrame, file: str, last: int | None, before_s: int
         if nulls:
             raise DataError(f"{nulls} rows have no {name}", code="candidates-malformed", file=file)
     used = piece["last_use_s"]
-    if not used.is_sorted() or (last is not None and used[0] < last):
+    hours = used // HOUR_S
+    if not hours.is_sorted() or (last is not None and hours[0] < last // HOUR_S):
         raise DataError(
-            "its rows are not in order of their last use", code="candidates-malformed", file=file
+            "its rows are not in order of the hour of their last use",
+            code="candidates-malformed",
+            file=file,
         )
-    if used[0] < _EARLIEST_S:
+    oldest, newest = _bounds(used)
+    if oldest < _EARLIEST_S:
         raise DataError(
             "it names a time that no file can have", code="candidates-malformed", file=file
         )
-    if used[-1] >= before_s:
+    if newest >= before_s:
         raise DataError(
             "it names a file that was used since the cut-off",
             code="candidates-malformed",
             file=file,
         )
+
+
+def _bounds(times: pl.Series) -> tuple[int, int]:
+    ordered = times.sort()
+    return ordered[0], ordered[-1]
 
 
 def _once(piece: pl.DataFrame, seen: set[bytes]) -> pl.DataFrame:

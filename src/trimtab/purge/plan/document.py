@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from trimtab.errors import DataError, RefusedError
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.model import FORMAT, Plan
+from trimtab.purge.plan.model import FORMATS_READ, Plan
 from trimtab.visible import visible
 
 ALGORITHM: Final = "hmac-sha256"
@@ -59,9 +59,10 @@ def plan_of(data: bytes) -> Plan:
     except (ValueError, RecursionError) as error:
         raise DataError("the plan is not JSON", code="document-malformed") from error
     number = document.get("format") if isinstance(document, dict) else None
-    if number != FORMAT:
+    if number not in FORMATS_READ:
         raise DataError(
-            f"the plan has format {visible(str(number)[:40])}, this version reads {FORMAT}",
+            f"the plan has format {visible(str(number)[:40])}, this version reads "
+            f"{' and '.join(map(str, sorted(FORMATS_READ)))}",
             code="format-version-unknown",
             hint="make a new plan",
         )

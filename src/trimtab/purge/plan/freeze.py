@@ -139,6 +139,7 @@ def freeze(
             rules=draft.rules,
             horizon=draft.horizon,
             candidates=candidates,
+            quarantine=draft.quarantine,
         )
         data = to_json(plan)
         write_durably(PLAN_FILE, directory, data)

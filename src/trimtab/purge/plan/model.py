@@ -6,6 +6,7 @@ another way requires another `FORMAT`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,13 @@ from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.names import unescape
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+FORMATS_READ: Final = frozenset({1, FORMAT})
+"""Format 1 had no name of a quarantine: it followed from the plan's id, which users are told."""
+QUARANTINE_PREFIX: Final = ".trimtab-purge-"
+"""How the core knows quarantines by their names, along with owner and mode."""
 HOUR_S: Final = 3600
+_QUARANTINE: Final = re.compile(rf"{re.escape(QUARANTINE_PREFIX)}[0-9a-f]{{32}}\Z")
 STRICT: Final[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 """How pydantic reads these values back: nothing unknown, nothing converted."""
 
@@ -300,6 +306,8 @@ class PlanDraft:
         How long after that it may be carried out.
     file_system, index, policy, rules, horizon
         What it is bound to and follows from.
+    quarantine
+        As in `Plan`.
     """
 
     id: str
@@ -311,6 +319,7 @@ class PlanDraft:
     policy: PlannedPolicy
     rules: PlannedRules
     horizon: PlannedHorizon
+    quarantine: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +342,9 @@ class Plan:
         What it is bound to and follows from.
     candidates
         What may be deleted.
+    quarantine
+        Name of the directory beneath the root where files are put aside; nobody can foresee it, or
+        they could take it. ``None`` in format 1.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -348,6 +360,19 @@ class Plan:
     rules: PlannedRules
     horizon: PlannedHorizon
     candidates: Candidates
+    quarantine: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a quarantine whose name would not be known as one."""
+        if self.quarantine is not None and not _QUARANTINE.match(self.quarantine):
+            raise UsageError(
+                f"{self.quarantine!r} is no name of a quarantine", code="quarantine-malformed"
+            )
+
+    @property
+    def quarantine_name(self) -> str:
+        """The name of its quarantine, whatever its format."""
+        return self.quarantine or f"{QUARANTINE_PREFIX}{self.id}"
 
     @property
     def earliest(self) -> datetime:

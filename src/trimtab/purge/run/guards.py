@@ -215,6 +215,11 @@ def journal_safe(now: Situation) -> str | None:
     return now.journal_trouble
 
 
+def nothing_left(now: Situation) -> str | None:
+    """No other plan has a batch without an end, or files that wait for a person."""
+    return "; ".join(now.leftovers) or None
+
+
 def caps_left(now: Situation) -> str | None:
     """The caps are not used up by runs shortly before."""
     allowance, spent = now.allowance, now.spent
@@ -248,6 +253,7 @@ GUARDS: Final = (
     Guard("atime", same_atime, "find out what changed; then scan anew and make a new plan", True),
     Guard("usage", usage_known, "see why its use cannot be asked for"),
     Guard("jump", no_jump, "look at the plan; the one after it is compared with this one"),
+    Guard("leftovers", nothing_left, "run `trimtab purge recover`, or that plan once more"),
     Guard("caps", caps_left, "wait until it is free again"),
     Guard("space", frees_space, "empty it, or switch it off, before files are deleted"),
     Guard("canary", canary, "give root on this client its rights", in_dry_run=False),

@@ -197,6 +197,8 @@ class Situation:
         What keeps the space of a deleted file, such as a trash can that is switched on.
     journal_trouble
         Why the journal is no place to rely on: beneath the root, or its file system is full.
+    leftovers
+        What runs of other plans did not end, and what they put aside, a sentence each.
     spent
         What runs shortly before this one deleted.
     """
@@ -215,6 +217,7 @@ class Situation:
     clocks: tuple[ServerClock, ...] = ()
     keeps_deleted: str | None = None
     journal_trouble: str | None = None
+    leftovers: tuple[str, ...] = ()
     spent: Spent = field(default_factory=Spent)
 
     @property

@@ -25,10 +25,13 @@ CAPPED: Final = "capped"
 NOT_BEGUN: Final = "not_begun"
 """An interrupted batch had not come to it: it is done again, and counts only then."""
 GONE: Final = "gone"
+IN_QUARANTINE: Final = "in_quarantine"
+"""It could not be put back, and waits for a person."""
 TROUBLES: Final = frozenset(
-    {"failed", "denied", "not_same", "in_quarantine", "cannot_return", "unknown"}
+    {"failed", "denied", "not_same", IN_QUARANTINE, "cannot_return", "unknown"}
 )
-"""Outcomes that a healthy run hardly has: many of them mean that something else is wrong."""
+"""Outcomes that a healthy run hardly has: many of them mean that something else is wrong. A file
+that was made after the plan, ``replaced``, is not among them: users save their files."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -64,6 +64,8 @@ class HostSurroundings:
         Directory of the journals.
     canary
         Whether a canary file is made: by a run that deletes, never by a dry run.
+    leftovers
+        Finds what runs of other plans left.
     owner
         Whose the allow-list has to be.
     clock, sleep
@@ -80,6 +82,7 @@ class HostSurroundings:
         journals: Path,
         canary: bool,
         site: Site | None = None,
+        leftovers: Callable[[], tuple[str, ...]] = tuple,
         owner: int = 0,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
@@ -87,6 +90,7 @@ class HostSurroundings:
         self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
         self.journals, self.canary, self.site = journals, canary, site or Site()
         self.owner, self.clock, self.sleep = owner, clock, sleep
+        self.leftovers = leftovers
         self._first: Situation | None = None
         self._looked_at_s = 0.0
 
@@ -139,6 +143,7 @@ class HostSurroundings:
             clocks=self.site.clocks(),
             keeps_deleted=self.site.keeps_deleted(),
             journal_trouble=collect.journal_trouble(self.journals, path),
+            leftovers=self.leftovers() if usable else (),
         )
 
     def _root_again(self, before: RootFacts) -> RootFacts:

@@ -58,6 +58,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge-notify": "purged.PurgeNotifyDocument",
     "purge-arm": "purged.PurgeArmDocument",
     "purge-run": "purged.PurgeRunDocument",
+    "purge-recover": "purged.PurgeRecoverDocument",
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
     "error": "measured.FailureDocument",

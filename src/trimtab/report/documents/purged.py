@@ -20,10 +20,12 @@ from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Unread
 from trimtab.purge.index.owners import user_name
 from trimtab.purge.notice.mailing import MailFailure, MailResult
 from trimtab.purge.plan.model import Plan, UserTotals
+from trimtab.purge.plan.names import escape
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.policy import Exemption
 from trimtab.purge.report import Day, Measured, PlanStanding, UserDay
 from trimtab.purge.rules import RulesInForce
+from trimtab.purge.run.aside import AsideFile
 from trimtab.purge.run.messages import Objection
 from trimtab.purge.run.runner import RunResult
 from trimtab.purge.signs import KINDS, MAY_BE, Kind, Signs, Suspicion, statement
@@ -191,6 +193,20 @@ class PurgeRunDocument:
     result: RunResult
     notes: tuple[str, ...]
     error: Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRecoverDocument:
+    """What interrupted runs put aside beneath a root, and what became of each file.
+
+    ``fate`` is ``waits``, ``restored``, ``name_taken``, ``directory_gone``, ``origin_unknown``,
+    ``in_use`` or ``failed``. ``interrupted`` are plans whose last batch has no end.
+    """
+
+    root: str
+    restored: bool
+    files: tuple[AsideFile, ...]
+    interrupted: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +455,7 @@ shape(
 )
 shape(
     Plan,
-    omit=["format", "id", "index", "policy", "rules", "horizon"],
+    omit=["format", "id", "index", "policy", "rules", "horizon", "quarantine"],
     inline={"candidates": ("files", "size_bytes", "allocated_bytes", "users")},
     derive={
         "plan": "id",
@@ -521,6 +537,15 @@ shape(
         "unexplained": (tuple[str, ...], lambda run: list(map(_shown, run.unexplained))),
         "trim_due": "trim_due",
         "journal": mapped("journal", lambda path: visible(str(path)), str),
+    },
+)
+shape(
+    AsideFile,
+    omit=["quarantine"],
+    derive={
+        "place": (str, lambda file: escape(file.place)),
+        "origin": (str | None, lambda file: file.origin and escape(file.origin)),
+        "owner": _USER_NAME,
     },
 )
 shape(PurgeRunDocument, inline={"result": ()})

@@ -1,0 +1,158 @@
+//! What lies in the quarantines beneath a root, of every plan: listed, and put back for a person.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{OFlags, RenameFlags, StatxFlags, renameat_with, statx};
+use rustix::io::Errno;
+
+use super::origin::Noted;
+use super::quarantine::{Contents, Place, beneath};
+use crate::beneath::Root;
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+
+/// What became of a file that lies aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It waits, and can be put back.
+    Waits,
+    /// It is back where it was.
+    Restored,
+    /// Something else has its name.
+    NameTaken,
+    /// Its directory is not there any more.
+    DirectoryGone,
+    /// It was not noted from where it was taken.
+    OriginUnknown,
+    /// A run is using the quarantine.
+    InUse,
+    /// The system said something else.
+    Failed,
+}
+
+impl Fate {
+    /// Its name.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Waits => "waits",
+            Self::Restored => "restored",
+            Self::NameTaken => "name_taken",
+            Self::DirectoryGone => "directory_gone",
+            Self::OriginUnknown => "origin_unknown",
+            Self::InUse => "in_use",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A file that was put aside. Paths are relative to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// The quarantine that it is in.
+    pub quarantine: Vec<u8>,
+    /// Where it is now.
+    pub place: Vec<u8>,
+    /// Where it was.
+    pub origin: Option<Vec<u8>>,
+    /// The row of the plan by which it was taken.
+    pub row: Option<u64>,
+    /// Whose it is.
+    pub uid: u32,
+    /// Its length.
+    pub size_bytes: u64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// The names of all quarantines in a root; each is a directory of ours alone.
+pub fn quarantines(root: &Root) -> Result<Vec<Vec<u8>>> {
+    beneath(root).map_err(|errno| Error::system("read", root.path(), errno))
+}
+
+/// Lists every file that lies aside; with `restore`, each is put back under its name, replacing
+/// nothing, or into the directory `into` where its own is gone. What is empty then is removed.
+pub fn aside(root: &Root, restore: bool, into: Option<&[u8]>) -> Result<Vec<Aside>> {
+    let system = |errno| Error::system("read", root.path(), errno);
+    let into = match into {
+        Some(path) => Some((path, root.directory(path, OFlags::RDONLY).map_err(system)?)),
+        None => None,
+    };
+    let mut listed = Vec::new();
+    for name in quarantines(root)? {
+        let contents = match Contents::open(root, &name) {
+            // A run ended meanwhile, and removed it.
+            Err(Errno::NOENT) => continue,
+            contents => contents.map_err(system)?,
+        };
+        let ours = crate::lock::is_ours(&contents.descriptor);
+        for cell in &contents.cells {
+            for file in &cell.files {
+                let place = Place { directory: &cell.directory, name: file };
+                let Ok(stat) = place.stat() else { continue };
+                let known = |noted: &&Noted| {
+                    noted.slot == *file && (noted.fresh || noted.inode == stat.stx_ino)
+                };
+                let noted = cell.origins.iter().find(known);
+                let fate = match noted {
+                    _ if !ours => Fate::InUse,
+                    None => Fate::OriginUnknown,
+                    Some(noted) => fate_of(root, place, noted, restore, into.as_ref()),
+                };
+                if fate == Fate::Restored {
+                    Contents::remove_note(cell, file);
+                }
+                listed.push(Aside {
+                    quarantine: name.clone(),
+                    place: [&*name, &*cell.name, file].join(&b'/'),
+                    origin: noted.map(path_of),
+                    row: noted.map(|noted| noted.row),
+                    uid: stat.stx_uid,
+                    size_bytes: Entry::of_statx(&stat).size_bytes,
+                    fate,
+                });
+            }
+        }
+        if ours && restore {
+            contents.remove(root, &name);
+        }
+    }
+    Ok(listed)
+}
+
+fn path_of(noted: &Noted) -> Vec<u8> {
+    match noted.parent.is_empty() {
+        true => noted.name.clone(),
+        false => [&*noted.parent, &*noted.name].join(&b'/'),
+    }
+}
+
+fn fate_of(
+    root: &Root,
+    place: Place<'_>,
+    noted: &Noted,
+    restore: bool,
+    into: Option<&(&[u8], OwnedFd)>,
+) -> Fate {
+    let its_own = root.directory(&noted.parent, OFlags::RDONLY);
+    let parent = match (&its_own, into) {
+        (Ok(parent), _) | (Err(Errno::NOENT), Some((_, parent))) => parent,
+        (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV), _) => {
+            return Fate::DirectoryGone;
+        }
+        (Err(_), _) => return Fate::Failed,
+    };
+    if !restore {
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        return match statx(parent, &*noted.name, flags, StatxFlags::TYPE) {
+            Err(Errno::NOENT) => Fate::Waits,
+            Ok(_) => Fate::NameTaken,
+            Err(_) => Fate::Failed,
+        };
+    }
+    let flags = RenameFlags::NOREPLACE;
+    match renameat_with(place.directory, place.name, parent, &*noted.name, flags) {
+        Ok(()) => Fate::Restored,
+        Err(Errno::EXIST) => Fate::NameTaken,
+        Err(_) => Fate::Failed,
+    }
+}

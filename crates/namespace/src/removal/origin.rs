@@ -1,0 +1,124 @@
+//! From where a file was taken, kept beside it: who finds it needs no plan to put it back.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::quarantine::slot_name;
+use crate::entry::ObjectId;
+
+/// From where a planned file is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    /// Its row in the plan.
+    pub(super) row: u64,
+    pub(super) id: ObjectId,
+    pub(super) parent: &'a [u8],
+    pub(super) name: &'a [u8],
+}
+
+/// The same as it is read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// The name that the file has in quarantine.
+    pub(super) slot: Vec<u8>,
+    pub(super) row: u64,
+    /// The inode of the planned file; 0 where it is known by something else.
+    pub(super) inode: u64,
+    pub(super) parent: Vec<u8>,
+    pub(super) name: Vec<u8>,
+    /// Whether it was noted since this host was started: a note from before a power cut may be of an
+    /// earlier round, and speaks for the planned file alone.
+    pub(super) fresh: bool,
+}
+
+const BOOT_BYTES: usize = 36;
+/// Slot, row, inode and two lengths.
+const FIXED_BYTES: usize = 4 + 8 + 8 + 4 + 4;
+
+/// A note of some slots; what an earlier and longer note has left behind it is not read.
+pub(super) fn encode<'a>(slots: impl IntoIterator<Item = (usize, Origin<'a>)>) -> Vec<u8> {
+    let mut note = boot().to_vec();
+    for (slot, origin) in slots {
+        let inode = if let ObjectId::Inode(inode) = origin.id { inode } else { 0 };
+        note.extend((slot as u32 + 1).to_le_bytes());
+        note.extend(origin.row.to_le_bytes());
+        note.extend(inode.to_le_bytes());
+        for text in [origin.parent, origin.name] {
+            note.extend((text.len() as u32).to_le_bytes());
+        }
+        note.extend(origin.parent);
+        note.extend(origin.name);
+    }
+    note.extend([0; 4]);
+    note
+}
+
+/// Reads a note; what cannot be read is not there.
+pub(super) fn read(directory: impl AsFd, name: &[u8]) -> Vec<Noted> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut bytes = Vec::new();
+    let Ok(file) = openat(directory, name, flags, Mode::empty()) else { return Vec::new() };
+    match File::from(file).read_to_end(&mut bytes) {
+        Ok(_) => decode(&bytes),
+        Err(_) => Vec::new(),
+    }
+}
+
+fn decode(bytes: &[u8]) -> Vec<Noted> {
+    let Some((noted_in, mut rest)) = bytes.split_at_checked(BOOT_BYTES) else { return Vec::new() };
+    let fresh = noted_in == boot();
+    let mut notes = Vec::new();
+    while let Some((fixed, texts)) = rest.split_at_checked(FIXED_BYTES) {
+        let half = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().unwrap_or_default());
+        let word = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().unwrap_or_default());
+        let (slot, parent, name) = (half(0) as usize, half(20) as usize, half(24) as usize);
+        if !(1..=super::quarantine::ROUND).contains(&slot) || parent + name > texts.len() {
+            break;
+        }
+        notes.push(Noted {
+            slot: slot_name(slot - 1).to_vec(),
+            row: word(4),
+            inode: word(12),
+            parent: texts[..parent].to_vec(),
+            name: texts[parent..parent + name].to_vec(),
+            fresh,
+        });
+        rest = &texts[parent + name..];
+    }
+    notes
+}
+
+/// Which start of this host it is.
+fn boot() -> [u8; BOOT_BYTES] {
+    static BOOT: OnceLock<[u8; BOOT_BYTES]> = OnceLock::new();
+    *BOOT.get_or_init(|| {
+        let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        id.get(..BOOT_BYTES).and_then(|id| id.try_into().ok()).unwrap_or([b'-'; BOOT_BYTES])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_back_and_what_is_behind_it_is_not() {
+        let origin = |name| Origin { row: 70, id: ObjectId::Inode(9), parent: b"a/b", name };
+        let long = encode([(3, origin(b"first\n")), (31, origin(b"second"))]);
+        let read = decode(&long);
+        let slots: Vec<_> = read.iter().map(|noted| (&*noted.slot, &*noted.name)).collect();
+        assert_eq!(slots, [(&b"03"[..], &b"first\n"[..]), (b"31", b"second")]);
+        assert!(read.iter().all(|noted| (noted.row, noted.inode, noted.fresh) == (70, 9, true)));
+        let short = encode([(0, origin(b"x"))]);
+        let over = [&short, &long[short.len()..]].concat();
+        assert_eq!(decode(&over).len(), 1);
+        assert_eq!(decode(&long[..long.len() - 6]).len(), 1);
+        assert!(decode(&[0; 20]).is_empty() && decode(&[0; 90]).is_empty());
+        let earlier = [&[b'0'; BOOT_BYTES][..], &short[BOOT_BYTES..]].concat();
+        assert!(!decode(&earlier)[0].fresh);
+    }
+}

@@ -1,0 +1,140 @@
+"""What interrupted runs put aside: nobody's data, listed, put back, and an objection to others."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.support.codes import raises
+from tests.support.command import trimtab
+
+from trimtab import _core
+from trimtab.errors import UsageError
+from trimtab.loop.purging.place import PurgePlace
+from trimtab.loop.purging.recovering import files_aside, recover
+from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers, stranded
+from trimtab.purge.run.journal import opened
+from trimtab.purge.run.records import BatchLine, PlanLine
+from trimtab.purge.run.state import Batch, Rows
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="quarantines are root's"),
+]
+
+AT = datetime(2024, 6, 1, tzinfo=UTC)
+NAME = ".trimtab-purge-0123456789abcdef0123456789abcdef"
+
+
+def note(parent: bytes, name: bytes, inode: int) -> bytes:
+    """Return what the core notes of a file in the first slot, before a power cut."""
+    fixed = (1).to_bytes(4, "little") + (7).to_bytes(8, "little") + inode.to_bytes(8, "little")
+    lengths = len(parent).to_bytes(4, "little") + len(name).to_bytes(4, "little")
+    return b"0" * 36 + fixed + lengths + parent + name + bytes(4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a root in which a killed run has left the file ``a/b/file``."""
+    root = tmp_path / "root"
+    (root / "a/b").mkdir(parents=True)
+    cell = root / NAME / "cell-1-2-0"
+    cell.mkdir(parents=True)
+    for directory in (root / NAME, cell):
+        directory.chmod(0o700)
+    (cell / "00").write_text("aside")
+    inode = (cell / "00").stat().st_ino
+    (cell / "origins").write_bytes(note(b"a/b", b"file", inode))
+    (cell / "taken").write_bytes(b"")
+    return root
+
+
+def test_what_was_put_aside_is_listed_and_put_back(root: Path) -> None:
+    place = PurgePlace(root.parent / "place")
+    (file,) = recover(root, place=place).files
+    assert (file.origin, file.row, file.size_bytes, file.fate) == (b"a/b/file", 7, 5, "waits")
+    (file,) = recover(root, place=place, restore=True).files
+    assert (file.fate, (root / "a/b/file").read_text()) == ("restored", "aside")
+    assert sorted(path.name for path in root.iterdir()) == ["a"]
+    assert recover(root, place=place).files == ()
+
+
+def test_nothing_is_replaced_and_a_file_without_a_directory_goes_where_a_person_says(root) -> None:
+    place = PurgePlace(root.parent / "place")
+    (root / "a/b/file").write_text("new")
+    (file,) = recover(root, place=place, restore=True).files
+    assert (file.fate, (root / "a/b/file").read_text()) == ("name_taken", "new")
+    (root / "a/b/file").unlink()
+    (root / "a/b").rmdir()
+    assert recover(root, place=place, restore=True).files[0].fate == "directory_gone"
+    (root / "found").mkdir()
+    (file,) = recover(root, place=place, restore=True, into=root / "found").files
+    assert (file.fate, (root / "found/file").read_text()) == ("restored", "aside")
+    with raises(UsageError, "path-outside"):
+        recover(root, place=place, restore=True, into=root.parent)
+
+
+def test_a_note_from_before_a_power_cut_speaks_for_the_planned_file_alone(root: Path) -> None:
+    cell = root / NAME / "cell-1-2-0"
+    (cell / "00").rename(cell / "x")
+    (cell / "00").write_text("another")
+    (cell / "x").unlink()
+    (file,) = recover(root, place=PurgePlace(root.parent / "place"), restore=True).files
+    assert (file.fate, (cell / "00").exists()) == ("origin_unknown", True)
+
+
+def test_no_scan_lists_what_was_put_aside_and_a_users_directory_of_that_name_is_no_refuge(
+    root: Path,
+) -> None:
+    import polars as pl
+
+    mine = root / "a" / ".trimtab-purge-mine"
+    mine.mkdir()
+    (mine / "hidden").write_text("x")
+    scan = _core.NamespaceScan(root, root.parent / "index")
+    scan.start()
+    assert scan.wait(60.0)
+    shards = [pl.read_parquet(root.parent / "index" / name) for name in scan.result().shards]
+    names = set(pl.concat(shards)["name"].to_list())
+    assert names == {b"a", b"b", NAME.encode(), b".trimtab-purge-mine", b"hidden"}
+    assert _core.quarantines(root) == [NAME.encode()]
+
+
+def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_path: Path) -> None:
+    journals = tmp_path / "journals"
+    line = PlanLine(plan="other", sha256="ab" * 32, rows=10, root="/s", file_system="ext4 x")
+    with opened(journals, line, at=AT, owner=os.geteuid()) as journal:
+        journal.write(BatchLine("r", AT, Rows(0, 10), Batch(Rows(0, 10)).leave))
+    assert interrupted_plans(journals, "ext4 x") == ["other"]
+    assert interrupted_plans(journals, "ext4 x", but="other") == []
+    assert interrupted_plans(journals, "ext4 y") == []
+    files = files_aside(str(root))
+    sentences = leftovers(files, ["other"], ".trimtab-purge-another")
+    assert sentences == (
+        "a run of plan other was interrupted",
+        f"1 file of another plan lies aside in {NAME}",
+    )
+    assert leftovers(files, [], NAME) == ()
+    (sentence,) = stranded(files, NAME)
+    assert sentence.startswith(f"a/b/file could not be put back and waits in {NAME}/cell-1-2-0/00")
+
+
+def test_many_files_are_told_with_their_number() -> None:
+    name = NAME.encode()
+    files = [AsideFile(name, name + b"/x", b"f", 1, 0, 1, "waits")] * 30
+    *_, last = stranded(files, NAME)
+    assert last == "10 more lie beside them"
+
+
+def test_the_command_lists_and_restores(root: Path, tmp_path: Path) -> None:
+    place = ("--place", tmp_path / "place", "--json")
+    store = tmp_path / "t.db"
+    listed = trimtab("purge", "recover", root, *place, store=store)
+    assert listed.code == 0, listed.stderr
+    (file,) = listed.document["files"]
+    assert (file["origin"], file["fate"]) == ("a/b/file", "waits")
+    restored = trimtab("purge", "recover", root, "--restore", *place, store=store)
+    assert restored.document["files"][0]["fate"] == "restored"
+    assert (root / "a/b/file").read_text() == "aside"
