@@ -790,6 +790,8 @@ class Removal:
         Whether files may go that somebody has, or may have, open. Lustre never deletes such.
     lustre
         Whether files are deleted by FID; the rows then have FIDs.
+    root_descriptor
+        An open descriptor of the root, which is gone by in place of its path.
 
     Raises
     ------
@@ -815,6 +817,7 @@ class Removal:
         threads: int = 2,
         open_files: bool = False,
         lustre: bool = False,
+        root_descriptor: int | None = None,
     ) -> None: ...
     @property
     def rows(self) -> int:

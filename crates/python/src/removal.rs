@@ -1,6 +1,7 @@
 //! Verified deletion as a Python class.
 
-use std::path::PathBuf;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
@@ -37,7 +38,7 @@ impl Removal {
     #[new]
     #[pyo3(signature = (
         candidates, root, rules, *, before_s, quarantine, time_resolution_ns = 1, threads = 2,
-        open_files = false, lustre = false,
+        open_files = false, lustre = false, root_descriptor = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
@@ -51,6 +52,7 @@ impl Removal {
         threads: usize,
         open_files: bool,
         lustre: bool,
+        root_descriptor: Option<RawFd>,
     ) -> PyResult<Self> {
         let settings = Settings {
             before_s,
@@ -61,7 +63,10 @@ impl Removal {
         };
         let rules = rules.0.clone();
         let open = || {
-            let root = Root::open(&root)?;
+            let root = match root_descriptor {
+                Some(number) => root_of(number, &root)?,
+                None => Root::open(&root)?,
+            };
             if lustre {
                 let mounted = Mounted::open(&root)?;
                 return RemovalByFid::open(&candidates, &root, mounted, rules, &settings)
@@ -108,6 +113,15 @@ impl Removal {
         });
         batch.map(RemovalBatch::from).map_err(|error| raised(py, &error))
     }
+}
+
+/// The root that a descriptor of the caller's stands for.
+fn root_of(number: RawFd, path: &Path) -> namespace::Result<Root> {
+    if number < 0 {
+        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+    }
+    // SAFETY: it is used for this one call; a number that stands for nothing is an error of it.
+    Root::again(unsafe { BorrowedFd::borrow_raw(number) }, path)
 }
 
 /// What became of a batch of rows.

@@ -137,6 +137,31 @@ def test_a_dry_run_says_the_same_and_touches_nothing(world):
     assert run(world.core_job(id="second"), apply=True).outcomes == {"deleted": 30}
 
 
+def test_files_go_beneath_the_root_that_guards_looked_at(world):
+    """Another directory with the same names has the path by then: hard links, so inodes agree."""
+    descriptor = os.open(world.tree, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        away = world.tree.with_name("away")
+        world.tree.rename(away)
+        for path in world.paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        removal = _core.Removal(
+            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            quarantine=".quarantine", root_descriptor=descriptor,
+        )  # fmt: skip
+        codes = {_core.REMOVAL_OUTCOMES[code] for code in removal.check(0, 60).outcomes}
+        assert codes == {"would_delete"}
+        assert {_core.REMOVAL_OUTCOMES[c] for c in removal.delete(0, 60).outcomes} == {"deleted"}
+        assert not [path for path in away.rglob("file-*") if path.is_file()]
+    finally:
+        os.close(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        _core.Removal(
+            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            quarantine=".quarantine", root_descriptor=2**20,
+        )  # fmt: skip
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("kills_wanted", repetitions(gate=10, soak=200))
 def test_after_kills_the_next_run_puts_back_and_goes_on(tmp_path, kills_wanted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -131,14 +132,19 @@ def run_plan(
         sleep=sleep,
     )
     notes = Notes()
-    made = partial(remover_of, loaded, policy, now_s=int(clock()))
+
+    def made(before_s: int | None = None) -> Removal:
+        # By the descriptor that the guards looked at: the path may lead elsewhere by now.
+        return remover_of(loaded, policy, now_s=now_s, before_s=before_s, root=world.root)
+
+    now_s = int(clock())
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=partial(_terms, options, plan.file_system.kind),
         remover=lambda: NotedRemover(made(), notes),
-        restorer=lambda: NotedRemover(made(before_s=BEFORE_ALL_TIMES_S), notes),
+        restorer=lambda: NotedRemover(made(BEFORE_ALL_TIMES_S), notes),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -148,7 +154,10 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
+    with (
+        contextlib.closing(world),
+        core_errors("the run", hint="the same command recovers what was begun, and goes on"),
+    ):
         result = run(job, apply=options.apply, progress=progress)
     return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
 
@@ -192,7 +201,12 @@ def error_of(result: RunResult) -> TrimtabError | None:
 
 
 def remover_of(
-    loaded: LoadedPlan, policy: Policy, *, now_s: int, before_s: int | None = None
+    loaded: LoadedPlan,
+    policy: Policy,
+    *,
+    now_s: int,
+    before_s: int | None = None,
+    root: int | None = None,
 ) -> Removal:
     """Return the core's remover for a plan, under the policy in force.
 
@@ -203,6 +217,8 @@ def remover_of(
     ----------
     before_s
         The cut-off; ``None``: the plan's.
+    root
+        A descriptor of the root; ``None``: its path is opened.
     """
     from trimtab._core import Removal, Rules
 
@@ -229,6 +245,7 @@ def remover_of(
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
+        root_descriptor=root,
     )
 
 

@@ -21,6 +21,12 @@ from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.purge.run.identity import (
+    file_system_uuid,
+    meaningful_fsid,
+    mount_identity,
+    mount_number,
+)
 from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
 from trimtab.visible import visible
 
@@ -78,33 +84,56 @@ def kill_switch(path: Path) -> str | None:
     return f"the kill switch {shown} is pulled"
 
 
-def root_facts(root: str, *, mountinfo: str | None = None) -> RootFacts:
+def root_facts(
+    root: str, *, mountinfo: str | None = None, keep: Callable[[int], None] | None = None
+) -> RootFacts:
     """Return what is at the root's path now.
 
     Parameters
     ----------
     mountinfo
         The text of ``/proc/self/mountinfo``, which is read where it is not given.
+    keep
+        Handed the descriptor that the facts are of, and closes it: what is done beneath the root
+        after a look at it is done by that and not by the path, which may lead elsewhere by then.
     """
     shown = visible(root)
     if not root.startswith("/") or os.path.realpath(root) != root:
         return RootFacts(f"{shown} is no absolute path without links")
     try:
-        directory = os.open(root, _DIRECTORY)
-        try:
-            state, system = os.fstat(directory), os.statvfs(directory)
-        finally:
-            os.close(directory)
-        text = mountinfo or Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+        with contextlib.ExitStack() as stack:
+            directory = os.open(root, _DIRECTORY)
+            stack.callback(os.close, directory)
+            facts = _facts(root, directory, mountinfo)
+            if keep is not None and facts.trouble is None:
+                stack.pop_all()
+                keep(directory)
+            return facts
     except OSError as error:
         return RootFacts(f"{shown} cannot be opened as a directory: {error.strerror}")
+
+
+def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
+    state, system, number = os.fstat(directory), os.statvfs(directory), mount_number(directory)
+    text = mountinfo or Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
     device = f"{os.major(state.st_dev)}:{os.minor(state.st_dev)}"
-    mount = find_mount(parse_mountinfo(text), root, device)
+    mounts = parse_mountinfo(text)
+    mount = find_mount(mounts, root, device)
+    if mountinfo is None:
+        # What the descriptor is on, not what the path leads to by the time the table is read.
+        mount = next((line for line in mounts if line.mount_id == number), mount)
     if mount is None:
-        return RootFacts(f"the mount table has no mount for {shown}")
+        return RootFacts(f"the mount table has no mount for {visible(root)}")
     return RootFacts(
         None,
-        FileSystemIdentity(mount.fs_type, _name(mount), system.f_fsid, state.st_dev),
+        FileSystemIdentity(
+            mount.fs_type,
+            _name(mount),
+            meaningful_fsid(system.f_fsid, state.st_dev),
+            state.st_dev,
+            file_system_uuid(directory),
+            mount_identity(directory),
+        ),
         device=state.st_dev,
         inode=state.st_ino,
         read_only=mount.read_only,
@@ -124,8 +153,8 @@ def atime_settings(mount: Mount, others: Mapping[str, str] | None = None) -> dic
     return {"mount options": " ".join(words) or "strictatime", **(others or {})}
 
 
-def usage(root: str) -> Usage:
-    """Return how full the file system of a root is, as ``df`` counts."""
+def usage(root: str | int) -> Usage:
+    """Return how full the file system of a root, or of its descriptor, is, as ``df`` counts."""
     system = os.statvfs(root)
     used = system.f_blocks - system.f_bfree
     return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
@@ -150,7 +179,7 @@ def journal_trouble(directory: Path, root: str) -> str | None:
     return None
 
 
-def canary(root: str, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
+def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
     """Make a file of another user in a directory of that user's, remove both, and say how it went.
 
     A squashed root cannot give a file away, a process without its rights cannot enter the
@@ -176,8 +205,9 @@ class _Canary(Exception):
     """What was wrong with it."""
 
 
-def _fly(root: str, name: str) -> float:
-    with _descriptor(os.open(root, _DIRECTORY)) as top:
+def _fly(root: str | int, name: str) -> float:
+    again = {"path": ".", "dir_fd": root} if isinstance(root, int) else {"path": root}
+    with _descriptor(os.open(flags=_DIRECTORY, **again)) as top:
         os.mkdir(name, 0o700, dir_fd=top)
         try:
             with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:

@@ -305,7 +305,7 @@ def _plain(value: object) -> Plain:
     return str(value)
 
 
-shape(FileSystemIdentity, omit=["device"])
+shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
 shape(Unread, derive={"path": _text("path")})
 shape(
     Manifest,
