@@ -861,6 +861,19 @@ class Removal:
             As `delete`.
         """
 
+    def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
+        """Put back what interrupted runs have left aside, found by the whole plan.
+
+        Asked of a remover for which nothing may go, and after `recover` of an interrupted batch,
+        which knows what it had taken. Returns the rows whose files lay there, each with its code of
+        `REMOVAL_OUTCOMES`, and the paths, relative to the root, of what waits there for a person.
+
+        Raises
+        ------
+        RefusedError, OSError, DataError
+            As `delete`.
+        """
+
 class RemovalBatch:
     """What became of a batch of rows."""
 

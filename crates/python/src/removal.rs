@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
 use namespace::removal::lustre::RemovalByFid;
-use namespace::removal::{Batch, Outcome, Removal as ByName, Settings};
+use namespace::removal::{Batch, Outcome, Removal as ByName, Settings, Swept};
 use namespace::rmfid::Mounted;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -96,6 +96,15 @@ impl Removal {
     fn recover(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
         self.work(py, |way| of_either!(way, removal => removal.recover(first, count)))
     }
+
+    fn sweep(&self, py: Python<'_>) -> PyResult<(Vec<(u64, u8)>, Vec<Vec<u8>>)> {
+        let swept = self.locked(py, |way| match way {
+            Way::Name(removal) => removal.sweep(),
+            // What goes by FID is moved nowhere.
+            Way::Fid(_) => Ok(Swept::default()),
+        })?;
+        Ok((swept.rows, swept.waiting))
+    }
 }
 
 impl Removal {
@@ -104,14 +113,22 @@ impl Removal {
         py: Python<'_>,
         work: impl FnOnce(&mut Way) -> namespace::Result<Batch> + Send,
     ) -> PyResult<RemovalBatch> {
-        let batch = py.detach(|| match self.0.lock() {
+        self.locked(py, work).map(RemovalBatch::from)
+    }
+
+    fn locked<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Way) -> namespace::Result<T> + Send,
+    ) -> PyResult<T> {
+        let answer = py.detach(|| match self.0.lock() {
             Ok(mut way) => work(&mut way),
             Err(_) => {
                 let message = "an earlier batch broke off: make a new removal and recover";
                 Err(namespace::Error::Refused(message.into()))
             }
         });
-        batch.map(RemovalBatch::from).map_err(|error| raised(py, &error))
+        answer.map_err(|error| raised(py, &error))
     }
 }
 

@@ -208,7 +208,7 @@ def test_errors_are_counted_by_what_the_system_said():
     def ask(_first, _count):
         return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
 
-    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask), notes)  # type: ignore[arg-type]
+    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask), notes)  # type: ignore[arg-type]
     for call in (remover.check, remover.delete, remover.recover):
         call(0, 5)
     assert notes.sentences() == (

@@ -44,8 +44,10 @@ mod lease;
 pub mod lustre;
 mod outcome;
 mod parent;
+mod place;
 mod quarantine;
 mod recovery;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -57,6 +59,7 @@ use std::time::Instant;
 
 pub use batch::Batch;
 pub use outcome::Outcome;
+pub use sweep::Swept;
 
 use candidates::Candidates;
 use check::Checks;
@@ -202,8 +205,9 @@ impl Removal {
         let Some((quarantine, mut cells)) = self.quarantine.take() else {
             return Ok(Default::default());
         };
-        let recovered =
-            recovery::recover(&self.job(rows, first), &quarantine, &mut cells[0], &left);
+        let numbers: Vec<u64> = (first..first + rows.len() as u64).collect();
+        let job = self.job(rows, first);
+        let recovered = recovery::recover(&job, &numbers, &quarantine, &mut cells[0], &left);
         self.quarantine = Some((quarantine, cells));
         self.ended = left;
         Ok(recovered)

@@ -5,11 +5,13 @@
 //!       cell-PID-TIME-N/        one for each thread of one run
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
+//!           places              where they came from: directory, path and names
 //!       stranded/               files that could not be put back; a person decides
 //! ```
 //! A name in a user's directory can be made to stand for another file at any moment. A name in here
 //! cannot: so the file that is looked at here is the file that is removed.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -21,7 +23,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::parent::take_any_project;
+use super::parent::{Mark, take_any_project};
+use super::place;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
 
@@ -30,6 +33,9 @@ pub(super) const ROUND: usize = 32;
 
 const STRANDED: &[u8] = b"stranded";
 const TAKEN: &[u8] = b"taken";
+const PLACES: &[u8] = b"places";
+/// What is set aside for the place of a row; more is written where there is room.
+const PLACE_BYTES: usize = 128;
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
 const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
 
@@ -67,9 +73,14 @@ impl Quarantine {
             return Err(refused);
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let log = openat(&directory, TAKEN, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| Error::system("create", root.path(), errno))?;
-        Ok(Cell { name, directory, log: Some(File::from(log)), logged: 0, blocked: [false; ROUND] })
+        let create = |name| {
+            let opened = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR);
+            opened
+                .map(|file| Some(File::from(file)))
+                .map_err(|errno| Error::system("create", root.path(), errno))
+        };
+        let (log, places) = (create(TAKEN)?, create(PLACES)?);
+        Ok(Cell { name, directory, log, logged: 0, places, placed: 0, blocked: [false; ROUND] })
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
@@ -106,6 +117,11 @@ impl Quarantine {
         false
     }
 
+    /// The paths, relative to the root, of what waits for a person.
+    pub(super) fn stranded(&self) -> Answer<Vec<Vec<u8>>> {
+        Ok(names(&self.stranded)?.iter().map(|name| self.path_of(STRANDED, name)).collect())
+    }
+
     /// Removes a cell that is empty; what is in one that is not stays.
     pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
         let rest = names(directory).unwrap_or_default();
@@ -128,6 +144,12 @@ impl Quarantine {
         let _ = unlinkat(&self.descriptor, STRANDED, AtFlags::REMOVEDIR);
         let _ = unlinkat(root.descriptor(), self.name.as_slice(), AtFlags::REMOVEDIR);
     }
+}
+
+/// Whether a root has a quarantine of that name, or anything else under it.
+pub(super) fn is_there(root: &Root, name: &[u8]) -> bool {
+    let stat = statx(root.descriptor(), name, AtFlags::SYMLINK_NOFOLLOW, WANTED);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory)
 }
 
 /// A name in a directory of the quarantine.
@@ -155,6 +177,10 @@ pub(super) struct Cell {
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
     logged: u64,
+    /// Where they came from; without it, what was left is put back only where nothing else can be
+    /// meant.
+    places: Option<File>,
+    placed: u64,
     /// Slots whose file could be neither put back nor moved away.
     blocked: [bool; ROUND],
 }
@@ -170,6 +196,31 @@ impl Cell {
         if !ready {
             self.log = None;
         }
+        self.placed = 0;
+        if let Some(places) = &self.places {
+            let room = libc::off_t::try_from(rows * PLACE_BYTES).unwrap_or(0);
+            if places.set_len(0).is_err() || !allocate(places, room) {
+                self.places = None;
+            }
+        }
+    }
+
+    /// Notes where rows of one directory came from.
+    pub(super) fn note_places<'a>(
+        &mut self,
+        from: Mark,
+        path: &[u8],
+        rows: impl Iterator<Item = (u64, &'a [u8])>,
+    ) {
+        let Some(places) = &self.places else { return };
+        let mut words = Vec::new();
+        for (row, name) in rows {
+            place::write(&mut words, &place::Origin { row, from, path, name });
+        }
+        if places.write_all_at(&words, self.placed).is_err() {
+            self.places = None;
+        }
+        self.placed += words.len() as u64;
     }
 
     /// Notes that these rows are in here now, before the first of them is removed.
@@ -210,6 +261,10 @@ pub(super) struct Leftover {
     pub(super) directory: OwnedFd,
     /// The rows that it had taken.
     pub(super) taken: Vec<u64>,
+    /// The directories that they came from, as far as that was noted.
+    pub(super) from: HashMap<u64, Mark>,
+    /// When the run made the cell.
+    pub(super) since_ns: Option<i64>,
     /// The names of the files that lie there.
     pub(super) files: Vec<Vec<u8>>,
 }
@@ -224,7 +279,12 @@ impl Leftover {
             Ok(log) => rows_of(&File::from(log)),
             Err(_) => Vec::new(),
         };
-        Ok(Self { name, directory, taken, files })
+        let from = match openat(&directory, PLACES, flags, Mode::empty()) {
+            Ok(log) => place::marks(File::from(log)),
+            Err(_) => HashMap::new(),
+        };
+        let since_ns = Mark::of(&directory)?.birth_ns;
+        Ok(Self { name, directory, taken, from, since_ns, files })
     }
 }
 
@@ -241,7 +301,7 @@ fn rows_of(log: &File) -> Vec<u64> {
 
 /// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
 fn is_own(name: &[u8]) -> bool {
-    name == TAKEN || PROBES.contains(&name)
+    name == TAKEN || name == PLACES || PROBES.contains(&name)
 }
 
 fn slot_name(slot: usize) -> &'static [u8] {

@@ -253,7 +253,8 @@ fn interrupted_before(
     let mut cell_of_ours = quarantine.cell(&root, 1).unwrap();
     let leftovers = quarantine.leftovers(&[&cell_of_ours]).unwrap();
     assert_eq!(leftovers.len(), 1);
-    let recovered = super::recovery::recover(&job, &quarantine, &mut cell_of_ours, &leftovers);
+    let recovered =
+        super::recovery::recover(&job, &[0], &quarantine, &mut cell_of_ours, &leftovers);
     let outcome = recovered.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
     (outcome, recovered.unexplained)
 }

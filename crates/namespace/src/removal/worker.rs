@@ -137,7 +137,12 @@ impl<'a> Worker<'a> {
             return;
         }
         if let Some((_, cell)) = &mut self.cell {
-            cell.note(taken.iter().map(|(_, looked)| self.job.first + looked.row as u64));
+            let number = |looked: &Looked| self.job.first + looked.row as u64;
+            let name = |looked: &Looked| &self.job.rows[looked.row].name[..];
+            let rows = || taken.iter().map(|(_, looked)| looked);
+            cell.note(rows().map(number));
+            let named = rows().map(|looked| (number(looked), name(looked)));
+            cell.note_places(parent.mark, parent.path(), named);
         }
         // Their directory was there before they were taken; is it there after?
         let in_place = parent.is_in_place(self.job.root);

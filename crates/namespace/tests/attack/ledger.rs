@@ -110,7 +110,7 @@ fn is_aside(path: &Path) -> bool {
 }
 
 fn is_note(name: &OsStr) -> bool {
-    name == "taken" || name.as_encoded_bytes().starts_with(b"probe-")
+    name == "taken" || name == "places" || name.as_encoded_bytes().starts_with(b"probe-")
 }
 
 /// How many files wait in quarantine for a person.

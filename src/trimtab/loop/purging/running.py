@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -159,7 +159,15 @@ def run_plan(
         core_errors("the run", hint="the same command recovers what was begun, and goes on"),
     ):
         result = run(job, apply=options.apply, progress=progress)
-    return Ran(loaded, result, (*notes.sentences(), *servers.sentences()))
+    return Ran(loaded, result, (*notes.sentences(), *_undone(result), *servers.sentences()))
+
+
+def _undone(result: RunResult) -> Iterator[str]:
+    if result.undone_rows:
+        yield (
+            f"{plural(result.undone_rows, 'file', ',')} that an earlier run had deleted are there "
+            "again: the file system lost that in a power cut or crash"
+        )
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
@@ -280,6 +288,7 @@ class NotedRemover:
         self.check = notes.noted(removal.check)
         self.delete = notes.noted(removal.delete)
         self.recover = notes.noted(removal.recover)
+        self.sweep = removal.sweep
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:

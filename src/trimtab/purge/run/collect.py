@@ -8,6 +8,7 @@ its file system does, and may be killed there at any moment.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import stat
@@ -158,6 +159,15 @@ def usage(root: str | int) -> Usage:
     system = os.statvfs(root)
     used = system.f_blocks - system.f_bfree
     return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
+
+
+def synchronise(root: str | int) -> None:
+    """Put on stable storage all that was done to the file system of a root (syncfs(2))."""
+    again = os.dup(root) if isinstance(root, int) else os.open(root, _DIRECTORY)
+    with _descriptor(again):
+        if ctypes.CDLL(None, use_errno=True).syncfs(again) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
 
 def journal_trouble(directory: Path, root: str) -> str | None:

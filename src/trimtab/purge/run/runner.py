@@ -2,13 +2,17 @@
 
 ::
 
-    lock ─▶ replay ─▶ guards ─▶ (recover) ─▶ ┌ instruction ─▶ carry out ─▶ event ─▶ decide ┐ ─▶ end
+    lock ─▶ replay ─▶ guards ─▶ look back ─▶ ┌ instruction ─▶ carry out ─▶ event ─▶ decide ┐ ─▶ end
                                              └──────────────────────────────────────────────┘
 
 A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
 `kill -9` may come anywhere; the next run finds the batch that has no end and recovers it. That
 deletes nothing: what was moved aside is put back and stays until a later plan, since that moved its
 change time; what was not begun goes with the others if guards let it.
+
+A power cut can come as well: then the file system may have lost what the journal knows. The root is
+synchronised after every `SYNC_ROWS` rows and when a run ends, and journalled then. Whatever was
+deleted since is looked for by the next run, and so is what lies aside, by the whole plan.
 """
 
 from __future__ import annotations
@@ -45,10 +49,20 @@ from trimtab.purge.run.messages import (
     Wait,
     Waited,
 )
-from trimtab.purge.run.records import BatchLine, BeginLine, EndLine, PlanLine, UsageLine, done_line
+from trimtab.purge.run.records import (
+    BatchLine,
+    BeginLine,
+    EndLine,
+    PlanLine,
+    SyncedLine,
+    UndoneLine,
+    UsageLine,
+    done_line,
+)
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
     CAPPED,
+    GONE,
     NOT_BEGUN,
     WOULD_DELETE,
     Batch,
@@ -66,8 +80,14 @@ CAPS_WINDOW: Final = timedelta(hours=20)
 timer starts every minute does not."""
 
 
+SYNC_ROWS: Final = 10_000
+"""After so many rows the file system is told to put on stable storage what was done."""
+
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
 """What a restorer says of a file that nothing was done to."""
+
+ABSENT: Final = frozenset({GONE, "not_same", "changed_type"})
+"""What it says where a file is not under its name."""
 
 
 class RemovalBatch(Protocol):
@@ -123,6 +143,14 @@ class Remover(Protocol):
         """
         ...
 
+    def sweep(self) -> tuple[Sequence[tuple[int, int]], Sequence[bytes]]:
+        """Put back what interrupted processes have left aside, by the whole plan.
+
+        Asked of a remover for which nothing may go. Returns the rows whose files lay there with
+        their codes, and the paths of what waits for a person.
+        """
+        ...
+
 
 class Surroundings(Protocol):
     """The world of a run: clock, file system, and the facts that guards judge."""
@@ -137,6 +165,10 @@ class Surroundings(Protocol):
 
     def measure(self) -> tuple[Usage, int | None]:
         """Return how full the file system is, and how many objects are still being destroyed."""
+        ...
+
+    def sync(self) -> None:
+        """Return when the file system has on stable storage what was done to it."""
         ...
 
     def situation(self) -> Situation:
@@ -221,6 +253,8 @@ class RunResult:
         Rows of the plan that no run has dealt with.
     recovered_rows
         Rows of a batch that an interrupted run had begun.
+    undone_rows
+        Rows that a run before had deleted and whose files are there: power was cut.
     torn_bytes
         What that run left of a line of the journal.
     unexplained
@@ -246,6 +280,7 @@ class RunResult:
     torn_bytes: int
     unexplained: tuple[bytes, ...]
     journal: Path
+    undone_rows: int = 0
 
     @property
     def trim_due(self) -> bool:
@@ -299,6 +334,7 @@ class _Run:
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
         self.unexplained: list[bytes] = []
+        self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
         self.after: Usage | None = None
 
@@ -321,11 +357,13 @@ class _Run:
     def _loop(self, state: State, now: Situation) -> tuple[State, Stop]:
         """Carry out instructions until one says stop, and journal why."""
         state, instruction = handle(state, Begun(now.now_s))
+        held = guards.objections(now, guards.before_recovery())
         if isinstance(instruction, Recover):
-            held = guards.objections(now, guards.before_recovery())
             if held:
                 return state, self._end(Stop(StopReason.REFUSED, _reasons(held), held))
             state, instruction = self._step(state, self._recover(instruction))
+        if self.apply and not held:
+            state = self._look_back(state)
         if self._is_refused():
             stop = Stop(StopReason.REFUSED, _reasons(self.objections), self.objections)
             return state, self._end(stop)
@@ -401,6 +439,57 @@ class _Run:
             self.recovered_rows += batch.rows.count
             return self._done(outcome)
 
+    def _look_back(self, state: State) -> State:
+        """Put back what lies aside, and find what was deleted and is there: after a power cut.
+
+        It deletes nothing, and happens whatever guards object to the run.
+        """
+        with shielded():
+            restorer = self.job.restorer()
+            _, waiting = restorer.sweep()
+            self.unexplained = list(dict.fromkeys(waiting))
+            undone: list[Rows] = []
+            for unsettled in self.journal.standing.unsettled:
+                present = [
+                    found for rows in unsettled.rows for found in self._present(rows, restorer)
+                ]
+                if present:
+                    self.journal.write(self._undone_line(unsettled.batch, joined(present)))
+                    undone += present
+            self.undone_rows = sum(rows.count for rows in undone)
+            if self.journal.standing.unsettled:
+                self._sync()
+        return replace(state, todo=joined((*state.todo, *undone)))
+
+    def _present(self, rows: Rows, restorer: Remover) -> Iterator[Rows]:
+        """Yield the rows whose files are there, of those that were deleted."""
+        for first in range(rows.first, rows.end, SYNC_ROWS):
+            part = Rows(first, min(SYNC_ROWS, rows.end - first))
+            names = _named(restorer.check(part.first, part.count), part, self.job.codes, False)
+            for number, name in enumerate(names):
+                if name not in ABSENT:
+                    yield Rows(part.first + number, 1)
+
+    def _undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
+        by_user: dict[int, tuple[int, int]] = {}
+        for part in rows:
+            listed = self.job.listing.listed(part)
+            for uid, size in zip(
+                listed.uids.tolist(), listed.allocated_bytes.tolist(), strict=True
+            ):
+                files, total = by_user.get(uid, (0, 0))
+                by_user[uid] = (files + 1, total + size)
+        at = _moment(self._now_s())
+        files = sum(part.count for part in rows)
+        size = sum(total for _, total in by_user.values())
+        return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
+
+    def _sync(self) -> None:
+        """See to it that what was done outlasts a power cut, and journal that it does."""
+        self.job.surroundings.sync()
+        self.journal.write(SyncedLine(self.job.id, _moment(self._now_s())))
+        self.unsynced_rows = 0
+
     def _answered(
         self,
         batch: Batch,
@@ -436,6 +525,10 @@ class _Run:
         self.freed_bytes += outcome.freed_bytes
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
+        if self.apply:
+            self.unsynced_rows += outcome.batch.rows.count
+            if self.unsynced_rows >= SYNC_ROWS:
+                self._sync()
         return Ended(at_s, outcome)
 
     def _remover(self) -> Remover:
@@ -453,10 +546,17 @@ class _Run:
             reason = StopReason.INTERRUPTED if stopped else StopReason.FAILED
             text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             with contextlib.suppress(TrimtabError), shielded():
+                if self.unsynced_rows:
+                    with contextlib.suppress(TrimtabError):
+                        self._sync()
+                    self.unsynced_rows = 0
                 self._end(Stop(reason, str(text)))
             raise
 
     def _end(self, stop: Stop) -> Stop:
+        if self.unsynced_rows:
+            with shielded():
+                self._sync()
         at = _moment(self._now_s())
         reasons = tuple(
             visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
@@ -524,6 +624,7 @@ class _Run:
             torn_bytes=self.journal.torn_bytes,
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
+            undone_rows=self.undone_rows,
         )
 
 

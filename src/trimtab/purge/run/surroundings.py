@@ -24,6 +24,7 @@ from trimtab.purge.run.situation import (
     ServerClock,
     Situation,
 )
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0
@@ -118,6 +119,15 @@ class HostSurroundings:
         # Objects first: what is destroyed between the two is in the use then, and not forgotten.
         in_flight = self.site.in_flight()
         return collect.usage(self._place), in_flight
+
+    def sync(self) -> None:
+        """Return when the file system has on stable storage what was done to it."""
+        with system_errors(
+            f"{visible(self.policy.root)} cannot be synchronised",
+            code="root-unsynced",
+            hint="run again: what was deleted since the last time is looked for",
+        ):
+            collect.synchronise(self._place)
 
     def situation(self) -> Situation:
         """Return the facts; after the first time only those that may change while a run lasts.
