@@ -165,6 +165,43 @@ def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.system
+def test_a_canary_whose_process_was_killed_goes_with_the_next(tmp_path):
+    process = os.fork()
+    if process == 0:
+        os.unlink = lambda *_arguments, **_named: os._exit(9)  # killed before it is removed
+        canary(str(tmp_path))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    (left,) = tmp_path.iterdir()
+    assert canary(str(tmp_path)).trouble is None
+    assert list(tmp_path.iterdir()) == [left], "it may be another run's, of this moment"
+    os.utime(left, (1e9, 1e9))
+    # What is not as a canary leaves it is somebody's: each of these stays.
+    others = [tmp_path / f".trimtab-canary-{number:016x}" for number in range(5)]
+    for other in others:
+        other.mkdir()
+    (others[0] / "canary").write_text("somebody's")
+    (others[1] / "other").touch()
+    (others[2] / "canary").mkdir()
+    os.chown(others[3], 1234, 1234)
+    (others[4] / "canary").touch()
+    (others[4] / "other").touch()
+    for other in others:
+        os.utime(other, (1e9, 1e9))
+    near = tmp_path / ".trimtab-canary-here"
+    near.mkdir()
+    os.utime(near, (1e9, 1e9))
+    assert canary(str(tmp_path)).trouble is None
+    assert sorted(tmp_path.iterdir()) == sorted([*others, near])
+
+
+def test_an_overlay_frees_nothing(tmp_path):
+    for kind, keeps in (("overlay", True), ("ext4", False)):
+        facts = root_facts(str(tmp_path), mountinfo=mount_line("/", kind=kind))
+        assert (collect.keeps_deleted(facts) is not None) is keeps
+
+
+@pytest.mark.system
 def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
     tmp_path.chmod(0o777)
     process = os.fork()

@@ -292,7 +292,7 @@ fn remove_cells(quarantine: &Quarantine, ended: Vec<Leftover>) {
 
 /// Removes what is empty of a quarantine.
 fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
-    cells.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
+    cells.iter().for_each(|cell| quarantine.end_cell(cell));
     quarantine.remove(root);
 }
 

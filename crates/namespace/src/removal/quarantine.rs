@@ -6,6 +6,8 @@
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
 //!           places              where they came from: directory, path and names
+//!       ready-N/            cells that were made when the plan was published: the disk may be full
+//!       reserve/            inodes and blocks that are given back when it is
 //!       stranded/               files that could not be put back; a person decides
 //! ```
 //! A name in a user's directory can be made to stand for another file at any moment. A name in here
@@ -32,6 +34,8 @@ use crate::error::{Error, Result};
 pub(super) const ROUND: usize = 32;
 
 const STRANDED: &[u8] = b"stranded";
+const RESERVE: &[u8] = b"reserve";
+const READY: &[u8] = b"ready-";
 const TAKEN: &[u8] = b"taken";
 const PLACES: &[u8] = b"places";
 /// What is set aside for the place of a row; more is written where there is room.
@@ -67,27 +71,45 @@ impl Quarantine {
     pub(super) fn cell(&self, root: &Root, number: usize) -> Result<Cell> {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
         let name = format!("cell-{}-{since:x}-{number}", std::process::id()).into_bytes();
+        let ready = [READY, number.to_string().as_bytes()].concat();
+        let flags = RenameFlags::NOREPLACE;
+        let claimed =
+            renameat_with(&self.descriptor, &ready[..], &self.descriptor, &name[..], flags).is_ok();
         let directory = private_directory(root, self.descriptor.as_fd(), &name)?;
-        if let Err(refused) = may_rename_without_replacing(root, &directory) {
-            self.remove_cell(&directory, &name);
-            return Err(refused);
-        }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let create = |name| {
             let opened = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR);
-            opened
-                .map(|file| Some(File::from(file)))
-                .map_err(|errno| Error::system("create", root.path(), errno))
+            opened.map(File::from).map_err(|errno| Error::system("create", root.path(), errno))
         };
-        let (log, places) = (create(TAKEN)?, create(PLACES)?);
-        Ok(Cell { name, directory, log, logged: 0, places, placed: 0, blocked: [false; ROUND] })
+        let logs = create(TAKEN).and_then(|log| Ok((log, create(PLACES)?)));
+        let made = may_rename_without_replacing(root, &directory).and(logs);
+        let (log, places) = match made {
+            Ok(logs) => logs,
+            Err(refused) => {
+                self.remove_cell(&directory, &name);
+                return Err(refused);
+            }
+        };
+        let length = |file: &File| file.metadata().map_or(0, |metadata| metadata.len());
+        let (logged, placed) = (length(&log), length(&places));
+        Ok(Cell {
+            name,
+            directory,
+            ready: claimed.then_some(ready),
+            log: Some(log),
+            logged,
+            places: Some(places),
+            placed,
+            blocked: [false; ROUND],
+        })
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
     pub(super) fn leftovers(&self, ours: &[&Cell]) -> Answer<Vec<Leftover>> {
         let mut left = Vec::new();
         for name in names(&self.descriptor)? {
-            if name == STRANDED || ours.iter().any(|cell| cell.name == name) {
+            let of_no_run = name == STRANDED || name == RESERVE || name.starts_with(READY);
+            if of_no_run || ours.iter().any(|cell| cell.name == name) {
                 continue;
             }
             left.push(Leftover::open(&self.descriptor, name)?);
@@ -120,6 +142,19 @@ impl Quarantine {
     /// The paths, relative to the root, of what waits for a person.
     pub(super) fn stranded(&self) -> Answer<Vec<Vec<u8>>> {
         Ok(names(&self.stranded)?.iter().map(|name| self.path_of(STRANDED, name)).collect())
+    }
+
+    /// Ends the use of a cell: one that was ready before is again, if nothing is left in it.
+    pub(super) fn end_cell(&self, cell: &Cell) {
+        let empty = names(&cell.directory).is_ok_and(|rest| rest.iter().all(|name| is_own(name)));
+        if let (Some(ready), true) = (&cell.ready, empty) {
+            let flags = RenameFlags::NOREPLACE;
+            let from = &self.descriptor;
+            if renameat_with(from, &cell.name[..], from, &ready[..], flags).is_ok() {
+                return;
+            }
+        }
+        self.remove_cell(&cell.directory, &cell.name);
     }
 
     /// Removes a cell that is empty; what is in one that is not stays.
@@ -174,6 +209,8 @@ impl Place<'_> {
 pub(super) struct Cell {
     pub(super) name: Vec<u8>,
     pub(super) directory: OwnedFd,
+    /// Its name before it was this run's, where it was made when the plan was published.
+    ready: Option<Vec<u8>>,
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
     logged: u64,
@@ -188,21 +225,11 @@ pub(super) struct Cell {
 impl Cell {
     /// Forgets the rows of earlier batches: their outcomes are in the journal of the run.
     pub(super) fn begin(&mut self, rows: usize) {
-        self.logged = 0;
-        let Some(log) = &self.log else { return };
+        let (logged, placed) = (self.logged, self.placed);
+        (self.logged, self.placed) = (0, 0);
         // Room is set aside now: a full file system must not take the note away half-way.
-        let room = libc::off_t::try_from(rows * 8).unwrap_or(0);
-        let ready = log.set_len(0).is_ok() && allocate(log, room);
-        if !ready {
-            self.log = None;
-        }
-        self.placed = 0;
-        if let Some(places) = &self.places {
-            let room = libc::off_t::try_from(rows * PLACE_BYTES).unwrap_or(0);
-            if places.set_len(0).is_err() || !allocate(places, room) {
-                self.places = None;
-            }
-        }
+        self.log.take_if(|log| !make_room(log, logged, rows * 8));
+        self.places.take_if(|places| !make_room(places, placed, rows * PLACE_BYTES));
     }
 
     /// Notes where rows of one directory came from.
@@ -310,8 +337,14 @@ fn slot_name(slot: usize) -> &'static [u8] {
     &NAMES[2 * slot..2 * slot + 2]
 }
 
-fn allocate(file: &File, bytes: libc::off_t) -> bool {
+/// Empties a note and sees that there is room for the next. Blocks that it has are kept, since on a
+/// full file system they would not be had again: what was written is overwritten with nothing.
+fn make_room(file: &File, written: u64, bytes: usize) -> bool {
     use rustix::fs::{FallocateFlags, fallocate};
+    let Ok(length) = usize::try_from(written) else { return false };
+    if file.write_all_at(&vec![0; length], 0).is_err() {
+        return false;
+    }
     bytes == 0 || fallocate(file, FallocateFlags::empty(), 0, bytes as u64).is_ok()
 }
 
@@ -381,7 +414,7 @@ fn private_directory(
 
 /// Makes sure that renaming refuses to replace here: without it nothing could be put back safely.
 fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> {
-    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
     let [first, second, third] = PROBES;
     for name in [first, second] {
         openat(directory, name, create, Mode::RUSR)
@@ -389,9 +422,8 @@ fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> 
     }
     let rename = |to| renameat_with(directory, first, directory, to, RenameFlags::NOREPLACE);
     let (refused, renamed) = (rename(second), rename(third));
-    for name in PROBES {
-        let _ = unlinkat(directory, name, AtFlags::empty());
-    }
+    // What was ready stays ready: its probes are inodes that a full file system has no more of.
+    let _ = renameat_with(directory, third, directory, first, RenameFlags::NOREPLACE);
     if refused == Err(Errno::EXIST) && renamed.is_ok() {
         return Ok(());
     }

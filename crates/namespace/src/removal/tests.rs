@@ -306,6 +306,42 @@ fn what_was_left_stays_if_its_place_is_taken() {
     assert_eq!(world.stranded(), ["planned"]);
 }
 
+/// Its directory was noted, and another has its path when it is to go back.
+#[test]
+fn what_was_left_goes_back_into_its_own_directory_only() {
+    for (exchanged, noted) in [(true, true), (false, true), (true, false), (false, false)] {
+        let world = World::new();
+        let act = |world: &World, held: &Path| {
+            let cell = held.parent().unwrap();
+            if noted {
+                let run = super::parent::Mark::of(&fs::File::open(world.at("run")).unwrap().into());
+                let origin = super::place::Origin {
+                    row: 0,
+                    from: run.unwrap(),
+                    path: b"run",
+                    name: b"file",
+                };
+                let mut words = Vec::new();
+                super::place::write(&mut words, &origin);
+                fs::write(cell.join("places"), words).unwrap();
+            }
+            if exchanged {
+                fs::rename(world.at("run"), world.at("away")).unwrap();
+                fs::create_dir(world.at("run")).unwrap();
+            }
+        };
+        let outcome = interrupted_before(&world, 0, act);
+        let kept = [world.content("run/file"), world.content("away/file")];
+        if exchanged {
+            assert_eq!(outcome, (Outcome::InQuarantine, vec![]), "noted: {noted}");
+            assert_eq!((kept, world.stranded()), ([None, None], vec!["planned".to_owned()]));
+        } else {
+            assert_eq!(outcome, (Outcome::PutBack, vec![]), "noted: {noted}");
+            assert_eq!(kept[0].as_deref(), Some("planned"));
+        }
+    }
+}
+
 #[test]
 fn what_no_row_explains_is_shown_and_stays() {
     let world = World::new();

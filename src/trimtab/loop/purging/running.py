@@ -32,6 +32,7 @@ from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.reserve import clear
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.surroundings import HostSurroundings
@@ -126,6 +127,7 @@ def run_plan(
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
         canary=options.apply,
+        quarantine=plan.quarantine_name,
         site=servers.site(),
         owner=place.owner,
         clock=clock,
@@ -159,6 +161,8 @@ def run_plan(
         core_errors("the run", hint="the same command recovers what was begun, and goes on"),
     ):
         result = run(job, apply=options.apply, progress=progress)
+        if options.apply and world.root is not None and result.reason is StopReason.EXHAUSTED:
+            clear(world.root, plan.quarantine_name)
     return Ran(loaded, result, (*notes.sentences(), *_undone(result), *servers.sentences()))
 
 
@@ -248,7 +252,7 @@ def remover_of(
             linked=rules.linked and policy.linked_files == "delete",
         ),
         before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=f".trimtab-purge-{plan.id}",
+        quarantine=plan.quarantine_name,
         time_resolution_ns=plan.index.time_resolution_ns,
         threads=policy.throttle.threads,
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",

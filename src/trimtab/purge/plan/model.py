@@ -343,6 +343,11 @@ class Plan:
     candidates: Candidates
 
     @property
+    def quarantine_name(self) -> str:
+        """The directory beneath the root where files are looked at for the last time."""
+        return f".trimtab-purge-{self.id}"
+
+    @property
     def earliest(self) -> datetime:
         """Before it nothing can be deleted; later, the later it is published."""
         return self.made_at + timedelta(seconds=self.notice_s)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import re
 import secrets
 import stat
 import time
@@ -32,6 +34,9 @@ from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"
+_CANARY: Final = re.compile(rf"{re.escape(CANARY_PREFIX)}[0-9a-f]{{16}}")
+_KILLED_AFTER_S: Final = 600.0
+"""A canary lives for milliseconds, on a file system that hangs for as long as that."""
 _NOBODY: Final = 65534
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATIME_WORDS: Final = ("noatime", "relatime", "strictatime", "nodiratime", "lazytime")
@@ -161,6 +166,16 @@ def usage(root: str | int) -> Usage:
     return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
 
 
+def keeps_deleted(root: RootFacts) -> str | None:
+    """Return what on the file system of a root keeps the space of deleted files; ``None``: nothing.
+
+    Snapshots and shared extents are not among it: they show when use does not fall.
+    """
+    if root.file_system is not None and root.file_system.kind in ("overlay", "overlayfs"):
+        return "the root is an overlay: what is deleted of its lower layers stays on their disk"
+    return None
+
+
 def synchronise(root: str | int) -> None:
     """Put on stable storage all that was done to the file system of a root (syncfs(2))."""
     again = os.dup(root) if isinstance(root, int) else os.open(root, _DIRECTORY)
@@ -204,8 +219,12 @@ def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> Canary
     before_s = clock()
     try:
         at_s = _fly(root, name)
+        _remove_killed(root, at_s)
     except OSError as error:
-        return CanaryFacts(f"a canary file of another user failed: {error.strerror}")
+        return CanaryFacts(
+            f"a canary file of another user failed: {error.strerror}",
+            no_room=error.errno in (errno.ENOSPC, errno.EDQUOT),
+        )
     except _Canary as error:
         return CanaryFacts(str(error))
     return CanaryFacts(None, at_s, before_s, clock())
@@ -225,6 +244,33 @@ def _fly(root: str | int, name: str) -> float:
                 return _live(cage, os.fstat(top).st_dev)
         finally:
             os.rmdir(name, dir_fd=top)
+
+
+def _remove_killed(root: str | int, now_s: float) -> None:
+    """Remove canaries whose process was killed: empty, in directories of theirs, and not of now.
+
+    Nothing else can be in such a directory but by its owner's hand; then it stays.
+    """
+    with os.scandir(root) as entries:
+        names = [entry.name for entry in entries if _CANARY.fullmatch(entry.name)]
+    again = {"path": ".", "dir_fd": root} if isinstance(root, int) else {"path": root}
+    with _descriptor(os.open(flags=_DIRECTORY, **again)) as top:
+        for name in names:
+            with contextlib.suppress(OSError):
+                _remove_cage(top, name, now_s)
+
+
+def _remove_cage(top: int, name: str, now_s: float) -> None:
+    with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
+        state = os.fstat(cage)
+        if state.st_uid not in (0, _NOBODY) or now_s - state.st_mtime < _KILLED_AFTER_S:
+            return
+        if os.listdir(cage) == ["canary"]:  # noqa: PTH208 (a descriptor has no path)
+            inside = os.stat("canary", dir_fd=cage, follow_symlinks=False)
+            if not stat.S_ISREG(inside.st_mode) or inside.st_size or inside.st_nlink != 1:
+                return
+            os.unlink("canary", dir_fd=cage)
+    os.rmdir(name, dir_fd=top)
 
 
 def _live(cage: int, device: int) -> float:

@@ -16,8 +16,10 @@ from typing import Final
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.run import collect
+from trimtab.purge.run.reserve import give_back
 from trimtab.purge.run.situation import (
     ArmingFacts,
+    CanaryFacts,
     IndexFacts,
     PlanFacts,
     RootFacts,
@@ -65,6 +67,8 @@ class HostSurroundings:
         Directory of the journals.
     canary
         Whether a canary file is made: by a run that deletes, never by a dry run.
+    quarantine
+        Of the plan: the reserve in it is given back where a full file system takes no canary.
     owner
         Whose the allow-list has to be.
     clock, sleep
@@ -80,6 +84,7 @@ class HostSurroundings:
         *,
         journals: Path,
         canary: bool,
+        quarantine: str | None = None,
         site: Site | None = None,
         owner: int = 0,
         clock: Callable[[], float] = time.time,
@@ -87,6 +92,7 @@ class HostSurroundings:
     ) -> None:
         self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
         self.journals, self.canary, self.site = journals, canary, site or Site()
+        self.quarantine = quarantine
         self.owner, self.clock, self.sleep = owner, clock, sleep
         self._first: Situation | None = None
         self._looked_at_s = 0.0
@@ -167,12 +173,18 @@ class HostSurroundings:
             arming=self.arming,
             root_user=os.geteuid() == 0,
             kill_switch=collect.kill_switch(Path(guards.kill_switch)),
-            canary=collect.canary(place, clock=self.clock) if self.canary and usable else None,
+            canary=self._flown(place) if self.canary and usable else None,
             usage=collect.usage(place) if usable else None,
             clocks=self.site.clocks(),
-            keeps_deleted=self.site.keeps_deleted(),
+            keeps_deleted=self.site.keeps_deleted() or collect.keeps_deleted(root),
             journal_trouble=collect.journal_trouble(self.journals, self.policy.root),
         )
+
+    def _flown(self, place: str | int) -> CanaryFacts:
+        facts = collect.canary(place, clock=self.clock)
+        if not facts.no_room or self.quarantine is None or not give_back(place, self.quarantine):
+            return facts
+        return collect.canary(place, clock=self.clock)
 
     def _root_again(self, before: RootFacts) -> RootFacts:
         after = collect.root_facts(self.policy.root)
