@@ -393,6 +393,8 @@ class Site:
         Name to whether it is armed. None can be, so far.
     reads_recorded
         A canary read tries it (`trimtab.loop.purging.reads`).
+    reads_without_atime
+        Else reads do not count where there can be such (`trimtab.loop.purging.untraced`).
     """
 
     name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
@@ -431,6 +433,11 @@ class Site:
     reads_recorded: bool = key(
         SWITCH,
         "Every class of client records reads (atime).",
+        False,
+    )
+    reads_without_atime: bool = key(
+        SWITCH,
+        "Reads count although some leave no atime: reflinks, overlays, bound files.",
         False,
     )
 
