@@ -178,9 +178,8 @@ def keeps_deleted(root: RootFacts) -> str | None:
 
 def synchronise(root: str | int) -> None:
     """Put on stable storage all that was done to the file system of a root (syncfs(2))."""
-    again = os.dup(root) if isinstance(root, int) else os.open(root, _DIRECTORY)
-    with _descriptor(again):
-        if ctypes.CDLL(None, use_errno=True).syncfs(again) != 0:
+    with _descriptor(_top(root)) as top:
+        if ctypes.CDLL(None, use_errno=True).syncfs(top) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
@@ -235,8 +234,7 @@ class _Canary(Exception):
 
 
 def _fly(root: str | int, name: str) -> float:
-    again = {"path": ".", "dir_fd": root} if isinstance(root, int) else {"path": root}
-    with _descriptor(os.open(flags=_DIRECTORY, **again)) as top:
+    with _descriptor(_top(root)) as top:
         os.mkdir(name, 0o700, dir_fd=top)
         try:
             with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
@@ -253,8 +251,7 @@ def _remove_killed(root: str | int, now_s: float) -> None:
     """
     with os.scandir(root) as entries:
         names = [entry.name for entry in entries if _CANARY.fullmatch(entry.name)]
-    again = {"path": ".", "dir_fd": root} if isinstance(root, int) else {"path": root}
-    with _descriptor(os.open(flags=_DIRECTORY, **again)) as top:
+    with _descriptor(_top(root)) as top:
         for name in names:
             with contextlib.suppress(OSError):
                 _remove_cage(top, name, now_s)
@@ -289,6 +286,13 @@ def _live(cage: int, device: int) -> float:
     if os.listdir(cage):
         raise _Canary("a canary file was removed and is still there")
     return state.st_mtime_ns / 1e9
+
+
+def _top(root: str | int) -> int:
+    """Open a root, by its path or once more by a descriptor of it."""
+    if isinstance(root, int):
+        return os.open(".", _DIRECTORY, dir_fd=root)
+    return os.open(root, _DIRECTORY)
 
 
 @contextlib.contextmanager

@@ -513,6 +513,7 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
+    optional=["undone_rows"],
     derive={
         "run": "id",
         "applied": "apply",
