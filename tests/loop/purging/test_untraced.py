@@ -12,7 +12,13 @@ from tests.support import loopback
 
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.loop.purging.reads import read_recording
-from trimtab.loop.purging.untraced import COPIES, lower_layers, mount_tables, untraced_mounts
+from trimtab.loop.purging.untraced import (
+    COPIES,
+    bound_files,
+    lower_layers,
+    mount_tables,
+    untraced_mounts,
+)
 from trimtab.model.mounts import parse_mountinfo
 from trimtab.purge.rules import ReadRecording
 
@@ -95,6 +101,21 @@ def test_a_file_that_is_bound_elsewhere_is_used_without_being_read(root, tmp_pat
         mount("-o", "remount,bind,noatime", tmp_path / "directory")
         unrecorded = asked(root).unrecorded
         assert unrecorded == (f"the mount with noatime at {tmp_path / 'directory'}",)
+
+
+def test_a_file_that_is_bound_is_in_use_and_a_directory_is_not(root, tmp_path):
+    """The lease is granted all the same: a mount holds nothing open."""
+    (tmp_path / "over").touch()
+    (tmp_path / "directory").mkdir()
+    with (
+        loopback.bound(root / "user" / "file", tmp_path / "over"),
+        loopback.bound(root / "user", tmp_path / "directory"),
+    ):
+        assert bound_files(str(root), mount_tables()) == (b"user/file",)
+        assert bound_files(str(root / "user"), mount_tables()) == (b"file",)
+        assert bound_files(str(root / "user" / "deep"), mount_tables()) == ()
+    assert bound_files(str(root), mount_tables()) == ()
+    assert bound_files(str(root), {}) == ()
 
 
 def test_mounts_of_other_namespaces_are_seen(root, tmp_path):

@@ -141,6 +141,20 @@ def test_a_file_under_somebody_elses_lease_stays(tmp_path):
         assert world.there() == {4}
 
 
+def test_an_image_that_a_device_has_open_stays(tmp_path):
+    with mounted(tmp_path, "ext4") as world:
+        world.make()
+        device = subprocess.run(
+            ["losetup", "--find", "--show", "--read-only", world.paths[2]],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+        try:
+            assert outcomes(world) == {"deleted": FILES - 1, "open": 1}
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=True)
+        assert world.there() == {2}
+
+
 def signal_ignored():
     import signal
 

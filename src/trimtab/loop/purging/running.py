@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.servers import servers_of
+from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan
@@ -137,9 +138,12 @@ def run_plan(
 
     def made(before_s: int | None = None) -> Removal:
         # By the descriptor that the guards looked at: the path may lead elsewhere by now.
-        return remover_of(loaded, policy, now_s=now_s, before_s=before_s, root=world.root)
+        return remover_of(
+            loaded, policy, now_s=now_s, before_s=before_s, root=world.root, in_use=in_use
+        )
 
     now_s = int(clock())
+    in_use = bound_files(plan.file_system.root, mount_tables())
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
@@ -219,6 +223,7 @@ def remover_of(
     now_s: int,
     before_s: int | None = None,
     root: int | None = None,
+    in_use: Sequence[bytes] = (),
 ) -> Removal:
     """Return the core's remover for a plan, under the policy in force.
 
@@ -231,6 +236,8 @@ def remover_of(
         The cut-off; ``None``: the plan's.
     root
         A descriptor of the root; ``None``: its path is opened.
+    in_use
+        Paths relative to the root that stay, whatever the rules say.
     """
     from trimtab._core import Removal, Rules
 
@@ -245,7 +252,7 @@ def remover_of(
             as_of_s=now_s,
             old_enough_before_s=_old_enough_before_s(loaded, policy),
             minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s)}),
+            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s), *in_use}),
             exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
             exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
             exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),

@@ -75,6 +75,26 @@ def untraced_mounts(root: str, tables: Tables, is_file: Callable[[str], bool]) -
     return tuple(dict.fromkeys(words))
 
 
+def bound_files(root: str, tables: Tables) -> tuple[bytes, ...]:
+    """Return the files beneath a root that are bound over other paths, relative to it.
+
+    They are in use however old they are, and no lease tells: a mount holds no file open. Of a
+    directory that is bound, what is read through it is recorded.
+    """
+    own = find_mount(next(iter(tables.values())), root) if tables else None
+    if own is None:
+        return ()
+    top = _within(own, root)
+    paths = {
+        os.fsencode(mount.root[len(top.rstrip("/")) + 1 :])
+        for table in tables.values()
+        for mount in table
+        if mount.device_number == own.device_number and _is_beneath(mount.root, top)
+    }
+    place = os.fsencode(root)
+    return tuple(sorted(path for path in paths if not os.path.isdir(os.path.join(place, path))))  # noqa: PTH112, PTH118
+
+
 def _without_trace(
     mount: Mount,
     top: tuple[str, str],
