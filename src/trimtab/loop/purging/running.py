@@ -33,7 +33,7 @@ from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.reserve import clear
+from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.surroundings import HostSurroundings
@@ -165,9 +165,21 @@ def run_plan(
         core_errors("the run", hint="the same command recovers what was begun, and goes on"),
     ):
         result = run(job, apply=options.apply, progress=progress)
-        if options.apply and world.root is not None and result.reason is StopReason.EXHAUSTED:
-            clear(world.root, plan.quarantine_name)
+        if options.apply and world.root is not None and result.reason is not StopReason.REFUSED:
+            _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
     return Ran(loaded, result, (*notes.sentences(), *_undone(result), *servers.sentences()))
+
+
+def _keep_room(loaded: LoadedPlan, policy: Policy, root: int, *, exhausted: bool) -> None:
+    """Set aside again what a run used up, for the next of its plan; after the last it goes."""
+    plan, throttle = loaded.plan, policy.throttle
+    if plan.file_system.kind == "lustre":
+        return
+    if exhausted:
+        clear(root, plan.quarantine_name)
+        return
+    with contextlib.suppress(TrimtabError, OSError):
+        set_aside(root, plan.quarantine_name, threads=throttle.threads, rows=throttle.batch_files)
 
 
 def _undone(result: RunResult) -> Iterator[str]:
