@@ -135,22 +135,14 @@ def run_plan(
         sleep=sleep,
     )
     notes = Notes()
-
-    def made(before_s: int | None = None) -> Removal:
-        # By the descriptor that the guards looked at: the path may lead elsewhere by now.
-        return remover_of(
-            loaded, policy, now_s=now_s, before_s=before_s, root=world.root, in_use=in_use
-        )
-
-    now_s = int(clock())
-    in_use = bound_files(plan.file_system.root, mount_tables())
+    removers = partial(_remover, loaded, policy, world, notes, int(clock()))
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=partial(_terms, options, plan.file_system.kind),
-        remover=lambda: NotedRemover(made(), notes),
-        restorer=lambda: NotedRemover(made(BEFORE_ALL_TIMES_S), notes),
+        remover=removers,
+        restorer=partial(removers, BEFORE_ALL_TIMES_S),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -168,6 +160,25 @@ def run_plan(
         if options.apply and world.root is not None and result.reason is not StopReason.REFUSED:
             _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
     return Ran(loaded, result, (*notes.sentences(), *_undone(result), *servers.sentences()))
+
+
+def _remover(
+    loaded: LoadedPlan,
+    policy: Policy,
+    world: HostSurroundings,
+    notes: Notes,
+    now_s: int,
+    before_s: int | None = None,
+) -> NotedRemover:
+    """Return a remover that goes by the descriptor of the root that the guards looked at.
+
+    The path may lead elsewhere by now.
+    """
+    in_use = bound_files(loaded.plan.file_system.root, mount_tables())
+    removal = remover_of(
+        loaded, policy, now_s=now_s, before_s=before_s, root=world.root, in_use=in_use
+    )
+    return NotedRemover(removal, notes)
 
 
 def _keep_room(loaded: LoadedPlan, policy: Policy, root: int, *, exhausted: bool) -> None:

@@ -53,17 +53,19 @@ def untraced_mounts(root: str, tables: Tables, is_file: Callable[[str], bool]) -
     tables
         The first is the one in which ``root`` is a path.
     is_file
-        Whether a path, as another process has it (``/proc/1/root/etc/motd``), is a file.
+        Whether a path, as another process has it (``/proc/PID/root/...``), is a file.
     """
     if not tables:
         return ()
-    own = find_mount(next(iter(tables.values())), root)
-    if own is None:
+    root_mount = find_mount(next(iter(tables.values())), root)
+    if root_mount is None:
         return ()
-    top = (own.device_number, _within(own, root))
+    top = (root_mount.device_number, _within(root_mount, root))
     others = {
         # A canary is read through the root's own mount, which each namespace has a copy of.
-        place: [m for m in table if (m.root, m.mount_point) != (own.root, own.mount_point)]
+        place: [
+            m for m in table if (m.root, m.mount_point) != (root_mount.root, root_mount.mount_point)
+        ]
         for place, table in tables.items()
     }
     words = (
@@ -81,15 +83,15 @@ def bound_files(root: str, tables: Tables) -> tuple[bytes, ...]:
     They are in use however old they are, and no lease tells: a mount holds no file open. Of a
     directory that is bound, what is read through it is recorded.
     """
-    own = find_mount(next(iter(tables.values())), root) if tables else None
-    if own is None:
+    root_mount = find_mount(next(iter(tables.values())), root) if tables else None
+    if root_mount is None:
         return ()
-    top = _within(own, root)
+    top = _within(root_mount, root)
     paths = {
         os.fsencode(mount.root[len(top.rstrip("/")) + 1 :])
         for table in tables.values()
         for mount in table
-        if mount.device_number == own.device_number and _is_beneath(mount.root, top)
+        if mount.device_number == root_mount.device_number and _is_beneath(mount.root, top)
     }
     place = os.fsencode(root)
     return tuple(sorted(path for path in paths if not os.path.isdir(os.path.join(place, path))))  # noqa: PTH112, PTH118

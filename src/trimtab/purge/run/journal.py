@@ -409,8 +409,8 @@ def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -
             rest = without(rest, rows)
         count = sum(rows.count for rows in known.rows) - sum(rows.count for rows in rest)
         if known.batch == line.batch and count == sum(rows.count for rows in line.rows):
-            kept = [Unsettled(known.batch, joined(rest))] if rest else []
-            return [*unsettled[:place], *kept, *unsettled[place + 1 :]]
+            remaining = [Unsettled(known.batch, joined(rest))] if rest else []
+            return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
     raise DataError(
         "rows are undone that were not deleted", code="journal-contradictory", line=number
     )
