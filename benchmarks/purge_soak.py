@@ -43,6 +43,7 @@ PARTS = {
     "removal in the core": (*CARGO, "removal_killed", "--", "--exact", "a_killed_deletion_goes_on"),
     "a run with a slow remover": (*SOAK, "tests/purge/run/test_kills.py"),
     "a run with the core's remover": (*SOAK, "tests/purge/run/test_core.py"),
+    "power cut in a run": (*SOAK, "tests/purge/run/test_power_cut.py"),
     "a plan frozen": (*SOAK, "tests/purge/plan/test_freeze.py"),
 }
 

@@ -803,7 +803,8 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``touched``, ``changed_owner``, ``changed_type``, ``not_same``, ``moved``, ``other_links``,
 ``open``, ``open_unknown``, ``immutable``, ``exempt``, ``too_small``, ``too_young``,
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
-``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``. A code never changes its meaning."""
+``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``. A code never changes its
+meaning."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.
@@ -830,6 +831,8 @@ class Removal:
     made_s
         When the plan was made: another file of a planned name that was born since is ``replaced``
         and not ``not_same``.
+    root_descriptor
+        An open descriptor of the root, which is gone by in place of its path.
 
     Raises
     ------
@@ -857,6 +860,7 @@ class Removal:
         lustre: bool = False,
         exact_sizes: bool = True,
         made_s: int | None = None,
+        root_descriptor: int | None = None,
     ) -> None: ...
     @property
     def rows(self) -> int:
@@ -907,6 +911,18 @@ class Removal:
             As `delete`.
         """
 
+    def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
+        """Put back what interrupted runs have left aside, found by the whole plan.
+
+        Asked of a remover for which nothing may go, and after `recover` of an interrupted batch,
+        which knows what it had taken. Returns the rows whose files lay there, each with its code of
+        `REMOVAL_OUTCOMES`, and the paths, relative to the root, of what waits there for a person.
+
+        Raises
+        ------
+        RefusedError, OSError, DataError
+            As `delete`.
+        """
 def quarantines(root: str | PathLike[str]) -> list[bytes]:
     """Return the names of the directories in a root where files of plans wait for a person.
 

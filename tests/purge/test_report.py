@@ -11,7 +11,16 @@ from tests.purge.run.world import FILE_BYTES, NOW_S, World
 
 from trimtab.purge.report import report
 from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import BatchLine, BeginLine, Chronicle, DoneLine, EndLine, PlanLine
+from trimtab.purge.run.records import (
+    BatchLine,
+    BeginLine,
+    Chronicle,
+    DoneLine,
+    EndLine,
+    PlanLine,
+    SyncedLine,
+    UndoneLine,
+)
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.purge.run.state import Rows
@@ -160,6 +169,26 @@ def test_over_all_days_every_row_is_counted_once(batches):
     (plan,) = result.plans
     assert plan.outcomes == {name: count for name, count in rows.items() if count}
     assert plan.waiting_rows == PLAN.rows - sum(rows.values())
+
+
+def test_what_a_power_cut_brought_back_is_taken_from_the_day_that_counted_it():
+    first, later = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
+    gone = DoneLine(
+        "r1", first, True, Rows(0, 5), (("deleted", 5),), 5, 50, 50, {7: (5, 50)}, 0.1
+    )  # fmt: skip
+    begin = BeginLine("r1", first, True, first, 0.7, "1", "h", "w")
+    undone = UndoneLine("r2", later, Rows(0, 5), (Rows(3, 2),), 2, 20, {7: (2, 20)})
+    lines = (
+        begin, BatchLine("r1", first, Rows(0, 5)), gone,
+        replace(begin, run="r2", at=later), undone, SyncedLine("r2", later),
+    )  # fmt: skip
+    told = report([Chronicle(PlanLine("p", "ab" * 32, 5, "/s", "ext4"), lines)])
+    before, after = told.days
+    assert (before.files, before.bytes, before.freed_bytes) == (3, 30, 30)
+    assert [(user.uid, user.files, user.bytes) for user in before.users] == [(7, 3, 30)]
+    assert (after.files, after.bytes) == (0, 0)
+    (plan,) = told.plans
+    assert (plan.outcomes, plan.waiting_rows) == ({"deleted": 3}, 2)
 
 
 def test_a_day_is_that_of_the_time_zone():

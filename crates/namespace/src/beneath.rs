@@ -76,6 +76,19 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| Error::system("open", path, errno))?;
+        Self::of(descriptor, path)
+    }
+
+    /// A directory that is open already, whatever its path leads to by now. It is opened anew, so
+    /// that no position within it is shared.
+    pub fn again(directory: BorrowedFd<'_>, path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = openat(directory, c".", flags, Mode::empty())
+            .map_err(|errno| Error::system("open", path, errno))?;
+        Self::of(descriptor, path)
+    }
+
+    fn of(descriptor: OwnedFd, path: &Path) -> Result<Self> {
         let identity = Identity::of(descriptor.as_fd())
             .map_err(|errno| Error::system("statx", path, errno))?;
         let by_component = AtomicBool::new(!has_openat2(descriptor.as_fd()));
@@ -274,6 +287,20 @@ mod tests {
         });
         symlink("root", tree.path().join("alias")).unwrap();
         assert!(Root::open(&tree.path().join("alias")).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_is_open_stays_the_root_wherever_its_path_leads() {
+        let tree = tempfile::tempdir().unwrap();
+        let (path, away) = (tree.path().join("root"), tree.path().join("away"));
+        fs::create_dir_all(path.join("inner")).unwrap();
+        let held = fs::File::open(&path).unwrap();
+        fs::rename(&path, &away).unwrap();
+        fs::create_dir(&path).unwrap();
+        let root = Root::again(held.as_fd(), &path).unwrap();
+        root.directory(b"inner", OFlags::PATH).unwrap();
+        assert_ne!(root.identity(), Root::open(&path).unwrap().identity());
+        assert_eq!(root.identity(), Root::open(&away).unwrap().identity());
     }
 
     #[test]

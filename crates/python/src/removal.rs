@@ -1,11 +1,12 @@
 //! Verified deletion as a Python class.
 
-use std::path::PathBuf;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
 use namespace::removal::lustre::RemovalByFid;
-use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings};
+use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings, Swept};
 use namespace::rmfid::Mounted;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
@@ -38,6 +39,7 @@ impl Removal {
     #[pyo3(signature = (
         candidates, root, rules, *, before_s, quarantine, time_resolution_ns = 1, threads = 2,
         open_files = false, lustre = false, exact_sizes = true, made_s = None,
+        root_descriptor = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
@@ -53,6 +55,7 @@ impl Removal {
         lustre: bool,
         exact_sizes: bool,
         made_s: Option<i64>,
+        root_descriptor: Option<RawFd>,
     ) -> PyResult<Self> {
         let settings = Settings {
             before_s,
@@ -65,7 +68,10 @@ impl Removal {
         };
         let rules = rules.0.clone();
         let open = || {
-            let root = Root::open(&root)?;
+            let root = match root_descriptor {
+                Some(number) => root_of(number, &root)?,
+                None => Root::open(&root)?,
+            };
             if lustre {
                 let mounted = Mounted::open(&root)?;
                 return RemovalByFid::open(&candidates, &root, mounted, rules, &settings)
@@ -103,6 +109,15 @@ impl Removal {
     fn recover(&self, py: Python<'_>, first: u64, count: u64) -> PyResult<RemovalBatch> {
         self.work(py, |way| of_either!(way, removal => removal.recover(first, count)))
     }
+
+    fn sweep(&self, py: Python<'_>) -> PyResult<(Vec<(u64, u8)>, Vec<Vec<u8>>)> {
+        let swept = self.locked(py, |way| match way {
+            Way::Name(removal) => removal.sweep(),
+            // What goes by FID is moved nowhere.
+            Way::Fid(_) => Ok(Swept::default()),
+        })?;
+        Ok((swept.rows, swept.waiting))
+    }
 }
 
 impl Removal {
@@ -111,15 +126,32 @@ impl Removal {
         py: Python<'_>,
         work: impl FnOnce(&mut Way) -> namespace::Result<Batch> + Send,
     ) -> PyResult<RemovalBatch> {
-        let batch = py.detach(|| match self.0.lock() {
+        self.locked(py, work).map(RemovalBatch::from)
+    }
+
+    fn locked<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Way) -> namespace::Result<T> + Send,
+    ) -> PyResult<T> {
+        let answer = py.detach(|| match self.0.lock() {
             Ok(mut way) => work(&mut way),
             Err(_) => {
                 let message = "an earlier batch broke off: make a new removal and recover";
                 Err(namespace::Error::Refused(message.into()))
             }
         });
-        batch.map(RemovalBatch::from).map_err(|error| raised(py, &error))
+        answer.map_err(|error| raised(py, &error))
     }
+}
+
+/// The root that a descriptor of the caller's stands for.
+fn root_of(number: RawFd, path: &Path) -> namespace::Result<Root> {
+    if number < 0 {
+        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+    }
+    // SAFETY: it is used for this one call; a number that stands for nothing is an error of it.
+    Root::again(unsafe { BorrowedFd::borrow_raw(number) }, path)
 }
 
 /// What became of a batch of rows.

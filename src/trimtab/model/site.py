@@ -409,6 +409,8 @@ class Site:
         Name to whether it is armed. None can be, so far.
     reads_recorded
         Tested with a canary read (`trimtab.loop.purging.reads`).
+    reads_without_atime
+        Otherwise reads do not count where there can be such (`trimtab.loop.purging.untraced`).
     """
 
     name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
@@ -447,6 +449,11 @@ class Site:
     reads_recorded: bool = key(
         SWITCH,
         "Every class of client records reads (atime).",
+        False,
+    )
+    reads_without_atime: bool = key(
+        SWITCH,
+        "Reads count although some leave no atime: reflinks, overlays, bound files.",
         False,
     )
 

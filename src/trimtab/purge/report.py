@@ -21,10 +21,12 @@ from trimtab.purge.run.records import (
     EndLine,
     Line,
     PlanLine,
+    SyncedLine,
     TornLine,
+    UndoneLine,
     UsageLine,
 )
-from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE
+from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,15 @@ class _Gathered:
             before = self.users.get(uid, (0, 0))
             self.users[uid] = (before[0] + files, before[1] + size)
 
+    def undo(self, line: UndoneLine) -> None:
+        """Take back what was counted as deleted and was not."""
+        self.files -= line.files
+        self.bytes -= line.bytes
+        self.freed_bytes -= min(self.freed_bytes, line.bytes)
+        for uid, (files, size) in line.by_user.items():
+            before = self.users.get(uid, (0, 0))
+            self.users[uid] = (max(0, before[0] - files), max(0, before[1] - size))
+
     def day(self, day: date, *, dry: bool) -> Day:
         usages = sorted(self.usages, key=lambda measured: measured.at)
         users = (UserDay(uid, files, size) for uid, (files, size) in self.users.items())
@@ -225,8 +236,12 @@ def _gather(
     timezone: tzinfo,
 ) -> None:
     begun: dict[str, BeginLine] = {}
+    days_of_batches: dict[Rows, _Gathered] = {}
     for line in lines:
-        if isinstance(line, (BatchLine, TornLine, PlanLine)):
+        if isinstance(line, (BatchLine, TornLine, PlanLine, SyncedLine)):
+            continue
+        if isinstance(line, UndoneLine):
+            days_of_batches[line.batch].undo(line)
             continue
         if isinstance(line, BeginLine):
             begun[line.run] = line
@@ -247,6 +262,8 @@ def _gather(
             )
         elif not isinstance(line, BeginLine):
             gathered.take(line)
+            if isinstance(line, DoneLine) and line.apply:
+                days_of_batches[line.rows] = gathered
 
 
 def _run_day(plan: PlanLine, run: str, begin: BeginLine | None) -> RunDay:

@@ -264,6 +264,9 @@ class Removal:
     def recover(self, first: int, count: int) -> Batch:
         return self._asked(first, count, delete=True)
 
+    def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
+        return [], []
+
     def _asked(self, first: int, count: int, *, delete: bool) -> Batch:
         found = [self._one(row, delete) for row in self._rows[first : first + count]]
         codes = bytes(_CODE[name] for name, _ in found)

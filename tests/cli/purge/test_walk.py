@@ -35,6 +35,9 @@ def purged(walk: Walk) -> dict[str, Any]:
     found["unpublished"] = walk.trimtab("run", walk.plan, "--apply", "--json")
     found["arm early"] = walk.trimtab("arm", walk.plan)
     found["notify"] = walk.good("notify", walk.plan, ago_s=AGO_S - 1200)
+    found["room"] = sum(
+        path.stat().st_size for path in walk.root.glob(".trimtab-purge-*/reserve/*")
+    )
     found["unarmed"] = walk.trimtab("run", walk.plan, "--apply")
     found["arm"] = walk.good("arm", walk.plan, ago_s=3 * DAY_S)
     found["before"] = walk.there()
@@ -110,6 +113,11 @@ def test_what_is_deleted_is_what_was_old_and_nobody_used(walk, purged):
     assert _exempt(walk) in _old(walk)
     gone = purged["before"] - purged["after"]
     assert gone == expected
+
+
+def test_room_is_set_aside_until_the_plan_is_exhausted(walk, purged):
+    assert purged["room"] > 2**20
+    assert not list(walk.root.glob(".trimtab-*"))
 
 
 def test_nothing_is_touched_but_by_a_run_that_deletes(purged):

@@ -129,6 +129,8 @@ settle = "0"
         self.good("arm", self.plan, ago_s=3 * DAY_S)
 
     def there(self) -> set[bytes]:
-        """Return the paths of the files that are there."""
+        """Return the paths of the files that are there, without what is set aside for runs."""
         top = os.fsencode(self.root)
-        return {d + b"/" + name for d, _, names in os.walk(top) for name in names}
+        aside = top + b"/.trimtab-purge-"
+        found = (d + b"/" + name for d, _, names in os.walk(top) for name in names)
+        return {path for path in found if not path.startswith(aside)}

@@ -106,6 +106,11 @@ def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):
     assert asked["old_enough_before_s"] == loaded.plan.rules.old_enough_before_s - 2 * DAY_S
 
 
+def test_what_is_in_use_stays_whatever_the_rules_say(asked, loaded):
+    remover_of(loaded, POLICY, now_s=NOW_S, in_use=(b"image", b"a"))
+    assert asked["exempt_paths"] == [b"a", b"image", b"kept"]
+
+
 def test_a_time_that_counts_more_is_looked_at_too(asked, loaded):
     remover_of(loaded, POLICY, now_s=NOW_S)
     assert asked["counted"] == ["ctime", "mtime"]  # never atime: whether it counts is the site's
@@ -209,7 +214,8 @@ def test_errors_are_counted_by_what_the_system_said():
     def ask(_first, _count):
         return SimpleNamespace(errors=errors.pop(0), outcomes=b"")
 
-    remover = NotedRemover(SimpleNamespace(check=ask, delete=ask, recover=ask, watches=True), notes)  # type: ignore[arg-type]
+    core = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=True)
+    remover = NotedRemover(core, notes)  # type: ignore[arg-type]
     for call in (remover.check, remover.delete, remover.recover):
         call(0, 5)
     assert notes.sentences() == (

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import time
 
 import pytest
@@ -164,6 +165,43 @@ def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.system
+def test_a_canary_whose_process_was_killed_goes_with_the_next(tmp_path):
+    process = os.fork()
+    if process == 0:
+        os.unlink = lambda *_arguments, **_named: os._exit(9)  # killed before it is removed
+        canary(str(tmp_path))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    (left,) = tmp_path.iterdir()
+    assert canary(str(tmp_path)).trouble is None
+    assert list(tmp_path.iterdir()) == [left], "it may be another run's, of this moment"
+    os.utime(left, (1e9, 1e9))
+    # What is not as a canary leaves it is somebody's: each of these stays.
+    others = [tmp_path / f".trimtab-canary-{number:016x}" for number in range(5)]
+    for other in others:
+        other.mkdir()
+    (others[0] / "canary").write_text("somebody's")
+    (others[1] / "other").touch()
+    (others[2] / "canary").mkdir()
+    os.chown(others[3], 1234, 1234)
+    (others[4] / "canary").touch()
+    (others[4] / "other").touch()
+    for other in others:
+        os.utime(other, (1e9, 1e9))
+    near = tmp_path / ".trimtab-canary-here"
+    near.mkdir()
+    os.utime(near, (1e9, 1e9))
+    assert canary(str(tmp_path)).trouble is None
+    assert sorted(tmp_path.iterdir()) == sorted([*others, near])
+
+
+def test_an_overlay_frees_nothing(tmp_path):
+    for kind, keeps in (("overlay", True), ("ext4", False)):
+        facts = root_facts(str(tmp_path), mountinfo=mount_line("/", kind=kind))
+        assert (collect.keeps_deleted(facts) is not None) is keeps
+
+
+@pytest.mark.system
 def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
     tmp_path.chmod(0o777)
     process = os.fork()
@@ -192,3 +230,69 @@ def test_of_a_real_mount_all_is_told(tmp_path):
         mode = os.stat(root).st_mode  # noqa: PTH116 (as text it was given)
         assert stat.S_ISDIR(mode)
         assert usage(root).fullness < 0.5
+
+
+@pytest.mark.system
+@loopback.needs_loop_devices("xfs")
+def test_two_xfs_on_one_device_in_turn_are_two(tmp_path):
+    # The device's number is all that f_fsid says of XFS.
+    with loopback.mounted(tmp_path, fs="xfs", size_bytes=loopback.XFS_MINIMUM_BYTES) as scratch:
+        root, device = str(scratch.mount_point), str(scratch.device.path)
+        first = root_facts(root)
+        assert first.file_system is not None
+        assert first.file_system.uuid is not None
+        assert first.file_system.fsid is None
+        remounts = ((), (["mkfs.xfs", "-q", "-f", "-K", device],))
+        for between, same in zip(remounts, (True, False), strict=True):
+            subprocess.run(["umount", root], check=True)
+            for command in between:
+                subprocess.run(command, check=True)
+            subprocess.run(["mount", device, root], check=True)
+            second = root_facts(root).file_system
+            assert second is not None
+            assert first.file_system.is_same(second) is same
+            assert second.mount != first.file_system.mount
+
+
+@pytest.mark.system
+@loopback.needs_loop_devices()
+def test_what_has_no_identity_is_another_once_it_is_mounted_anew(tmp_path):
+    point = tmp_path / "point"
+    point.mkdir()
+    facts = []
+    for _ in range(2):
+        subprocess.run(["mount", "-t", "ramfs", "scratch", point], check=True)
+        try:
+            again = [root_facts(str(point)).file_system for _ in range(2)]
+            assert again[0] is not None
+            assert again[1] is not None
+            assert again[0].is_same(again[1])
+            facts.append(again[0])
+        finally:
+            subprocess.run(["umount", point], check=True)
+    assert facts[0].name == facts[1].name
+    assert not facts[0].is_same(facts[1])
+    assert facts[0].may_be_same(facts[1])
+
+
+@pytest.mark.system
+@loopback.needs_loop_devices()
+def test_what_is_done_beneath_a_root_is_done_where_it_was_looked_at(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "planned").touch()
+    held = []
+    assert root_facts(str(root), keep=held.append).trouble is None
+    subprocess.run(["mount", "-t", "tmpfs", "other", root], check=True)
+    try:
+        assert root_facts(str(root)).file_system != root_facts(str(tmp_path)).file_system
+        with os.scandir(held[0]) as names:
+            assert [entry.name for entry in names] == ["planned"]
+        assert canary(held[0]).trouble is None
+        assert usage(held[0]).available_bytes != usage(str(root)).available_bytes
+        assert list(root.iterdir()) == []
+    finally:
+        subprocess.run(["umount", root], check=True)
+        os.close(held[0])
+    assert root_facts(str(tmp_path / "none"), keep=held.append).trouble is not None
+    assert len(held) == 1

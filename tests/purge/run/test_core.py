@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.purge.run.world import World
+from tests.purge.run.world import World, with_plan
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
@@ -135,6 +135,55 @@ def test_a_dry_run_says_the_same_and_touches_nothing(world):
     assert result.outcomes == {"would_delete": 30}
     assert {path: path.lstat() for path in world.paths} == before
     assert run(world.core_job(id="second"), apply=True).outcomes == {"deleted": 30}
+
+
+def test_files_go_beneath_the_root_that_guards_looked_at(world):
+    """Another directory with the same names has the path by then: hard links, so inodes agree."""
+    descriptor = os.open(world.tree, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        away = world.tree.with_name("away")
+        world.tree.rename(away)
+        for path in world.paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        removal = _core.Removal(
+            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            quarantine=".quarantine", root_descriptor=descriptor,
+        )  # fmt: skip
+        codes = {_core.REMOVAL_OUTCOMES[code] for code in removal.check(0, 60).outcomes}
+        assert codes == {"would_delete"}
+        assert {_core.REMOVAL_OUTCOMES[c] for c in removal.delete(0, 60).outcomes} == {"deleted"}
+        assert not [path for path in away.rglob("file-*") if path.is_file()]
+    finally:
+        os.close(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        _core.Removal(
+            str(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
+            quarantine=".quarantine", root_descriptor=2**20,
+        )  # fmt: skip
+
+
+def test_what_lies_aside_goes_back_by_the_whole_plan(world):
+    """No batch is open: a power cut brought back what one that has its end had removed."""
+    cell = world.tree / ".quarantine" / "cell-9-9-0"
+    for directory in (cell.parent, cell):
+        directory.mkdir(mode=0o700)
+    world.paths[57].rename(cell / "03")
+    (cell / "04").write_text("whose")
+    found = run(world.core_job(terms=lambda now: world.terms(now, apply=False)), apply=False)
+    assert (found.unexplained, (cell / "03").exists()) == ((), True)
+    # Guards hold the run back, and a file that is aside goes back all the same.
+    good = world.surroundings.now
+    world.surroundings.now = with_plan(good, published_at_s=None)
+    refused = run(world.core_job(id="refused"), apply=True)
+    assert (refused.reason, refused.files) == (StopReason.REFUSED, 0)
+    assert world.there() == set(range(60))
+    aside = b".quarantine/cell-9-9-0/04"
+    assert refused.unexplained == (aside,)
+    world.surroundings.now = good
+    result = run(world.core_job(id="third"), apply=True)
+    assert (result.reason, result.files) == (StopReason.TARGET, 30)
+    assert result.unexplained == (aside,), "it is told at every start"
+    assert (world.tree / os.fsdecode(aside)).read_text() == "whose"
 
 
 @pytest.mark.system

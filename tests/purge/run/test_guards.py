@@ -48,6 +48,7 @@ BAD = [
     ("published", with_plan(GOOD, not_before_s=None), "never published"),
     ("published", with_plan(GOOD, not_before_s=NOW_S + 7200), "not over for another 2.0 h"),
     ("published", with_plan(GOOD, published_at_s=NOW_S - 13 * DAY_S), "for another 1.0 d"),
+    ("made", situation(index=IndexFacts((), NOW_S, NOW_S + 61)), "61.0 s from now"),
     ("valid", with_plan(GOOD, expires_at_s=NOW_S), "expired 0.0 s ago"),
     ("signature", with_plan(GOOD, signature="the plan was changed"), "was changed"),
     ("policy", with_plan(GOOD, changes=("mtime does not count any more",)), "mtime does not"),
@@ -184,6 +185,40 @@ def test_on_lustre_the_name_says_which_file_system_it_is():
     assert "lustre home in place of lustre scratch" in result.reason
 
 
+def test_a_file_system_without_an_identity_is_the_same_only_while_it_stays_mounted():
+    fuse = FileSystemIdentity("fuse.store", "store", 0, mount="boot 7")
+
+    def held(now_mounted: FileSystemIdentity, planned: FileSystemIdentity = fuse) -> list[str]:
+        now = situation(root=replace(GOOD.root, file_system=now_mounted))
+        return [o.guard for o in objections(with_plan(now, file_system=planned))]
+
+    assert held(fuse) == []
+    cases = (
+        replace(fuse, mount="boot 8"),
+        replace(fuse, mount="other 7"),
+        replace(fuse, mount=None),
+        replace(fuse, name="other"),
+        replace(fuse, name=None),
+        replace(fuse, fsid=None, mount="boot 8"),
+    )
+    for other in cases:
+        assert held(other) == ["mount"], other
+        assert held(fuse, other) == ["mount"], other
+    assert held(replace(fuse, mount=None), replace(fuse, mount=None)) == ["mount"]
+
+
+def test_a_uuid_says_more_than_a_number_and_neither_is_overruled():
+    xfs = FileSystemIdentity("xfs", "/dev/sdb1", None, uuid="a", mount="boot 1")
+    assert xfs.is_same(replace(xfs, name="/dev/sdc1", mount="boot 2"))
+    assert not xfs.is_same(replace(xfs, uuid="b"))
+    assert not xfs.is_same(replace(xfs, uuid=None, mount="boot 2"))
+    # A subvolume of the same btrfs has its UUID and another f_fsid.
+    btrfs = replace(xfs, kind="btrfs", fsid=5)
+    assert btrfs.is_same(replace(btrfs, mount="boot 2"))
+    assert not btrfs.is_same(replace(btrfs, fsid=6))
+    assert xfs.may_be_same(replace(xfs, uuid=None, mount=None))
+
+
 def test_hostile_names_are_shown_harmless():
     evil = replace(EXT4, name="a\x1b[2J", fsid=1)
     (result,) = objections(situation(root=RootFacts(None, evil, atime_settings={})))[:1]
@@ -211,6 +246,7 @@ def test_what_may_change_on_the_way_is_asked_before_every_batch():
         "kill-switch",
         "mount",
         "published",
+        "made",
         "valid",
         "atime",
     }

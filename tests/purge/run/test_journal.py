@@ -22,7 +22,9 @@ from trimtab.purge.run.records import (
     DoneLine,
     EndLine,
     PlanLine,
+    SyncedLine,
     TornLine,
+    UndoneLine,
     UsageLine,
     decode,
     encode,
@@ -357,3 +359,52 @@ def test_runs_on_two_file_systems_do_not_wait_for_each_other(tmp_path):
     other = PlanLine("plan-2", "", 9, "/other", "another")
     with opened(tmp_path, PLAN, at=AT, owner=OWNER), opened(tmp_path, other, at=AT, owner=OWNER):
         pass
+
+
+def undone(first, count, *rows):
+    parts = rows or (Rows(first, count),)
+    files = sum(part.count for part in parts)
+    return UndoneLine("r2", AT, Rows(first, count), parts, files, 10 * files, {1000: (files, 1)})
+
+
+SYNCED = SyncedLine("r1", AT)
+
+
+def test_what_was_deleted_since_the_last_synchronisation_is_unsettled():
+    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
+    standing = replay(Chronicle(PLAN, lines))
+    (unsettled,) = standing.unsettled
+    assert (unsettled.batch, unsettled.rows) == (Rows(0, 10), (Rows(0, 4), Rows(6, 4)))
+    assert replay(Chronicle(PLAN, (*lines, SYNCED))).unsettled == ()
+    later = (*lines, SYNCED, batch(10, 2), done(10, ("deleted", 2)))
+    assert [one.batch for one in replay(Chronicle(PLAN, later)).unsettled] == [Rows(10, 2)]
+
+
+def test_rows_that_are_undone_have_no_fate_and_are_done_again():
+    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
+    back = (*lines, undone(0, 10, Rows(1, 2), Rows(9, 1)))
+    standing = replay(Chronicle(PLAN, back))
+    assert [standing.fate(row) for row in range(11)] == [
+        "deleted", None, None, "deleted", "touched", "touched",
+        "deleted", "deleted", "deleted", None, None,
+    ]  # fmt: skip
+    assert standing.todo == (Rows(1, 2), Rows(9, 91))
+    again = (*back, SYNCED, batch(1, 2), done(1, ("deleted", 2)))
+    assert replay(Chronicle(PLAN, again)).fate(1) == "deleted"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        undone(0, 10, Rows(4, 1)),  # it was touched
+        undone(0, 10, Rows(0, 2), Rows(1, 1)),  # one row twice
+        undone(0, 5, Rows(0, 1)),  # no such batch
+        undone(0, 10, Rows(20, 1)),
+    ],
+)
+def test_what_was_not_deleted_cannot_be_undone(line):
+    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)), line)
+    with raises(DataError, "journal-contradictory"):
+        replay(Chronicle(PLAN, lines))
+    with raises(DataError, "journal-contradictory"):
+        replay(Chronicle(PLAN, (*lines[:3], SYNCED, undone(0, 10, Rows(0, 1)))))

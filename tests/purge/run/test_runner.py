@@ -340,10 +340,7 @@ def test_files_aside_that_no_row_explains_are_told(world):
     with pytest.raises(RuntimeError):
         run(world.job(), apply=True)
     world.remover.before = lambda _call, _row: None
-    real = world.restorer.recover
-    world.restorer.recover = lambda first, count: replace(
-        real(first, count), unexplained=[b".aside/x\n\xff"]
-    )
+    world.restorer.sweep = lambda: ([], [b".aside/x\n\xff"])
     result = run(world.job(id="second"), apply=True)
     assert result.unexplained == (b".aside/x\n\xff",)
     assert lines(result, EndLine)[-1].unexplained == (".aside/x\\n\\xff",)

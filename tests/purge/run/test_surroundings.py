@@ -139,6 +139,20 @@ def test_the_kill_switch_is_seen_at_once_and_the_mount_within_a_second(host):
     assert "another directory than when the run began" in (now.root.trouble or "")
 
 
+def test_the_root_that_was_looked_at_is_what_a_run_goes_by(host):
+    surroundings = host.surroundings()
+    assert surroundings.root is None
+    surroundings.situation()
+    assert surroundings.root is not None
+    state = host.root.stat()
+    host.root.rename(host.root.with_name("away"))
+    host.root.mkdir()
+    held = os.fstat(surroundings.root)
+    assert (held.st_dev, held.st_ino) == (state.st_dev, state.st_ino)
+    surroundings.close()
+    assert surroundings.root is None
+
+
 def test_without_a_root_the_rest_is_still_told(host):
     host.policy = replace(host.policy, root=str(host.root / "none"))
     now = host.surroundings(canary=True).situation()

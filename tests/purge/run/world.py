@@ -133,6 +133,11 @@ class SlowRemover:
         self.asked.append(("recover", first, count))
         return self._answer([self._recover(row) for row in range(first, first + count)])
 
+    def sweep(self) -> tuple[list[tuple[int, int]], list[bytes]]:
+        assert self.restoring
+        rows = [row for row in range(len(self.paths)) if (self.aside / str(row)).exists()]
+        return [(row, CODE_OF[self._recover(row)]) for row in rows], []
+
     def _recover(self, row: int) -> str:
         aside = self.aside / str(row)
         if aside.exists():
@@ -198,6 +203,10 @@ class Surroundings:
     waits: list[float] = field(default_factory=list)
     look: Callable[[Surroundings], None] = lambda _self: None
     measured: Usage | None = None
+    syncs: int = 0
+
+    def sync(self) -> None:
+        self.syncs += 1
 
     def now_s(self) -> float:
         return self.at_s

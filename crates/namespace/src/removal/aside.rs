@@ -6,6 +6,7 @@ use rustix::fs::{OFlags, RenameFlags, StatxFlags, renameat_with, statx};
 use rustix::io::Errno;
 
 use super::origin::Noted;
+use super::parent::Mark;
 use super::quarantine::{Contents, Place, beneath};
 use crate::beneath::Root;
 use crate::entry::Entry;
@@ -20,7 +21,7 @@ pub enum Fate {
     Restored,
     /// Something else has its name.
     NameTaken,
-    /// Its directory is not there any more.
+    /// Its directory is not there any more; another may have the path.
     DirectoryGone,
     /// It was not noted from where it was taken.
     OriginUnknown,
@@ -89,10 +90,7 @@ pub fn aside(root: &Root, restore: bool, into: Option<&[u8]>) -> Result<Vec<Asid
             for file in &cell.files {
                 let place = Place { directory: &cell.directory, name: file };
                 let Ok(stat) = place.stat() else { continue };
-                let known = |noted: &&Noted| {
-                    noted.slot == *file && (noted.fresh || noted.inode == stat.stx_ino)
-                };
-                let noted = cell.origins.iter().find(known);
+                let noted = cell.origin_of(file, stat.stx_ino);
                 let fate = match noted {
                     _ if !ours => Fate::InUse,
                     None => Fate::OriginUnknown,
@@ -133,7 +131,13 @@ fn fate_of(
     restore: bool,
     into: Option<&(&[u8], OwnedFd)>,
 ) -> Fate {
-    let its_own = root.directory(&noted.parent, OFlags::RDONLY);
+    let its_own = root.directory(&noted.parent, OFlags::RDONLY).and_then(|directory| {
+        // In another directory that has the path by now the file would be somebody else's.
+        match noted.from.is_some_and(|from| Mark::of(&directory) == Ok(from)) {
+            true => Ok(directory),
+            false => Err(Errno::NOENT),
+        }
+    });
     let parent = match (&its_own, into) {
         (Ok(parent), _) | (Err(Errno::NOENT), Some((_, parent))) => parent,
         (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV), _) => {

@@ -51,6 +51,7 @@ mod outcome;
 mod parent;
 mod quarantine;
 mod recovery;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -65,6 +66,7 @@ pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
 pub use outcome::Outcome;
 pub use quarantine::{QUARANTINE_PREFIX, is_quarantine};
+pub use sweep::Swept;
 
 use candidates::Candidates;
 use check::Checks;
@@ -225,8 +227,9 @@ impl Removal {
         let Some((quarantine, mut cells)) = self.quarantine.take() else {
             return Ok(Default::default());
         };
-        let recovered =
-            recovery::recover(&self.job(rows, first), &quarantine, &mut cells[0], &left);
+        let numbers: Vec<u64> = (first..first + rows.len() as u64).collect();
+        let job = self.job(rows, first);
+        let recovered = recovery::recover(&job, &numbers, &quarantine, &mut cells[0], &left);
         self.quarantine = Some((quarantine, cells));
         self.ended = left;
         Ok(recovered)
@@ -314,7 +317,7 @@ fn remove_cells(quarantine: &Quarantine, ended: Vec<Leftover>) {
 
 /// Removes what is empty of a quarantine.
 fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
-    cells.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
+    cells.iter().for_each(|cell| quarantine.end_cell(cell));
     quarantine.remove(root);
 }
 

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::parent::Mark;
 use super::quarantine::slot_name;
 use crate::entry::ObjectId;
 
@@ -16,6 +17,9 @@ pub(super) struct Origin<'a> {
     /// Its row in the plan.
     pub(super) row: u64,
     pub(super) id: ObjectId,
+    /// The directory that it is taken out of; `None` where that is not known any more.
+    pub(super) from: Option<Mark>,
+    /// The path of that directory, relative to the root.
     pub(super) parent: &'a [u8],
     pub(super) name: &'a [u8],
 }
@@ -28,6 +32,7 @@ pub(super) struct Noted {
     pub(super) row: u64,
     /// The inode of the planned file; 0 where it is known by something else.
     pub(super) inode: u64,
+    pub(super) from: Option<Mark>,
     pub(super) parent: Vec<u8>,
     pub(super) name: Vec<u8>,
     /// Whether it was noted since this host was started: a note from before a power cut may be of an
@@ -36,8 +41,10 @@ pub(super) struct Noted {
 }
 
 const BOOT_BYTES: usize = 36;
-/// Slot, row, inode and two lengths.
-const FIXED_BYTES: usize = 4 + 8 + 8 + 4 + 4;
+/// Slot, row and inode, inode and birth of the directory, and two lengths.
+const FIXED_BYTES: usize = 4 + 8 + 8 + 8 + 8 + 4 + 4;
+/// Stands for a birth that the file system does not know.
+const UNBORN: i64 = i64::MIN;
 
 /// A note of some slots; what an earlier and longer note has left behind it is not read.
 pub(super) fn encode<'a>(slots: impl IntoIterator<Item = (usize, Origin<'a>)>) -> Vec<u8> {
@@ -47,6 +54,9 @@ pub(super) fn encode<'a>(slots: impl IntoIterator<Item = (usize, Origin<'a>)>) -
         note.extend((slot as u32 + 1).to_le_bytes());
         note.extend(origin.row.to_le_bytes());
         note.extend(inode.to_le_bytes());
+        let from = origin.from.unwrap_or(Mark { inode: 0, birth_ns: None });
+        note.extend(from.inode.to_le_bytes());
+        note.extend(from.birth_ns.unwrap_or(UNBORN).to_le_bytes());
         for text in [origin.parent, origin.name] {
             note.extend((text.len() as u32).to_le_bytes());
         }
@@ -75,14 +85,17 @@ fn decode(bytes: &[u8]) -> Vec<Noted> {
     while let Some((fixed, texts)) = rest.split_at_checked(FIXED_BYTES) {
         let half = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().unwrap_or_default());
         let word = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().unwrap_or_default());
-        let (slot, parent, name) = (half(0) as usize, half(20) as usize, half(24) as usize);
+        let (slot, parent, name) = (half(0) as usize, half(36) as usize, half(40) as usize);
         if !(1..=super::quarantine::ROUND).contains(&slot) || parent + name > texts.len() {
             break;
         }
+        let birth_ns = Some(word(28) as i64).filter(|birth_ns| *birth_ns != UNBORN);
+        let from = Mark { inode: word(20), birth_ns };
         notes.push(Noted {
             slot: slot_name(slot - 1).to_vec(),
             row: word(4),
             inode: word(12),
+            from: (from.inode != 0).then_some(from),
             parent: texts[..parent].to_vec(),
             name: texts[parent..parent + name].to_vec(),
             fresh,
@@ -107,17 +120,28 @@ mod tests {
 
     #[test]
     fn a_note_is_read_back_and_what_is_behind_it_is_not() {
-        let origin = |name| Origin { row: 70, id: ObjectId::Inode(9), parent: b"a/b", name };
+        let from = Some(Mark { inode: 7, birth_ns: Some(-1) });
+        let origin = |name| Origin { row: 70, id: ObjectId::Inode(9), from, parent: b"a/b", name };
         let long = encode([(3, origin(b"first\n")), (31, origin(b"second"))]);
         let read = decode(&long);
         let slots: Vec<_> = read.iter().map(|noted| (&*noted.slot, &*noted.name)).collect();
         assert_eq!(slots, [(&b"03"[..], &b"first\n"[..]), (b"31", b"second")]);
-        assert!(read.iter().all(|noted| (noted.row, noted.inode, noted.fresh) == (70, 9, true)));
+        let all = |noted: &Noted| (noted.row, noted.inode, noted.from, noted.fresh);
+        assert!(read.iter().all(|noted| all(noted) == (70, 9, from, true)));
+        for from in [None, Some(Mark { inode: u64::MAX, birth_ns: None })] {
+            let note = encode([(0, Origin { from, ..origin(b"x") })]);
+            assert_eq!(decode(&note)[0].from, from);
+        }
         let short = encode([(0, origin(b"x"))]);
         let over = [&short, &long[short.len()..]].concat();
         assert_eq!(decode(&over).len(), 1);
         assert_eq!(decode(&long[..long.len() - 6]).len(), 1);
-        assert!(decode(&[0; 20]).is_empty() && decode(&[0; 90]).is_empty());
+        for byte in [0, 1, 4, 28, 127, 255] {
+            (0..160).for_each(|length| assert!(decode(&vec![byte; length]).is_empty()));
+        }
+        for length in 0..long.len() {
+            assert!(decode(&long[..length]).len() <= 2, "{length}");
+        }
         let earlier = [&[b'0'; BOOT_BYTES][..], &short[BOOT_BYTES..]].concat();
         assert!(!decode(&earlier)[0].fresh);
     }

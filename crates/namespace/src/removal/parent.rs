@@ -3,21 +3,43 @@
 use bytes::Bytes;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fstat, statx};
+use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags, fstat, statx};
 use rustix::io::Errno;
 
 use super::check::is_fixed;
 use super::outcome::Outcome;
 use super::quarantine::{QUARANTINE_PREFIX, is_quarantine};
 use crate::beneath::{Identity, Root};
+use crate::entry::Entry;
 use crate::system::Attributes;
+
+/// By what a directory is known again after the process that had it open has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) inode: u64,
+    pub(super) birth_ns: Option<i64>,
+}
+
+impl Mark {
+    pub(super) fn of(directory: &OwnedFd) -> Result<Self, Errno> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::of_stat(&statx(directory, c"", AtFlags::EMPTY_PATH, mask)?))
+    }
+
+    fn of_stat(stat: &Statx) -> Self {
+        let entry = Entry::of_statx(stat);
+        Self { inode: stat.stx_ino, birth_ns: entry.times.birth_ns }
+    }
+}
 
 /// An open directory of the plan.
 #[derive(Debug)]
 pub(super) struct Parent {
-    pub(super) path: Bytes,
+    path: Bytes,
     pub(super) descriptor: OwnedFd,
     identity: Identity,
+    /// By what it is known again.
+    pub(super) mark: Mark,
     /// Nothing can be taken out of it.
     pub(super) fixed: bool,
     /// The project that everything put into it must have.
@@ -44,12 +66,14 @@ impl Parent {
         let descriptor = root.directory(path, OFlags::RDONLY).map_err(refused)?;
         let identity = Identity::of(descriptor.as_fd()).map_err(refused)?;
         let flags = AtFlags::EMPTY_PATH;
-        let stat = statx(&descriptor, c"", flags, StatxFlags::BASIC_STATS).map_err(refused)?;
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        let stat = statx(&descriptor, c"", flags, mask).map_err(refused)?;
         let project = project_of(&descriptor).filter(|project| project.inherited);
         Ok(Self {
             path: path.clone(),
             descriptor,
             identity,
+            mark: Mark::of_stat(&stat),
             fixed: is_fixed(&stat),
             project: project.map(|project| project.number),
             aside: lies_in_quarantine(root, path).map_err(refused)?,
@@ -65,6 +89,18 @@ impl Parent {
         match fstat(&self.descriptor) {
             Ok(stat) if stat.st_nlink == 0 => Whereabouts::Removed,
             _ => Whereabouts::Elsewhere,
+        }
+    }
+
+    /// Whether this is the directory that a file was taken out of. Where that was not noted, as a
+    /// power cut leaves it, at least one that there was before the run.
+    pub(super) fn is_where(&self, from: Option<Mark>, since_ns: Option<i64>) -> bool {
+        match from {
+            Some(from) => from == self.mark,
+            None => match (self.mark.birth_ns, since_ns) {
+                (Some(birth_ns), Some(since_ns)) => birth_ns <= since_ns,
+                _ => false,
+            },
         }
     }
 

@@ -6,6 +6,8 @@
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
 //!           origins             what is taken from where in this round, noted before it is
+//!       ready-N/                cells that were made when the plan was published: the disk may be full
+//!       reserve/                inodes and blocks that are given back when it is
 //!       stranded/               files that could not be put back, each beside a note of where it
 //!                               was (`.origin`); a person decides
 //! ```
@@ -28,7 +30,7 @@ use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::origin::{self, Noted, Origin};
-use super::parent::take_any_project;
+use super::parent::{Mark, take_any_project};
 use super::watch::Reach;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
@@ -52,6 +54,8 @@ fn is_ours_alone(uid: u32, mode: u32) -> bool {
 pub(super) const ROUND: usize = 32;
 
 const STRANDED: &[u8] = b"stranded";
+const RESERVE: &[u8] = b"reserve";
+const READY: &[u8] = b"ready-";
 const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";
 /// What the name of a note beside a stranded file ends with.
@@ -60,7 +64,7 @@ const ORIGIN_SUFFIX: &[u8] = b".origin";
 const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
 
 /// What the note of a round takes up, mostly.
-const ORIGINS_BYTES: libc::off_t = 16 << 10;
+const ORIGINS_BYTES: usize = 16 << 10;
 
 /// What is asked about every file.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
@@ -96,29 +100,45 @@ impl Quarantine {
     pub(super) fn cell(&self, root: &Root, number: usize) -> Result<Cell> {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
         let name = format!("cell-{}-{since:x}-{number}", std::process::id()).into_bytes();
+        let ready = [READY, number.to_string().as_bytes()].concat();
+        let flags = RenameFlags::NOREPLACE;
+        let claimed =
+            renameat_with(&self.descriptor, &ready[..], &self.descriptor, &name[..], flags).is_ok();
         let directory = private_directory(root, self.descriptor.as_fd(), &name)?;
-        if let Err(refused) = may_rename_without_replacing(root, &directory) {
-            self.remove_cell(&directory, &name);
-            return Err(refused);
-        }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let make = |name| {
-            openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)
-                .map(File::from)
-                .map_err(|errno| Error::system("create", root.path(), errno))
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let create = |name| {
+            let opened = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR);
+            opened.map(File::from).map_err(|errno| Error::system("create", root.path(), errno))
         };
-        let (log, origins) = (Some(make(TAKEN)?), make(ORIGINS)?);
+        let notes = create(TAKEN).and_then(|log| Ok((log, create(ORIGINS)?)));
+        let made = may_rename_without_replacing(root, &directory).and(notes);
+        let (log, origins) = match made {
+            Ok(notes) => notes,
+            Err(refused) => {
+                self.remove_cell(&directory, &name);
+                return Err(refused);
+            }
+        };
         // Room for most rounds, set aside while there is some.
-        allocate(&origins, ORIGINS_BYTES);
-        let reach = Reach::find(&origins);
-        Ok(Cell { name, directory, log, origins, logged: 0, reach, blocked: [false; ROUND] })
+        make_room(&origins, 0, ORIGINS_BYTES);
+        let logged = log.metadata().map_or(0, |metadata| metadata.len());
+        Ok(Cell {
+            name,
+            directory,
+            ready: claimed.then_some(ready),
+            log: Some(log),
+            reach: Reach::find(&origins),
+            origins,
+            logged,
+            blocked: [false; ROUND],
+        })
     }
 
     /// The cells that another run has left, with what it noted and what lies in them.
     pub(super) fn leftovers(&self, ours: &[&Cell]) -> Answer<Vec<Leftover>> {
         let mut left = Vec::new();
         for name in names(&self.descriptor)? {
-            if name == STRANDED || ours.iter().any(|cell| cell.name == name) {
+            if name == STRANDED || is_room(&name) || ours.iter().any(|cell| cell.name == name) {
                 continue;
             }
             left.push(Leftover::open(&self.descriptor, name)?);
@@ -165,6 +185,24 @@ impl Quarantine {
         false
     }
 
+    /// The paths, relative to the root, of what waits for a person.
+    pub(super) fn stranded(&self) -> Answer<Vec<Vec<u8>>> {
+        Ok(names(&self.stranded)?.iter().map(|name| self.path_of(STRANDED, name)).collect())
+    }
+
+    /// Ends the use of a cell: one that was ready before is again, if nothing is left in it.
+    pub(super) fn end_cell(&self, cell: &Cell) {
+        let empty = names(&cell.directory).is_ok_and(|rest| rest.iter().all(|name| is_own(name)));
+        if let (Some(ready), true) = (&cell.ready, empty) {
+            let flags = RenameFlags::NOREPLACE;
+            let from = &self.descriptor;
+            if renameat_with(from, &cell.name[..], from, &ready[..], flags).is_ok() {
+                return;
+            }
+        }
+        self.remove_cell(&cell.directory, &cell.name);
+    }
+
     /// Removes a cell that is empty; what is in one that is not stays.
     pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
         let rest = names(directory).unwrap_or_default();
@@ -202,6 +240,9 @@ impl Contents {
         let descriptor = root.directory(name, OFlags::RDONLY)?;
         let mut cells = Vec::new();
         for cell in names(&descriptor)? {
+            if is_room(&cell) {
+                continue;
+            }
             let mut cell = match Leftover::open(&descriptor, cell) {
                 Ok(cell) => cell,
                 // Only directories have what was taken from users; a run may end meanwhile.
@@ -243,6 +284,12 @@ impl Contents {
     }
 }
 
+/// Whether a root has a quarantine of that name, or anything else under it.
+pub(super) fn is_there(root: &Root, name: &[u8]) -> bool {
+    let stat = statx(root.descriptor(), name, AtFlags::SYMLINK_NOFOLLOW, WANTED);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory)
+}
+
 /// A name in a directory of the quarantine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
@@ -265,6 +312,8 @@ impl Place<'_> {
 pub(super) struct Cell {
     pub(super) name: Vec<u8>,
     pub(super) directory: OwnedFd,
+    /// Its name before it was this run's, where it was made when the plan was published.
+    ready: Option<Vec<u8>>,
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
     /// From where the files of this round are taken.
@@ -279,14 +328,9 @@ pub(super) struct Cell {
 impl Cell {
     /// Forgets the rows of earlier batches: their outcomes are in the journal of the run.
     pub(super) fn begin(&mut self, rows: usize) {
-        self.logged = 0;
-        let Some(log) = &self.log else { return };
+        let logged = std::mem::take(&mut self.logged);
         // Room is set aside now: a full file system must not take the note away half-way.
-        let room = libc::off_t::try_from(rows * 8).unwrap_or(0);
-        let ready = log.set_len(0).is_ok() && allocate(log, room);
-        if !ready {
-            self.log = None;
-        }
+        self.log.take_if(|log| !make_room(log, logged, rows * 8));
     }
 
     /// Notes that these rows are in here now, before the first of them is removed.
@@ -334,6 +378,8 @@ pub(super) struct Leftover {
     pub(super) directory: OwnedFd,
     /// The rows that it had taken.
     pub(super) taken: Vec<u64>,
+    /// When the run made the cell.
+    pub(super) since_ns: Option<i64>,
     /// The names of the files that lie there.
     pub(super) files: Vec<Vec<u8>>,
     /// From where they were taken, as noted before they were.
@@ -351,7 +397,14 @@ impl Leftover {
             Err(_) => Vec::new(),
         };
         let origins = origin::read(&directory, ORIGINS);
-        Ok(Self { name, directory, taken, files, origins })
+        let since_ns = Mark::of(&directory)?.birth_ns;
+        Ok(Self { name, directory, taken, since_ns, files, origins })
+    }
+
+    /// From where the file was taken that has this name and inode in here.
+    pub(super) fn origin_of(&self, name: &[u8], inode: u64) -> Option<&Noted> {
+        let speaks = |noted: &&Noted| noted.slot == name && (noted.fresh || noted.inode == inode);
+        self.origins.iter().find(speaks)
     }
 }
 
@@ -366,6 +419,11 @@ fn rows_of(log: &File) -> Vec<u64> {
     words
 }
 
+/// Whether something in a quarantine is room that was set aside: nothing was taken into it.
+fn is_room(name: &[u8]) -> bool {
+    name == RESERVE || name.starts_with(READY)
+}
+
 /// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
 fn is_own(name: &[u8]) -> bool {
     name == TAKEN || name == ORIGINS || PROBES.contains(&name)
@@ -377,8 +435,14 @@ pub(super) fn slot_name(slot: usize) -> &'static [u8] {
     &NAMES[2 * slot..2 * slot + 2]
 }
 
-fn allocate(file: &File, bytes: libc::off_t) -> bool {
+/// Empties a note and sees that there is room for the next. Blocks that it has are kept, since on a
+/// full file system they would not be had again: what was written is overwritten with nothing.
+fn make_room(file: &File, written: u64, bytes: usize) -> bool {
     use rustix::fs::{FallocateFlags, fallocate};
+    let Ok(length) = usize::try_from(written) else { return false };
+    if file.write_all_at(&vec![0; length], 0).is_err() {
+        return false;
+    }
     bytes == 0 || fallocate(file, FallocateFlags::empty(), 0, bytes as u64).is_ok()
 }
 
@@ -484,7 +548,7 @@ fn private_directory(
 
 /// Makes sure that renaming refuses to replace here: without it nothing could be put back safely.
 fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> {
-    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
     let [first, second, third] = PROBES;
     for name in [first, second] {
         openat(directory, name, create, Mode::RUSR)
@@ -492,9 +556,8 @@ fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> 
     }
     let rename = |to| renameat_with(directory, first, directory, to, RenameFlags::NOREPLACE);
     let (refused, renamed) = (rename(second), rename(third));
-    for name in PROBES {
-        let _ = unlinkat(directory, name, AtFlags::empty());
-    }
+    // What was ready stays ready: its probes are inodes that a full file system has no more of.
+    let _ = renameat_with(directory, third, directory, first, RenameFlags::NOREPLACE);
     if refused == Err(Errno::EXIST) && renamed.is_ok() {
         return Ok(());
     }

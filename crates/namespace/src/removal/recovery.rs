@@ -6,8 +6,9 @@ use rustix::fs::{AtFlags, Statx, statx};
 use rustix::io::Errno;
 
 use super::lease::{self, Told};
+use super::origin::Origin;
 use super::outcome::Outcome;
-use super::parent::Parent;
+use super::parent::{Mark, Parent};
 use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
 use super::worker::{Held, Job, Refusal, Verdict, open, remove_if_same};
 use crate::entry::{Entry, ObjectId};
@@ -26,8 +27,11 @@ pub(super) struct Recovered {
 ///
 /// What is about to be ended is noted in `own` first: the run that was killed may not have come to
 /// that, and this one can be killed as well.
+///
+/// `numbers` are those of the job's rows in the plan.
 pub(super) fn recover(
     job: &Job<'_>,
+    numbers: &[u64],
     quarantine: &Quarantine,
     cell_of_ours: &mut Cell,
     left: &[Leftover],
@@ -38,17 +42,17 @@ pub(super) fn recover(
     }
     let mut recovered = Recovered::default();
     for cell in left {
-        let within = |row: &u64| {
-            let row = usize::try_from(row.checked_sub(job.first)?).ok()?;
-            (row < job.rows.len()).then_some(row)
-        };
+        let within = |row: &u64| numbers.binary_search(row).ok();
         recovered.taken.extend(cell.taken.iter().filter_map(within));
         for name in &cell.files {
             let place = Place { directory: &cell.directory, name };
             match explain(job, place, &rows, &recovered.verdicts) {
                 Some((row, stat)) => {
-                    cell_of_ours.note(std::iter::once(job.first + row as u64));
-                    recovered.verdicts.push(end(job, quarantine, row, place, &stat));
+                    let number = numbers[row];
+                    let from = cell.origin_of(name, stat.stx_ino).and_then(|noted| noted.from);
+                    cell_of_ours.note(std::iter::once(number));
+                    let home = Home { number, from, since_ns: cell.since_ns };
+                    recovered.verdicts.push(end(job, quarantine, row, place, &stat, home));
                 }
                 None => recovered.unexplained.push(quarantine.path_of(&cell.name, name)),
             }
@@ -85,34 +89,43 @@ fn is_free(job: &Job<'_>, row: usize) -> bool {
     stat.is_err_and(|errno| errno == Errno::NOENT)
 }
 
+/// Which row a file is of, and what is known of the directory that it was taken out of.
+#[derive(Clone, Copy)]
+struct Home {
+    number: u64,
+    from: Option<Mark>,
+    since_ns: Option<i64>,
+}
+
 fn end(
     job: &Job<'_>,
     quarantine: &Quarantine,
     row: usize,
     place: Place<'_>,
     stat: &Statx,
+    home: Home,
 ) -> Verdict {
-    let candidate = &job.rows[row];
+    let Home { number, from, since_ns } = home;
+    let origin = Origin { row: number, ..job.origin(row, from) };
     let verdict =
         |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
-    let parent = match Parent::open(job.root, &candidate.parent) {
-        Ok(parent) => Some(parent),
+    let strand = || {
+        quarantine.strand(place, origin);
+        verdict(Outcome::InQuarantine, 0, 0)
+    };
+    let parent = match Parent::open(job.root, &job.rows[row].parent) {
+        Ok(parent) if parent.is_where(from, since_ns) => Some(parent),
         // It was emptied and removed: what was in it may go all the same.
         Err((Outcome::Gone, _)) => None,
-        Err(_) => {
-            quarantine.strand(place, job.origin(row));
-            return verdict(Outcome::InQuarantine, 0, 0);
-        }
+        // Another directory has the path by now: in there the file would be somebody else's.
+        _ => return strand(),
     };
     match (remove_if_allowed(job, row, place, stat), parent) {
         (Ok(freed_bytes), _) => verdict(Outcome::Deleted, freed_bytes, 0),
-        (Err(_), None) => {
-            // There is no place to put it back to.
-            quarantine.strand(place, job.origin(row));
-            verdict(Outcome::InQuarantine, 0, 0)
-        }
+        // There is no place to put it back to.
+        (Err(_), None) => strand(),
         (Err(refusal), Some(parent)) => {
-            let back = quarantine.put_back(place, &parent.descriptor, job.origin(row));
+            let back = quarantine.put_back(place, &parent.descriptor, origin);
             match back {
                 // Only the cut-off spoke against it; but from now on its ctime does.
                 true if refusal.outcome == Outcome::TooYoung => verdict(Outcome::PutBack, 0, 0),

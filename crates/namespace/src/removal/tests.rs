@@ -263,7 +263,8 @@ fn interrupted_before(
     let mut cell_of_ours = quarantine.cell(&root, 1).unwrap();
     let leftovers = quarantine.leftovers(&[&cell_of_ours]).unwrap();
     assert_eq!(leftovers.len(), 1);
-    let recovered = super::recovery::recover(&job, &quarantine, &mut cell_of_ours, &leftovers);
+    let recovered =
+        super::recovery::recover(&job, &[0], &quarantine, &mut cell_of_ours, &leftovers);
     let outcome = recovered.verdicts.first().map_or(Outcome::Gone, |verdict| verdict.outcome);
     (outcome, recovered.unexplained)
 }
@@ -313,6 +314,42 @@ fn what_was_left_stays_if_its_place_is_taken() {
     assert_eq!(interrupted(&world, act), (Outcome::InQuarantine, vec![]));
     assert_eq!(world.content("run/file").as_deref(), Some("new"));
     assert_eq!(world.stranded(), ["planned"]);
+}
+
+/// Its directory was noted, and another has its path when it is to go back.
+#[test]
+fn what_was_left_goes_back_into_its_own_directory_only() {
+    for (exchanged, noted) in [(true, true), (false, true), (true, false), (false, false)] {
+        let world = World::new();
+        let act = |world: &World, held: &Path| {
+            let cell = held.parent().unwrap();
+            if noted {
+                let run = super::parent::Mark::of(&fs::File::open(world.at("run")).unwrap().into());
+                let origin = super::place::Origin {
+                    row: 0,
+                    from: run.unwrap(),
+                    path: b"run",
+                    name: b"file",
+                };
+                let mut words = Vec::new();
+                super::place::write(&mut words, &origin);
+                fs::write(cell.join("places"), words).unwrap();
+            }
+            if exchanged {
+                fs::rename(world.at("run"), world.at("away")).unwrap();
+                fs::create_dir(world.at("run")).unwrap();
+            }
+        };
+        let outcome = interrupted_before(&world, 0, act);
+        let kept = [world.content("run/file"), world.content("away/file")];
+        if exchanged {
+            assert_eq!(outcome, (Outcome::InQuarantine, vec![]), "noted: {noted}");
+            assert_eq!((kept, world.stranded()), ([None, None], vec!["planned".to_owned()]));
+        } else {
+            assert_eq!(outcome, (Outcome::PutBack, vec![]), "noted: {noted}");
+            assert_eq!(kept[0].as_deref(), Some("planned"));
+        }
+    }
 }
 
 #[test]

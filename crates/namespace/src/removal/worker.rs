@@ -11,7 +11,7 @@ use super::check::{Checks, is_as_before, is_fixed};
 use super::lease::{self, Told};
 use super::origin::Origin;
 use super::outcome::Outcome;
-use super::parent::{Parent, Whereabouts, project_of};
+use super::parent::{Mark, Parent, Whereabouts, project_of};
 use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
 use super::watch::Watch;
 use crate::beneath::Root;
@@ -32,10 +32,10 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Where the file of a row is taken from.
-    pub(super) fn origin(&self, row: usize) -> Origin<'a> {
+    /// Where the file of a row is taken from: out of the directory `from`, as far as known.
+    pub(super) fn origin(&self, row: usize, from: Option<Mark>) -> Origin<'a> {
         let Row { parent, name, entry, .. } = &self.rows[row];
-        Origin { row: self.first + row as u64, id: entry.id, parent, name }
+        Origin { row: self.first + row as u64, id: entry.id, from, parent, name }
     }
 }
 
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
         let slots: Vec<usize> =
             self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());
         if let Some((_, cell)) = &mut self.cell {
-            let origins = rows.iter().map(|row| self.job.origin(*row));
+            let origins = rows.iter().map(|row| self.job.origin(*row, Some(parent.mark)));
             cell.intend(slots.iter().copied().zip(origins));
         }
         if let Some(watch) = &mut self.watch {
@@ -271,7 +271,8 @@ impl<'a> Worker<'a> {
                 self.end(row, Outcome::Deleted, freed_bytes, looked.spent + began.elapsed());
             }
             Err(refusal) => {
-                let back = quarantine.put_back(place, &parent.descriptor, self.job.origin(row));
+                let origin = self.job.origin(row, Some(parent.mark));
+                let back = quarantine.put_back(place, &parent.descriptor, origin);
                 cell.look_after(slot);
                 let refusal_told = if back { refusal } else { Outcome::InQuarantine.into() };
                 self.keep(row, refusal_told, looked.spent + began.elapsed());

@@ -79,12 +79,22 @@ impl Inspector {
 
     /// What there is under a name of a directory; a link itself, never what it leads to. `None`
     /// where another file system, or this one once more, is mounted there.
+    ///
+    /// `EXDEV` where nothing is mounted and the device is another all the same: a subvolume of
+    /// Btrfs is part of the file system and numbers its inodes by itself. An overlay gives files
+    /// the device of their layer; those are listed with it.
     #[inline]
     pub fn look(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
         self.hold_up();
         let stat = self.stat(directory, name)?;
-        if whereabouts(&stat) != self.home {
-            return Ok(None);
+        let (device, mount) = whereabouts(&stat);
+        if (device, mount) != self.home {
+            let directory = FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
+            match (mount == 0, mount == self.home.1, directory) {
+                (false, true, false) => {}
+                (false, true, true) | (true, _, false) => return Err(Errno::XDEV),
+                _ => return Ok(None),
+            }
         }
         let mut entry = Entry::of_statx(&stat);
         if self.wanted != Wanted::default() {

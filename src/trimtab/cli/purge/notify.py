@@ -60,6 +60,8 @@ def command(
         )
     published = notified.published
     notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
+    if notified.no_room is not None:
+        notes += (f"no room was set aside for runs on a full file system: {notified.no_room}",)
     failed = 0 if notified.mails is None else len(notified.mails.failures)
     error = ToolError(
         f"{failed} users were not notified by mail",

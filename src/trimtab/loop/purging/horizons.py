@@ -24,7 +24,7 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import IndexFacts, RulesInForce, rules_in_force
 from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import DoneLine
+from trimtab.purge.run.records import DoneLine, UndoneLine
 from trimtab.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -189,12 +189,14 @@ def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
     UnreadableError
         A journal cannot be read.
     """
-    return tuple(
-        (int(line.at.timestamp()), line.freed_bytes)
-        for path in journals(place.journals)
-        for line in read(path).lines
-        if isinstance(line, DoneLine) and line.apply
-    )
+    freed = []
+    for path in journals(place.journals):
+        for line in read(path).lines:
+            if isinstance(line, DoneLine) and line.apply:
+                freed.append((int(line.at.timestamp()), line.freed_bytes))
+            elif isinstance(line, UndoneLine):
+                freed.append((int(line.at.timestamp()), -line.bytes))
+    return tuple(freed)
 
 
 def _policy(question: Question, manifest: Manifest) -> Policy:

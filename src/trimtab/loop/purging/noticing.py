@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from trimtab.errors import TrimtabError
 from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import Accounts, SystemAccounts
 from trimtab.purge.notice.mail import Postman, SmtpPostman
@@ -17,6 +19,9 @@ from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
 from trimtab.purge.policy import Notices, Policy
 from trimtab.purge.policy_file import parse_policy
+from trimtab.purge.run.collect import root_facts
+from trimtab.purge.run.reserve import clear, set_aside
+from trimtab.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,15 @@ class Notified:
         Other plans beside this one that cannot be read, and why.
     mails
         ``None`` where none were asked for.
+    no_room
+        Why no room was set aside for the plan's runs; ``None``: it was, or none is needed.
     """
 
     published: Published
     previous: LoadedPlan | None
     passed_over: tuple[str, ...]
     mails: MailResult | None
+    no_room: str | None = None
 
 
 def notify(
@@ -85,7 +93,37 @@ def notify(
             again=again,
             owner=place.owner,
         )
-    return Notified(published, previous, passed_over, mails)
+    return Notified(published, previous, passed_over, mails, set_room_aside(loaded, previous))
+
+
+def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | None:
+    """Make what a plan's runs need of its file system, which may be full by then; return why not.
+
+    What was set aside for the plan before goes: one reserve a root is enough.
+    """
+    plan, policy = loaded.plan, policy_of(loaded)
+    if plan.file_system.kind == "lustre":
+        return None  # files go by FID, nothing is moved
+    try:
+        require_answer(policy.root, "setting room aside")
+        facts = root_facts(policy.root)
+        mounted = facts.file_system
+        if mounted is None or not plan.file_system.identity.is_same(mounted):
+            return facts.trouble or f"another file system is at {visible(policy.root)}"
+        if previous is not None:
+            clear(policy.root, previous.plan.quarantine_name)
+        throttle = policy.throttle
+        set_aside(
+            policy.root,
+            plan.quarantine_name,
+            threads=throttle.threads,
+            rows=throttle.batch_files,
+        )
+    except TrimtabError as error:
+        return error.message
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 def policy_of(loaded: LoadedPlan) -> Policy:

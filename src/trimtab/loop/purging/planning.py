@@ -215,7 +215,14 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
             code="file-system-unknown",
             hint="trimtab purge scan, or import while it is mounted",
         )
-    return PlannedFileSystem(system.kind, system.name, system.fsid, horizon.policy.root)
+    return PlannedFileSystem(
+        system.kind,
+        system.name,
+        system.fsid,
+        horizon.policy.root,
+        uuid=system.uuid,
+        mount=system.mount,
+    )
 
 
 def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:

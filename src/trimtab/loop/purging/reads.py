@@ -3,16 +3,27 @@
 A client that is mounted with ``noatime`` leaves no trace of what it reads (seen on a running
 Lustre 2.17), and one such class of clients is enough that atime says nothing of a file. So a
 declaration counts only if a file with an old atime, read through each class, became young.
+
+Some reads leave no trace through any mount (`trimtab.loop.purging.untraced`). Where there can be
+such, reads do not count, unless the site file says that this is known.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
 from trimtab.launch import bounded
+from trimtab.loop.purging.untraced import (
+    COPIES,
+    copies_share_blocks,
+    mount_tables,
+    untraced_mounts,
+)
 from trimtab.model.telemetry import NotAvailable
 from trimtab.purge.rules import ReadRecording
 
@@ -41,7 +52,11 @@ def read_recording(site: Site, driver: Driver, *, now_s: float) -> ReadRecording
     try:
         made = bounded.make_directory(site.path, name)
         try:
-            return _tried(site.servers.clients, made.path, _on(driver), now_s)
+            run = _on(driver)
+            tried = _tried(site.servers.clients, made.path, run, now_s)
+            return (
+                tried if site.reads_without_atime else _with_untraced(tried, site, made.path, run)
+            )
         finally:
             bounded.remove_probe_directory(site.path, name)
     except TrimtabError:
@@ -57,6 +72,25 @@ def _tried(clients: tuple[str, ...], directory: str, run: Run, now_s: float) -> 
         elif not moved:
             unrecorded.append(client or _HERE)
     return ReadRecording(True, tuple(unrecorded), tuple(unchecked))
+
+
+def _with_untraced(tried: ReadRecording, site: Site, directory: str, run: Run) -> ReadRecording:
+    """Return the same, with the reads that leave no trace through a mount that records them."""
+
+    def here(argv: list[str]) -> str | None:
+        return run(None, argv)
+
+    def is_file(path: str) -> bool:
+        # What is not known counts as used.
+        return here(["stat", "-L", "-c", "%F", path]) not in ("directory\n",)
+
+    untraced = untraced_mounts(os.path.realpath(site.path), mount_tables(), is_file)
+    shared = copies_share_blocks(f"{directory}/canary-0", here)
+    return replace(
+        tried,
+        unrecorded=(*tried.unrecorded, *untraced, *((COPIES,) if shared else ())),
+        unchecked=(*tried.unchecked, *((COPIES,) if shared is None else ())),
+    )
 
 
 def _moved(client: str | None, file: str, run: Run, old_s: int) -> bool | None:

@@ -106,7 +106,7 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
         They are not, as far as they say.
     """
     first, other = earlier.filesystem, later.filesystem
-    if earlier.root != later.root or (first and other and not first.is_same(other)):
+    if earlier.root != later.root or (first and other and not first.may_be_same(other)):
         raise UsageError(
             "the two indexes are not of the same file system and root",
             code="indexes-differ",

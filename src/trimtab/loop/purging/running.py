@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
+from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan
@@ -35,6 +37,7 @@ from trimtab.purge.run.decide import Terms
 from trimtab.purge.run.facts import frees_late, index_facts, plan_facts, plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
 from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.runner import Job, Progress, RunResult, run
 from trimtab.purge.run.situation import PlanFacts, Situation, Totals
 from trimtab.purge.run.state import IN_QUARANTINE
@@ -134,6 +137,7 @@ def run_plan(
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
         canary=options.apply,
+        quarantine=plan.quarantine_name,
         site=servers.site(),
         leftovers=leftovers_of_others(loaded, place),
         owner=place.owner,
@@ -141,14 +145,14 @@ def run_plan(
         sleep=sleep,
     )
     notes = Notes()
-    made = partial(remover_of, loaded, policy, now_s=int(clock()))
+    removers = partial(_remover, loaded, policy, world, notes, now_s=int(clock()))
     job = Job(
         id=new_identifier(utc_now()),
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
         terms=partial(_terms, options, plan.file_system.kind),
-        remover=lambda: NotedRemover(made(), notes),
-        restorer=lambda: NotedRemover(made(before_s=BEFORE_ALL_TIMES_S), notes),
+        remover=removers,
+        restorer=partial(removers, before_s=BEFORE_ALL_TIMES_S),
         codes=_codes(),
         listing=CandidatesListing(loaded.candidates, plan.candidates.files),
         surroundings=world,
@@ -158,9 +162,19 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
+    with (
+        contextlib.closing(world),
+        core_errors("the run", hint="the same command recovers what was begun, and goes on"),
+    ):
         result = run(job, apply=options.apply, progress=progress)
-    sentences = (*notes.sentences(), *_stranded(plan, result), *servers.sentences())
+        if options.apply and world.root is not None and result.reason is not StopReason.REFUSED:
+            _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
+    sentences = (
+        *notes.sentences(),
+        *_undone(result),
+        *_stranded(plan, result),
+        *servers.sentences(),
+    )
     return Ran(loaded, result, sentences)
 
 
@@ -168,6 +182,46 @@ def _stranded(plan: Plan, result: RunResult) -> Iterator[str]:
     """Yield where each file waits that could not be put back, with the path that it had."""
     if result.outcomes.get(IN_QUARANTINE):
         yield from stranded(files_aside(plan.file_system.root), plan.quarantine_name)
+
+
+def _remover(
+    loaded: LoadedPlan,
+    policy: Policy,
+    world: HostSurroundings,
+    notes: Notes,
+    *,
+    now_s: int,
+    before_s: int | None = None,
+) -> NotedRemover:
+    """Return a remover that goes by the descriptor of the root that the guards looked at.
+
+    The path may lead elsewhere by now.
+    """
+    in_use = bound_files(loaded.plan.file_system.root, mount_tables())
+    removal = remover_of(
+        loaded, policy, now_s=now_s, before_s=before_s, root=world.root, in_use=in_use
+    )
+    return NotedRemover(removal, notes)
+
+
+def _keep_room(loaded: LoadedPlan, policy: Policy, root: int, *, exhausted: bool) -> None:
+    """Set aside again what a run used up, for the next of its plan; after the last it goes."""
+    plan, throttle = loaded.plan, policy.throttle
+    if plan.file_system.kind == "lustre":
+        return
+    if exhausted:
+        clear(root, plan.quarantine_name)
+        return
+    with contextlib.suppress(TrimtabError, OSError):
+        set_aside(root, plan.quarantine_name, threads=throttle.threads, rows=throttle.batch_files)
+
+
+def _undone(result: RunResult) -> Iterator[str]:
+    if result.undone_rows:
+        yield (
+            f"{plural(result.undone_rows, 'file', ',')} that an earlier run had deleted are there "
+            "again: the file system lost that in a power cut or crash"
+        )
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:
@@ -209,7 +263,13 @@ def error_of(result: RunResult) -> TrimtabError | None:
 
 
 def remover_of(
-    loaded: LoadedPlan, policy: Policy, *, now_s: int, before_s: int | None = None
+    loaded: LoadedPlan,
+    policy: Policy,
+    *,
+    now_s: int,
+    before_s: int | None = None,
+    root: int | None = None,
+    in_use: Sequence[bytes] = (),
 ) -> Removal:
     """Return the core's remover for a plan, under the policy in force.
 
@@ -220,6 +280,10 @@ def remover_of(
     ----------
     before_s
         The cut-off; ``None``: the plan's.
+    root
+        A descriptor of the root; ``None``: its path is opened.
+    in_use
+        Paths relative to the root that stay, whatever the rules say.
     """
     from trimtab._core import Removal, Rules
 
@@ -234,7 +298,7 @@ def remover_of(
             as_of_s=now_s,
             old_enough_before_s=_old_enough_before_s(loaded, policy),
             minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s)}),
+            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s), *in_use}),
             exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
             exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
             exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),
@@ -248,6 +312,7 @@ def remover_of(
         lustre=plan.file_system.kind == "lustre",
         exact_sizes=plan.index.has_exact_sizes,
         made_s=math.ceil(plan.made_at.timestamp()),
+        root_descriptor=root,
     )
 
 
@@ -284,6 +349,7 @@ class NotedRemover:
         self._removal, self._notes = removal, notes
         self.check = notes.noted(removal.check)
         self.recover = notes.noted(removal.recover)
+        self.sweep = removal.sweep
 
     def delete(self, first: int, count: int) -> RemovalBatch:
         """Delete rows, and note whether others' changes could be seen meanwhile."""

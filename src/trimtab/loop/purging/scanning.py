@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
@@ -162,7 +163,7 @@ def _manifest(
             for name, rows in zip(result.shards, result.rows, strict=True)
         ),
         notes=tuple(_notes(result, no_layouts=options.layout and not laid_out)),
-        unread=tuple(Unread(path, os.strerror(errno)) for path, errno in result.unread),
+        unread=tuple(Unread(path, _reason(number)) for path, number in result.unread),
         vanished=result.vanished,
         atime_settings=top.atime_settings,
     )
@@ -252,6 +253,16 @@ def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
         )
     if result.unread_count > len(result.unread):
         yield f"{result.unread_count:,} subtrees could not be read; the first of them are named"
+
+
+def _reason(number: int) -> str:
+    """Return why a path could not be read."""
+    if number == errno.EXDEV:
+        return (
+            "of the same mount with a device number of its own, as a subvolume of Btrfs is: scan "
+            "it as a root of its own"
+        )
+    return os.strerror(number)
 
 
 def _shard(directory: Path, name: str, rows: int) -> Shard:

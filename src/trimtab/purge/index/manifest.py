@@ -98,23 +98,56 @@ class FileSystemIdentity:
     name
         What is mounted, as the mount table has it; on Lustre the file system's name alone.
     fsid
-        ``f_fsid`` of statvfs(3); on Lustre it follows from the mount and says nothing.
+        ``f_fsid`` of statvfs(3); on Lustre it follows from the mount and says nothing. ``None``
+        where it is 0 or the device's number, which the next file system there has as well.
     device
         ``st_dev`` of the root; it may be another after the next boot.
+    uuid
+        Of the file system, as the kernel says it; ``None`` where it has none.
+    mount
+        Which mount it is, of which boot: another one as soon as it is mounted anew.
     """
 
     kind: str
     name: str | None = None
     fsid: int | None = None
     device: int | None = None
+    uuid: str | None = None
+    mount: str | None = None
 
     def is_same(self, other: FileSystemIdentity) -> bool:
-        """Return whether both are the same file system, as far as can be told."""
-        if self.kind != other.kind:
+        """Return whether both are the same file system for certain.
+
+        What has neither a UUID nor an ``f_fsid`` of its own (FUSE, NFS) is the same only while the
+        same source stays mounted: of what is mounted there next nothing can be told.
+        """
+        if not self.may_be_same(other):
             return False
         if self.kind == "lustre":
             return self.name is not None and self.name == other.name
-        return self.fsid is not None and self.fsid == other.fsid
+        if self._says("uuid", other) or self._says("fsid", other):
+            return True
+        return self._says("name", other) and self._says("mount", other)
+
+    def may_be_same(self, other: FileSystemIdentity) -> bool:
+        """Return whether nothing says that they are two: enough to compare, never to delete."""
+        if self.kind != other.kind:
+            return False
+        known = ("name",) if self.kind == "lustre" else ("uuid", "fsid")
+        return not any(
+            _is_known(getattr(self, word))
+            and _is_known(getattr(other, word))
+            and getattr(self, word) != getattr(other, word)
+            for word in known
+        )
+
+    def _says(self, word: str, other: FileSystemIdentity) -> bool:
+        return _is_known(getattr(self, word)) and getattr(self, word) == getattr(other, word)
+
+
+def _is_known(word: str | int | None) -> bool:
+    """Return whether it says anything: an ``f_fsid`` of 0 is that of every file system without."""
+    return word is not None and word not in ("", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,11 @@ def _document(manifest: Manifest) -> dict[str, Any]:
     plain = _with_paths(manifest, lambda path: urllib.parse.quote_from_bytes(path, "/").encode())
     values = _adapter().dump_python(plain, mode="json")
     values["lacking"].sort()
+    if values["filesystem"] is not None:
+        # Left out where nobody knows them: manifests of before say no more and stay as they are.
+        for word in ("uuid", "mount"):
+            if values["filesystem"][word] is None:
+                del values["filesystem"][word]
     for name in ("can_delete", "rows", "size_bytes"):
         values[name] = getattr(manifest, name)
     return {key: values[key] for key in _KEYS}

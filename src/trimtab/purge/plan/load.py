@@ -140,7 +140,7 @@ def published_before(
 
 
 def _is_of_same(plan: Plan, other: Plan) -> bool:
-    same = plan.file_system.identity.is_same(other.file_system.identity)
+    same = plan.file_system.identity.may_be_same(other.file_system.identity)
     return same and plan.file_system.root == other.file_system.root
 
 

@@ -33,7 +33,7 @@ class PlannedFileSystem:
 
     Attributes
     ----------
-    kind, name, fsid
+    kind, name, fsid, uuid, mount
         By what it is known again (see `trimtab.purge.index.manifest.FileSystemIdentity`); its
         device number is not among them, since it may be another after the next boot.
     root
@@ -46,6 +46,8 @@ class PlannedFileSystem:
     name: str | None
     fsid: int | None
     root: str
+    uuid: str | None = None
+    mount: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a root that is no absolute path, and a file system that cannot be known again."""
@@ -61,7 +63,7 @@ class PlannedFileSystem:
     @property
     def identity(self) -> FileSystemIdentity:
         """What a mounted one is held against."""
-        return FileSystemIdentity(self.kind, self.name, self.fsid)
+        return FileSystemIdentity(self.kind, self.name, self.fsid, uuid=self.uuid, mount=self.mount)
 
     @property
     def root_prefix(self) -> bytes:

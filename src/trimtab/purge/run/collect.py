@@ -8,7 +8,10 @@ its file system does, and may be killed there at any moment.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
+import re
 import secrets
 import stat
 import time
@@ -21,10 +24,19 @@ from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.purge.run.identity import (
+    file_system_uuid,
+    meaningful_fsid,
+    mount_identity,
+    mount_number,
+)
 from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"
+_CANARY: Final = re.compile(rf"{re.escape(CANARY_PREFIX)}[0-9a-f]{{16}}")
+_KILLED_AFTER_S: Final = 600.0
+"""A canary lives for milliseconds, on a file system that hangs for as long as that."""
 _NOBODY: Final = 65534
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATIME_WORDS: Final = ("noatime", "relatime", "strictatime", "nodiratime", "lazytime")
@@ -78,33 +90,56 @@ def kill_switch(path: Path) -> str | None:
     return f"the kill switch {shown} is pulled"
 
 
-def root_facts(root: str, *, mountinfo: str | None = None) -> RootFacts:
+def root_facts(
+    root: str, *, mountinfo: str | None = None, keep: Callable[[int], None] | None = None
+) -> RootFacts:
     """Return what is at the root's path now.
 
     Parameters
     ----------
     mountinfo
         The text of ``/proc/self/mountinfo``, which is read where it is not given.
+    keep
+        Handed the descriptor that the facts are of, and closes it: what is done beneath the root
+        after a look at it is done by that and not by the path, which may lead elsewhere by then.
     """
     shown = visible(root)
     if not root.startswith("/") or os.path.realpath(root) != root:
         return RootFacts(f"{shown} is no absolute path without links")
     try:
-        directory = os.open(root, _DIRECTORY)
-        try:
-            state, system = os.fstat(directory), os.statvfs(directory)
-        finally:
-            os.close(directory)
-        text = mountinfo or Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+        with contextlib.ExitStack() as stack:
+            directory = os.open(root, _DIRECTORY)
+            stack.callback(os.close, directory)
+            facts = _facts(root, directory, mountinfo)
+            if keep is not None and facts.trouble is None:
+                stack.pop_all()
+                keep(directory)
+            return facts
     except OSError as error:
         return RootFacts(f"{shown} cannot be opened as a directory: {error.strerror}")
+
+
+def _facts(root: str, directory: int, mountinfo: str | None) -> RootFacts:
+    state, system, number = os.fstat(directory), os.statvfs(directory), mount_number(directory)
+    text = mountinfo or Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
     device = f"{os.major(state.st_dev)}:{os.minor(state.st_dev)}"
-    mount = find_mount(parse_mountinfo(text), root, device)
+    mounts = parse_mountinfo(text)
+    mount = find_mount(mounts, root, device)
+    if mountinfo is None:
+        # What the descriptor is on, not what the path leads to by the time the table is read.
+        mount = next((line for line in mounts if line.mount_id == number), mount)
     if mount is None:
-        return RootFacts(f"the mount table has no mount for {shown}")
+        return RootFacts(f"the mount table has no mount for {visible(root)}")
     return RootFacts(
         None,
-        FileSystemIdentity(mount.fs_type, _name(mount), system.f_fsid, state.st_dev),
+        FileSystemIdentity(
+            mount.fs_type,
+            _name(mount),
+            meaningful_fsid(system.f_fsid, state.st_dev),
+            state.st_dev,
+            file_system_uuid(directory),
+            mount_identity(directory),
+        ),
         device=state.st_dev,
         inode=state.st_ino,
         read_only=mount.read_only,
@@ -124,11 +159,29 @@ def atime_settings(mount: Mount, others: Mapping[str, str] | None = None) -> dic
     return {"mount options": " ".join(words) or "strictatime", **(others or {})}
 
 
-def usage(root: str) -> Usage:
-    """Return how full the file system of a root is, as ``df`` counts."""
+def usage(root: str | int) -> Usage:
+    """Return how full the file system of a root, or of its descriptor, is, as ``df`` counts."""
     system = os.statvfs(root)
     used = system.f_blocks - system.f_bfree
     return Usage(used * system.f_frsize, system.f_bavail * system.f_frsize)
+
+
+def keeps_deleted(root: RootFacts) -> str | None:
+    """Return what on the file system of a root keeps the space of deleted files; ``None``: nothing.
+
+    Snapshots and shared extents are not among it: they show when use does not fall.
+    """
+    if root.file_system is not None and root.file_system.kind in ("overlay", "overlayfs"):
+        return "the root is an overlay: what is deleted of its lower layers stays on their disk"
+    return None
+
+
+def synchronise(root: str | int) -> None:
+    """Put on stable storage all that was done to the file system of a root (syncfs(2))."""
+    with _descriptor(_top(root)) as top:
+        if ctypes.CDLL(None, use_errno=True).syncfs(top) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
 
 def journal_trouble(directory: Path, root: str) -> str | None:
@@ -150,7 +203,7 @@ def journal_trouble(directory: Path, root: str) -> str | None:
     return None
 
 
-def canary(root: str, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
+def canary(root: str | int, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
     """Make a file of another user in a directory of that user's, remove both, and say how it went.
 
     A squashed root cannot give a file away, a process without its rights cannot enter the
@@ -165,8 +218,12 @@ def canary(root: str, *, clock: Callable[[], float] = time.time) -> CanaryFacts:
     before_s = clock()
     try:
         at_s = _fly(root, name)
+        _remove_killed(root, at_s)
     except OSError as error:
-        return CanaryFacts(f"a canary file of another user failed: {error.strerror}")
+        return CanaryFacts(
+            f"a canary file of another user failed: {error.strerror}",
+            no_room=error.errno in (errno.ENOSPC, errno.EDQUOT),
+        )
     except _Canary as error:
         return CanaryFacts(str(error))
     return CanaryFacts(None, at_s, before_s, clock())
@@ -176,8 +233,8 @@ class _Canary(Exception):
     """What was wrong with it."""
 
 
-def _fly(root: str, name: str) -> float:
-    with _descriptor(os.open(root, _DIRECTORY)) as top:
+def _fly(root: str | int, name: str) -> float:
+    with _descriptor(_top(root)) as top:
         os.mkdir(name, 0o700, dir_fd=top)
         try:
             with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
@@ -185,6 +242,32 @@ def _fly(root: str, name: str) -> float:
                 return _live(cage, os.fstat(top).st_dev)
         finally:
             os.rmdir(name, dir_fd=top)
+
+
+def _remove_killed(root: str | int, now_s: float) -> None:
+    """Remove canaries whose process was killed: empty, in directories of theirs, and not of now.
+
+    Nothing else can be in such a directory but by its owner's hand; then it stays.
+    """
+    with os.scandir(root) as entries:
+        names = [entry.name for entry in entries if _CANARY.fullmatch(entry.name)]
+    with _descriptor(_top(root)) as top:
+        for name in names:
+            with contextlib.suppress(OSError):
+                _remove_cage(top, name, now_s)
+
+
+def _remove_cage(top: int, name: str, now_s: float) -> None:
+    with _descriptor(os.open(name, _DIRECTORY, dir_fd=top)) as cage:
+        state = os.fstat(cage)
+        if state.st_uid not in (0, _NOBODY) or now_s - state.st_mtime < _KILLED_AFTER_S:
+            return
+        if os.listdir(cage) == ["canary"]:  # noqa: PTH208 (a descriptor has no path)
+            inside = os.stat("canary", dir_fd=cage, follow_symlinks=False)
+            if not stat.S_ISREG(inside.st_mode) or inside.st_size or inside.st_nlink != 1:
+                return
+            os.unlink("canary", dir_fd=cage)
+    os.rmdir(name, dir_fd=top)
 
 
 def _live(cage: int, device: int) -> float:
@@ -203,6 +286,13 @@ def _live(cage: int, device: int) -> float:
     if os.listdir(cage):
         raise _Canary("a canary file was removed and is still there")
     return state.st_mtime_ns / 1e9
+
+
+def _top(root: str | int) -> int:
+    """Open a root, by its path or once more by a descriptor of it."""
+    if isinstance(root, int):
+        return os.open(".", _DIRECTORY, dir_fd=root)
+    return os.open(root, _DIRECTORY)
 
 
 @contextlib.contextmanager

@@ -62,6 +62,17 @@ def published(now: Situation) -> str | None:
     return None
 
 
+def made_before(now: Situation) -> str | None:
+    """The plan is not of the future: a clock that was set wrong then, or is now, ages nothing.
+
+    Every time that a plan goes by (its scan, its notice period, its end) counts from then on.
+    """
+    ahead_s = now.index.planned_at_s - now.now_s
+    if ahead_s > now.policy.guards.clock_difference_max_s:
+        return f"the plan was made {format_duration(ahead_s)} from now, by some clock"
+    return None
+
+
 def valid(now: Situation) -> str | None:
     """The plan has not expired."""
     over_s = now.now_s - now.plan.expires_at_s
@@ -125,6 +136,11 @@ def expected_mount(now: Situation) -> str | None:
     if expected is None or root.file_system is None:
         return "it is not known which file system the plan is of, or which is mounted"
     if not expected.is_same(root.file_system):
+        if expected.may_be_same(root.file_system) and expected.name == root.file_system.name:
+            return (
+                f"whether {_named(root.file_system)} is the file system that the plan is of cannot "
+                "be told: it has no identity of its own, and was mounted anew since"
+            )
         return (
             f"another file system is mounted: {_named(root.file_system)} in place of "
             f"{_named(expected)}"
@@ -245,6 +261,7 @@ GUARDS: Final = (
     Guard("mount", expected_mount, "mount the right one, or plan anew", True, True),
     Guard("journal", journal_safe, "put it on another file system", False, True),
     Guard("published", published, "publish it with `trimtab purge notify`, and wait", True),
+    Guard("made", made_before, "set the clocks right, and make a new plan", True),
     Guard("valid", valid, "make a new plan", True),
     Guard("policy", policy_unchanged, "make a new plan under the new policy"),
     Guard("armed", armed, "arm it, and wait or let a second person arm it too"),

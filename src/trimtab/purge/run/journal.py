@@ -6,6 +6,7 @@
     begin ...                       a run; who, when, up to which horizon
     batch rows 0..999               fsynced, and only then is the first file touched
     done  rows 0..999 outcomes ...  fsynced, and only then does the next batch begin
+    synced                          the file system has all that on stable storage
     batch rows 1000..1999           (killed here)
     begin ...                       a run that goes on
     done  rows 1000..1999 recovered
@@ -40,11 +41,22 @@ from trimtab.purge.run.records import (
     EndLine,
     Line,
     PlanLine,
+    SyncedLine,
     TornLine,
+    UndoneLine,
     decode,
     encode,
 )
-from trimtab.purge.run.state import NOT_BEGUN, Batch, Rows, Spent, joined, rows_with, without
+from trimtab.purge.run.state import (
+    DELETED,
+    NOT_BEGUN,
+    Batch,
+    Rows,
+    Spent,
+    joined,
+    rows_with,
+    without,
+)
 from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
@@ -53,6 +65,14 @@ _PLAN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 _TORN_SHOWN_MAX: Final = 200
 _CLOCK_DOUBT: Final = timedelta(days=2)
 """By how much a clock may have been set between a line and the time of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Rows of a batch that were deleted and may be there again after a power cut."""
+
+    batch: Rows
+    rows: tuple[Rows, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +89,15 @@ class Standing:
         What became of the rows that were dealt with, in the order in which that happened.
     unended
         The run that began and did not say that it ended; ``None``: every run did.
+    unsettled
+        What was deleted and is not known to be on stable storage: the stretches of each batch.
     """
 
     todo: tuple[Rows, ...]
     open_batch: Batch | None = None
     fates: tuple[tuple[Rows, str], ...] = ()
     unended: str | None = None
+    unsettled: tuple[Unsettled, ...] = ()
 
     def fate(self, row: int) -> str | None:
         """Return what became of a row; ``None``: nothing yet."""
@@ -94,6 +117,7 @@ def replay(chronicle: Chronicle) -> Standing:
     open_batch: Batch | None = None
     fates: list[tuple[Rows, str]] = []
     unended: str | None = None
+    unsettled: list[Unsettled] = []
     for number, line in enumerate(chronicle.lines, start=2):
         match line:
             case BeginLine():
@@ -110,7 +134,15 @@ def replay(chronicle: Chronicle) -> Standing:
                 again = tuple(rows_with(line.rows, line.outcomes, NOT_BEGUN))
                 todo = joined((*todo, *again)) if again else todo
                 fates += _fates(line)
-    return Standing(todo, open_batch, tuple(fates), unended)
+                if deleted := tuple(rows_with(line.rows, line.outcomes, DELETED)):
+                    unsettled.append(Unsettled(line.rows, deleted))
+            case SyncedLine():
+                unsettled = []
+            case UndoneLine():
+                unsettled = _without_undone(line, unsettled, number)
+                fates = [fate for pair in fates for fate in _without_fates(pair, line.rows)]
+                todo = joined((*todo, *line.rows))
+    return Standing(todo, open_batch, tuple(fates), unended, tuple(unsettled))
 
 
 def read(path: Path) -> Chronicle:
@@ -367,6 +399,28 @@ def _check_done(line: DoneLine, open_batch: Batch | None, number: int) -> None:
             code="journal-contradictory",
             line=number,
         )
+
+
+def _without_undone(line: UndoneLine, unsettled: list[Unsettled], number: int) -> list[Unsettled]:
+    """Return what is still unsettled; raise where rows are undone that were not deleted."""
+    for place, known in enumerate(unsettled):
+        rest = known.rows
+        for rows in line.rows:
+            rest = without(rest, rows)
+        count = sum(rows.count for rows in known.rows) - sum(rows.count for rows in rest)
+        if known.batch == line.batch and count == sum(rows.count for rows in line.rows):
+            remaining = [Unsettled(known.batch, joined(rest))] if rest else []
+            return [*unsettled[:place], *remaining, *unsettled[place + 1 :]]
+    raise DataError(
+        "rows are undone that were not deleted", code="journal-contradictory", line=number
+    )
+
+
+def _without_fates(fate: tuple[Rows, str], undone: tuple[Rows, ...]) -> list[tuple[Rows, str]]:
+    rest: tuple[Rows, ...] = (fate[0],)
+    for rows in undone:
+        rest = without(rest, rows)
+    return [(rows, fate[1]) for rows in rest]
 
 
 def _fates(line: DoneLine) -> Iterator[tuple[Rows, str]]:

@@ -136,6 +136,41 @@ class DoneLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncedLine:
+    """The file system has on stable storage what every `DoneLine` before this one says."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    do: Literal["synced"] = "synced"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneLine:
+    """Files are there again that a batch had deleted: power was cut before that was on the disk.
+
+    Attributes
+    ----------
+    batch
+        Rows of the batch, as its `DoneLine` has them.
+    rows
+        Those whose files are there; they are dealt with again.
+    files, bytes, by_user
+        As listed; they were counted as deleted and were not.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    run: str
+    at: datetime
+    batch: Rows
+    rows: tuple[Rows, ...]
+    files: int
+    bytes: int
+    by_user: dict[int, tuple[int, int]]
+    do: Literal["undone"] = "undone"
+
+
+@dataclass(frozen=True, slots=True)
 class EndLine:
     """A run ended, and why.
 
@@ -166,7 +201,17 @@ class TornLine:
     do: Literal["torn"] = "torn"
 
 
-Line = PlanLine | BeginLine | UsageLine | BatchLine | DoneLine | EndLine | TornLine
+Line = (
+    PlanLine
+    | BeginLine
+    | UsageLine
+    | BatchLine
+    | DoneLine
+    | SyncedLine
+    | UndoneLine
+    | EndLine
+    | TornLine
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 ::
 
-    lock ─▶ replay ─▶ guards ─▶ (recover) ─▶ ┌ instruction ─▶ carry out ─▶ event ─▶ decide ┐ ─▶ end
+    lock ─▶ replay ─▶ guards ─▶ look back ─▶ ┌ instruction ─▶ carry out ─▶ event ─▶ decide ┐ ─▶ end
                                              └──────────────────────────────────────────────┘
 
 A batch is shielded from signals: whatever arrives, its outcome is journalled before the run ends.
 `kill -9` may come anywhere; the next run finds the batch that has no end and recovers it. That
 deletes nothing: what was moved aside is put back and stays until a later plan, since that moved its
 change time; what was not begun goes with the others if guards let it.
+
+A power cut can come as well: then the file system may have lost what the journal knows. The root is
+synchronised after every `SYNC_ROWS` rows and when a run ends, and journalled then. Whatever was
+deleted since is looked for by the next run, and so is what lies aside, by the whole plan.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
@@ -45,11 +49,22 @@ from trimtab.purge.run.messages import (
     Wait,
     Waited,
 )
-from trimtab.purge.run.records import BatchLine, BeginLine, EndLine, PlanLine, UsageLine, done_line
+from trimtab.purge.run.protocols import RemovalBatch, Remover, Surroundings
+from trimtab.purge.run.records import (
+    BatchLine,
+    BeginLine,
+    EndLine,
+    PlanLine,
+    SyncedLine,
+    UndoneLine,
+    UsageLine,
+    done_line,
+)
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.state import (
     CAPPED,
     CAPS_WINDOW_S,
+    GONE,
     NOT_BEGUN,
     WOULD_DELETE,
     Batch,
@@ -62,82 +77,14 @@ from trimtab.purge.run.state import (
 from trimtab.units import plural
 from trimtab.visible import visible
 
+SYNC_ROWS: Final = 10_000
+"""After so many rows the file system is told to put on stable storage what was done."""
+
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
 """What a restorer says of a file that nothing was done to."""
 
-
-class RemovalBatch(Protocol):
-    """What a remover says of some rows."""
-
-    @property
-    def outcomes(self) -> bytes:
-        """One code a row."""
-        ...
-
-    @property
-    def freed_bytes(self) -> int:
-        """What the deleted files took up."""
-        ...
-
-    @property
-    def unexplained(self) -> Sequence[bytes]:
-        """Files that an earlier run moved aside and that no row explains; relative to the root."""
-        ...
-
-    @property
-    def elapsed_s(self) -> float:
-        """How long it took."""
-        ...
-
-    @property
-    def latency_s_median(self) -> float:
-        """Of one row."""
-        ...
-
-    @property
-    def latency_s_p99(self) -> float:
-        """Of one row."""
-        ...
-
-
-class Remover(Protocol):
-    """What checks and deletes rows of a plan: ``trimtab._core.Removal``."""
-
-    def check(self, first: int, count: int, /) -> RemovalBatch:
-        """Say what would become of some rows, and touch nothing."""
-        ...
-
-    def delete(self, first: int, count: int, /) -> RemovalBatch:
-        """Check some rows and delete those that may go."""
-        ...
-
-    def recover(self, first: int, count: int, /) -> RemovalBatch:
-        """Say what became of rows that an interrupted process had begun to delete.
-
-        What was moved aside is put back, or deleted if it may still go; every other row of them is
-        deleted if it may. Asked of a remover for which nothing may go, it only puts back.
-        """
-        ...
-
-
-class Surroundings(Protocol):
-    """The world of a run: clock, file system, and the facts that guards judge."""
-
-    def now_s(self) -> float:
-        """Return the time, in seconds since 1970."""
-        ...
-
-    def wait(self, seconds: float) -> None:
-        """Return after a while; signals may end it by raising."""
-        ...
-
-    def measure(self) -> tuple[Usage, int | None]:
-        """Return how full the file system is, and how many objects are still being destroyed."""
-        ...
-
-    def situation(self) -> Situation:
-        """Return the facts as they are now; what cannot change while a run lasts may be old."""
-        ...
+ABSENT: Final = frozenset({GONE, "not_same", "changed_type"})
+"""What it says where a file is not under its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +164,8 @@ class RunResult:
         Rows of the plan that no run has dealt with.
     recovered_rows
         Rows of a batch that an interrupted run had begun.
+    undone_rows
+        Rows that a run before had deleted and whose files are there: power was cut.
     torn_bytes
         What that run left of a line of the journal.
     unexplained
@@ -242,6 +191,7 @@ class RunResult:
     torn_bytes: int
     unexplained: tuple[bytes, ...]
     journal: Path
+    undone_rows: int = 0
 
     @property
     def trim_due(self) -> bool:
@@ -296,6 +246,7 @@ class _Run:
         self.files = self.bytes = self.freed_bytes = self.recovered_rows = 0
         self.outcomes: Counter[str] = Counter()
         self.unexplained: list[bytes] = []
+        self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
         self.after: Usage | None = None
 
@@ -318,11 +269,13 @@ class _Run:
     def _loop(self, state: State, now: Situation) -> tuple[State, Stop]:
         """Carry out instructions until one says stop, and journal why."""
         state, instruction = handle(state, Begun(now.now_s))
+        held = guards.objections(now, guards.before_recovery())
         if isinstance(instruction, Recover):
-            held = guards.objections(now, guards.before_recovery())
             if held:
                 return state, self._end(Stop(StopReason.REFUSED, _reasons(held), held))
             state, instruction = self._step(state, self._recover(instruction))
+        if self.apply and not held:
+            state = self._look_back(state)
         if self._is_refused():
             stop = Stop(StopReason.REFUSED, _reasons(self.objections), self.objections)
             return state, self._end(stop)
@@ -398,6 +351,57 @@ class _Run:
             self.recovered_rows += batch.rows.count
             return self._done(outcome)
 
+    def _look_back(self, state: State) -> State:
+        """Put back what lies aside, and find what was deleted and is there: after a power cut.
+
+        It deletes nothing, and happens whatever guards object to the run.
+        """
+        with shielded():
+            restorer = self.job.restorer()
+            _, waiting = restorer.sweep()
+            self.unexplained = list(dict.fromkeys(waiting))
+            undone: list[Rows] = []
+            for unsettled in self.journal.standing.unsettled:
+                present = [
+                    part for rows in unsettled.rows for part in self._present(rows, restorer)
+                ]
+                if present:
+                    self.journal.write(self._undone_line(unsettled.batch, joined(present)))
+                    undone += present
+            self.undone_rows = sum(rows.count for rows in undone)
+            if self.journal.standing.unsettled:
+                self._sync()
+        return replace(state, todo=joined((*state.todo, *undone)))
+
+    def _present(self, rows: Rows, restorer: Remover) -> Iterator[Rows]:
+        """Yield the rows whose files are there, of those that were deleted."""
+        for first in range(rows.first, rows.end, SYNC_ROWS):
+            part = Rows(first, min(SYNC_ROWS, rows.end - first))
+            names = _named(restorer.check(part.first, part.count), part, self.job.codes, False)
+            for number, name in enumerate(names):
+                if name not in ABSENT:
+                    yield Rows(part.first + number, 1)
+
+    def _undone_line(self, batch: Rows, rows: tuple[Rows, ...]) -> UndoneLine:
+        by_user: dict[int, tuple[int, int]] = {}
+        for part in rows:
+            listed = self.job.listing.listed(part)
+            for uid, size in zip(
+                listed.uids.tolist(), listed.allocated_bytes.tolist(), strict=True
+            ):
+                files, total = by_user.get(uid, (0, 0))
+                by_user[uid] = (files + 1, total + size)
+        at = _moment(self._now_s())
+        files = sum(part.count for part in rows)
+        size = sum(total for _, total in by_user.values())
+        return UndoneLine(self.job.id, at, batch, rows, files, size, by_user)
+
+    def _sync(self) -> None:
+        """See to it that what was done outlasts a power cut, and journal that it does."""
+        self.job.surroundings.sync()
+        self.journal.write(SyncedLine(self.job.id, _moment(self._now_s())))
+        self.unsynced_rows = 0
+
     def _answered(
         self,
         batch: Batch,
@@ -433,6 +437,10 @@ class _Run:
         self.freed_bytes += outcome.freed_bytes
         for name, count in outcome.outcomes:
             self.outcomes[name] += count
+        if self.apply:
+            self.unsynced_rows += outcome.batch.rows.count
+            if self.unsynced_rows >= SYNC_ROWS:
+                self._sync()
         return Ended(at_s, outcome)
 
     def _remover(self) -> Remover:
@@ -450,10 +458,17 @@ class _Run:
             reason = StopReason.INTERRUPTED if stopped else StopReason.FAILED
             text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             with contextlib.suppress(TrimtabError), shielded():
+                if self.unsynced_rows:
+                    with contextlib.suppress(TrimtabError):
+                        self._sync()
+                    self.unsynced_rows = 0
                 self._end(Stop(reason, str(text)))
             raise
 
     def _end(self, stop: Stop) -> Stop:
+        if self.unsynced_rows:
+            with shielded():
+                self._sync()
         at = _moment(self._now_s())
         reasons = tuple(
             visible(f"{objection.guard}: {objection.reason}") for objection in stop.objections
@@ -521,6 +536,7 @@ class _Run:
             torn_bytes=self.journal.torn_bytes,
             unexplained=tuple(self.unexplained),
             journal=self.journal.path,
+            undone_rows=self.undone_rows,
         )
 
 

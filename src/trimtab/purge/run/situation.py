@@ -157,12 +157,15 @@ class CanaryFacts:
         The time that the file system gave it.
     before_s, after_s
         This host's time just before and after.
+    no_room
+        Whether only room was missing.
     """
 
     trouble: str | None
     file_system_at_s: float | None = None
     before_s: float = 0.0
     after_s: float = 0.0
+    no_room: bool = False
 
 
 @dataclass(frozen=True, slots=True)

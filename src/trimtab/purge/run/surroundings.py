@@ -16,14 +16,17 @@ from typing import Final
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy import Policy
 from trimtab.purge.run import collect
+from trimtab.purge.run.reserve import give_back
 from trimtab.purge.run.situation import (
     ArmingFacts,
+    CanaryFacts,
     IndexFacts,
     PlanFacts,
     RootFacts,
     ServerClock,
     Situation,
 )
+from trimtab.purge.system_errors import system_errors
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0
@@ -64,6 +67,8 @@ class HostSurroundings:
         Directory of the journals.
     canary
         Whether a canary file is made: by a run that deletes, never by a dry run.
+    quarantine
+        Of the plan: the reserve in it is given back where a full file system takes no canary.
     leftovers
         Finds what runs of other plans left.
     owner
@@ -81,6 +86,7 @@ class HostSurroundings:
         *,
         journals: Path,
         canary: bool,
+        quarantine: str | None = None,
         site: Site | None = None,
         leftovers: Callable[[], tuple[str, ...]] = tuple,
         owner: int = 0,
@@ -89,10 +95,26 @@ class HostSurroundings:
     ) -> None:
         self.policy, self.plan, self.index, self.arming = policy, plan, index, arming
         self.journals, self.canary, self.site = journals, canary, site or Site()
+        self.quarantine = quarantine
         self.owner, self.clock, self.sleep = owner, clock, sleep
         self.leftovers = leftovers
         self._first: Situation | None = None
         self._looked_at_s = 0.0
+        self._root: int | None = None
+
+    @property
+    def root(self) -> int | None:
+        """The descriptor of the root that the guards looked at; ``None``: there is none yet.
+
+        Whatever is done beneath the root goes by it: its path may lead elsewhere by then.
+        """
+        return self._root
+
+    def close(self) -> None:
+        """Let go of the root."""
+        if self._root is not None:
+            os.close(self._root)
+            self._root = None
 
     def now_s(self) -> float:
         """Return the time, in seconds since 1970."""
@@ -106,7 +128,16 @@ class HostSurroundings:
         """Return how full the file system is, and how many objects are still being destroyed."""
         # Objects first: what is destroyed between the two is in the use then, and not forgotten.
         in_flight = self.site.in_flight()
-        return collect.usage(self.policy.root), in_flight
+        return collect.usage(self._place), in_flight
+
+    def sync(self) -> None:
+        """Return when the file system has on stable storage what was done to it."""
+        with system_errors(
+            f"{visible(self.policy.root)} cannot be synchronised",
+            code="root-unsynced",
+            hint="run again: what was deleted since the last time is looked for",
+        ):
+            collect.synchronise(self._place)
 
     def situation(self) -> Situation:
         """Return the facts; after the first time only those that may change while a run lasts.
@@ -124,10 +155,18 @@ class HostSurroundings:
             self._first = replace(self._first, root=self._root_again(self._first.root))
         return replace(self._first, now_s=now_s, kill_switch=pulled)
 
+    @property
+    def _place(self) -> str | int:
+        return self.policy.root if self._root is None else self._root
+
+    def _keep(self, descriptor: int) -> None:
+        self.close()
+        self._root = descriptor
+
     def _all(self) -> Situation:
-        guards, root = self.policy.guards, collect.root_facts(self.policy.root)
+        guards, root = self.policy.guards, collect.root_facts(self.policy.root, keep=self._keep)
         self._looked_at_s = self.clock()
-        usable, path = root.trouble is None, self.policy.root
+        usable, place = root.trouble is None, self._place
         return Situation(
             now_s=self.clock(),
             policy=self.policy,
@@ -138,17 +177,29 @@ class HostSurroundings:
             arming=self.arming,
             root_user=os.geteuid() == 0,
             kill_switch=collect.kill_switch(Path(guards.kill_switch)),
-            canary=collect.canary(path, clock=self.clock) if self.canary and usable else None,
-            usage=collect.usage(path) if usable else None,
+            canary=self._flown(place) if self.canary and usable else None,
+            usage=collect.usage(place) if usable else None,
             clocks=self.site.clocks(),
-            keeps_deleted=self.site.keeps_deleted(),
-            journal_trouble=collect.journal_trouble(self.journals, path),
+            keeps_deleted=self.site.keeps_deleted() or collect.keeps_deleted(root),
+            journal_trouble=collect.journal_trouble(self.journals, self.policy.root),
             leftovers=self.leftovers() if usable else (),
         )
 
+    def _flown(self, place: str | int) -> CanaryFacts:
+        facts = collect.canary(place, clock=self.clock)
+        if not facts.no_room or self.quarantine is None or not give_back(place, self.quarantine):
+            return facts
+        return collect.canary(place, clock=self.clock)
+
     def _root_again(self, before: RootFacts) -> RootFacts:
         after = collect.root_facts(self.policy.root)
-        if after.trouble is None and (after.device, after.inode) != (before.device, before.inode):
+        if after.trouble is None and _place_of(after) != _place_of(before):
             shown = visible(self.policy.root)
             return replace(before, trouble=f"{shown} is another directory than when the run began")
         return after
+
+
+def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None]:
+    """Return which directory of which mount it is."""
+    mount = None if root.file_system is None else root.file_system.mount
+    return root.device, root.inode, mount

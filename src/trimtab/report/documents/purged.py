@@ -321,7 +321,7 @@ def _plain(value: object) -> Plain:
     return str(value)
 
 
-shape(FileSystemIdentity, omit=["device"])
+shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
 shape(Unread, derive={"path": _text("path")})
 shape(
     Manifest,
@@ -530,6 +530,7 @@ shape(
 shape(
     RunResult,
     omit=["id", "apply", "torn_bytes"],
+    optional=["undone_rows"],
     derive={
         "run": "id",
         "applied": "apply",

@@ -1,0 +1,71 @@
+//! What lies in quarantine before anything is begun, held against the whole plan.
+//!
+//! A kill leaves files of the batch that was under way, and the journal says which that was. A power
+//! cut can take back what was done before: a file that had been removed lies in quarantine again,
+//! of a batch that has its end in the journal.
+
+use std::collections::HashSet;
+
+use super::quarantine::{self, Leftover, Place};
+use super::{Removal, recovery};
+use crate::entry::{Entry, ObjectId};
+use crate::error::Result;
+use crate::index::Row;
+
+/// Rows of a plan that are read at once.
+const READ_ROWS: u64 = 1 << 16;
+
+/// What was found in quarantine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// The rows of the plan whose files lay there, each with the code of what became of it.
+    pub rows: Vec<(u64, u8)>,
+    /// Paths, relative to the root, of what no row explains and of what waits there for a person.
+    pub waiting: Vec<Vec<u8>>,
+}
+
+impl Removal {
+    /// Ends what lies in quarantine, by the whole plan; nothing where there is no quarantine. After
+    /// an interruption within a batch that batch is recovered first: it knows which rows were taken.
+    pub fn sweep(&mut self) -> Result<Swept> {
+        if !quarantine::is_there(&self.root, &self.settings.quarantine) {
+            return Ok(Swept::default());
+        }
+        self.settle_in()?;
+        let left = self.leftovers()?;
+        let (numbers, rows): (Vec<u64>, Vec<Row>) = self.rows_of(&ids(&left))?.into_iter().unzip();
+        self.begin(rows.len());
+        let Some((quarantine, mut cells)) = self.quarantine.take() else {
+            return Ok(Swept::default());
+        };
+        let job = self.job(&rows, 0);
+        let recovered = recovery::recover(&job, &numbers, &quarantine, &mut cells[0], &left);
+        let told = |verdict: &super::Verdict| (numbers[verdict.row], verdict.outcome as u8);
+        let mut waiting = recovered.unexplained;
+        waiting.extend(quarantine.stranded().unwrap_or_default());
+        let swept = Swept { rows: recovered.verdicts.iter().map(told).collect(), waiting };
+        self.quarantine = Some((quarantine, cells));
+        self.ended = left;
+        Ok(swept)
+    }
+
+    /// The rows of the plan that are of these files, with their numbers; in order.
+    fn rows_of(&mut self, ids: &HashSet<ObjectId>) -> Result<Vec<(u64, Row)>> {
+        let (mut rows, mut first) = (Vec::new(), 0);
+        while first < self.rows() && !ids.is_empty() {
+            let count = READ_ROWS.min(self.rows() - first);
+            let read = (first..).zip(self.read(first, count)?);
+            rows.extend(read.filter(|(_, row)| ids.contains(&row.entry.id)));
+            first += count;
+        }
+        Ok(rows)
+    }
+}
+
+fn ids(left: &[Leftover]) -> HashSet<ObjectId> {
+    let files = left.iter().flat_map(|cell| cell.files.iter().map(move |name| (cell, name)));
+    let stat = |(cell, name): (&Leftover, &Vec<u8>)| {
+        Place { directory: &cell.directory, name }.stat().ok()
+    };
+    files.filter_map(stat).map(|stat| Entry::of_statx(&stat).id).collect()
+}

@@ -1,0 +1,82 @@
+"""By what the file system of an open directory is known again: calls that Python lacks."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import struct
+import uuid
+from pathlib import Path
+from typing import Final
+
+_GET_FS_UUID: Final = 0x80111500
+"""``FS_IOC_GETFSUUID`` (Linux 6.9): a length, and up to 16 bytes."""
+_XFS_GEOMETRY: Final = 0x80705864
+"""``XFS_IOC_FSGEOMETRY_V1``: 112 bytes, the UUID from the 64th on; on every kernel."""
+_AT_EMPTY_PATH: Final = 0x1000
+_STATX_MNT_ID_UNIQUE: Final = 0x4000
+_STATX_BYTES: Final = 256
+_MOUNT_AT: Final = 144
+
+
+def meaningful_fsid(fsid: int, device: int) -> int | None:
+    """Return what ``f_fsid`` says of a file system; ``None``: nothing.
+
+    FUSE and NFS leave it 0. XFS, F2FS and FAT have the device's number there, which says where a
+    file system is mounted from and not which one it is.
+    """
+    major, minor = os.major(device), os.minor(device)
+    encoded = (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
+    return None if fsid & 0xFFFFFFFF in (0, encoded & 0xFFFFFFFF) and not fsid >> 32 else fsid
+
+
+def file_system_uuid(directory: int) -> str | None:
+    """Return the UUID of the file system that an open directory is on; ``None``: it says none."""
+    for number, size, start in ((_GET_FS_UUID, 17, 1), (_XFS_GEOMETRY, 112, 64)):
+        answer = bytearray(size)
+        try:
+            fcntl.ioctl(directory, number, answer)
+        except OSError:
+            continue
+        value = bytes(answer[start : start + 16])
+        if len(value) == 16 and any(value):
+            return str(uuid.UUID(bytes=value))
+    return None
+
+
+def mount_number(directory: int) -> int | None:
+    """Return the number of the mount in ``/proc/self/mountinfo`` that a directory was opened on."""
+    text = Path(f"/proc/self/fdinfo/{directory}").read_text("ascii")
+    numbers = [line.split(":")[1] for line in text.splitlines() if line.startswith("mnt_id:")]
+    return int(numbers[0]) if numbers else None
+
+
+def mount_identity(directory: int) -> str | None:
+    """Return which mount of which boot a directory is on; ``None``: the kernel does not say.
+
+    Since Linux 6.8 no two mounts of a boot have the same; before, a number is used again, and the
+    device goes with it.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+    unique = _unique_mount(directory)
+    if unique is not None:
+        return f"{boot} {unique}"
+    number = mount_number(directory)
+    return None if number is None else f"{boot} {number} {os.fstat(directory).st_dev}"
+
+
+def _unique_mount(directory: int) -> int | None:
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    try:
+        call = ctypes.CDLL(None, use_errno=True).statx
+    except (AttributeError, OSError):
+        return None
+    if call(directory, b"", _AT_EMPTY_PATH, _STATX_MNT_ID_UNIQUE, answer) != 0:
+        return None
+    (mask,) = struct.unpack_from("=I", answer.raw, 0)
+    (number,) = struct.unpack_from("=Q", answer.raw, _MOUNT_AT)
+    return number if mask & _STATX_MNT_ID_UNIQUE else None

@@ -1,0 +1,123 @@
+"""Room for a purge on a file system that is full: made when a plan is published, used by its runs.
+
+A run needs a few inodes and blocks of the file system that it purges: where files are looked at for
+the last time, and a canary. A purge is wanted most when there are none. So the quarantine of a plan
+and a cell for each thread are made weeks before, with a reserve that is given back bit by bit.
+
+Names are those of ``crates/namespace/src/removal/quarantine.rs``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.errors import RefusedError
+from trimtab.visible import visible
+
+RESERVE: Final = "reserve"
+SPARE_INODES: Final = 32
+SPARE_BYTES: Final = 2 * 1024**2
+_BLOCKS: Final = "blocks"
+_CELL_FILES: Final = ("taken", "origins", "probe-1", "probe-2")
+_TAKEN_BYTES: Final = 8
+_ORIGINS_BYTES: Final = 16 * 1024
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
+    """Make the quarantine of a plan with cells for its threads and a reserve; again does nothing.
+
+    Parameters
+    ----------
+    rows
+        The most of a batch.
+
+    Raises
+    ------
+    RefusedError
+        What has the name is not a directory of this user's alone.
+    OSError
+        There is no room by now.
+    """
+    room_bytes = {"taken": rows * _TAKEN_BYTES, "origins": _ORIGINS_BYTES}
+    with _opened(root) as top, _private(name, top) as quarantine:
+        for number in range(threads):
+            with _private(f"ready-{number}", quarantine) as cell:
+                for file in _CELL_FILES:
+                    with _file(file, cell) as descriptor:
+                        if size_bytes := room_bytes.get(file):
+                            os.posix_fallocate(descriptor, 0, size_bytes)
+        with _private("stranded", quarantine), _private(RESERVE, quarantine) as reserve:
+            with _file(_BLOCKS, reserve) as descriptor:
+                os.posix_fallocate(descriptor, 0, SPARE_BYTES)
+            for number in range(SPARE_INODES):
+                with _file(f"{number:02}", reserve):
+                    pass
+        os.fsync(quarantine)
+
+
+def give_back(root: str | int, name: str) -> bool:
+    """Return whether there was a reserve; its inodes and blocks are free now."""
+    with contextlib.suppress(OSError), _opened(root) as top, _opened(name, top) as quarantine:
+        with _opened(RESERVE, quarantine) as reserve:
+            for file in os.listdir(reserve):  # noqa: PTH208 (a descriptor has no path)
+                os.unlink(file, dir_fd=reserve)
+        os.rmdir(RESERVE, dir_fd=quarantine)
+        return True
+    return False
+
+
+def clear(root: str | int, name: str) -> None:
+    """Remove what `set_aside` made and no run needs any more; what else lies there stays."""
+    give_back(root, name)
+    with contextlib.suppress(OSError), _opened(root) as top:
+        with _opened(name, top) as quarantine:
+            for cell in os.listdir(quarantine):  # noqa: PTH208 (a descriptor has no path)
+                if cell.startswith("ready-"):
+                    with _opened(cell, quarantine) as inside:
+                        for file in _CELL_FILES:
+                            with contextlib.suppress(FileNotFoundError):
+                                os.unlink(file, dir_fd=inside)
+                    os.rmdir(cell, dir_fd=quarantine)
+            os.rmdir("stranded", dir_fd=quarantine)
+        os.rmdir(name, dir_fd=top)
+
+
+@contextlib.contextmanager
+def _opened(name: str | int, directory: int | None = None) -> Iterator[int]:
+    if isinstance(name, int):
+        name, directory = ".", name
+    descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _private(name: str, directory: int) -> Iterator[int]:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=directory)
+    with _opened(name, directory) as descriptor:
+        state = os.fstat(descriptor)
+        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o777 != 0o700:
+            raise RefusedError(
+                f"{visible(name)} beneath the root is not a directory of user {os.geteuid()} alone",
+                code="quarantine-untrusted",
+                hint="see who made it, and make a new plan",
+            )
+        yield descriptor
+
+
+@contextlib.contextmanager
+def _file(name: str, directory: int) -> Iterator[int]:
+    descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,285 @@
+"""Roots with what a plain directory lacks: projects, ACLs, FUSE, idmaps, leases, replays."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.purge.run.test_core import CUT_S, OLD_S, CoreWorld
+from tests.purge.run.world import FILE_BYTES
+from tests.support import loopback
+
+from trimtab import _core
+from trimtab.errors import RefusedError
+from trimtab.purge.run.collect import canary, root_facts
+from trimtab.purge.run.journal import journals
+from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.runner import run
+
+pytestmark = pytest.mark.system
+
+GET_ATTRIBUTES, SET_ATTRIBUTES = 0x801C581F, 0x401C5820
+"""``FS_IOC_FSGETXATTR`` and ``FS_IOC_FSSETXATTR``."""
+INHERIT = 0x200
+FILES = 21
+
+
+@contextlib.contextmanager
+def mounted(directory: Path, fs: loopback.FileSystem) -> Iterator[CoreWorld]:
+    """Give a world, not made yet, on a file system of its own."""
+    reason = loopback.why_no_loop_devices(fs)
+    if reason is not None:
+        pytest.skip(reason)
+    size = 64 * loopback.MIB if fs == "ext4" else loopback.XFS_MINIMUM_BYTES
+    with loopback.mounted(directory, fs=fs, size_bytes=size) as scratch:
+        world = CoreWorld(directory, FILES, target=0.001)
+        world.tree.mkdir()
+        with loopback.bound(scratch.mount_point, world.tree):
+            yield world
+
+
+def outcomes(world: CoreWorld, ask: str = "delete") -> Counter[str]:
+    """Return what became of all rows, by the core alone."""
+    removal = world.removal(CUT_S)
+    codes = getattr(removal, ask)(0, world.files).outcomes
+    return Counter(_core.REMOVAL_OUTCOMES[code] for code in codes)
+
+
+def set_project(path: Path, number: int, *, inherit: bool) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        words = bytearray(28)
+        fcntl.ioctl(file, GET_ATTRIBUTES, words)
+        fields = list(struct.unpack("=5I8s", words))
+        fields[0] = fields[0] | INHERIT if inherit else fields[0] & ~INHERIT
+        fields[3] = number
+        fcntl.ioctl(file, SET_ATTRIBUTES, struct.pack("=5I8s", *fields))
+    finally:
+        os.close(file)
+
+
+def test_files_of_projects_with_quotas_go_and_come_back(tmp_path):
+    """XFS refuses (EXDEV) to rename into a directory that gives its files another project."""
+    with mounted(tmp_path, "xfs") as world:
+        for number in range(7):
+            directory = world.tree / f"d{number}"
+            directory.mkdir()
+            set_project(directory, 100 + number, inherit=number != 6)
+        # What is made in the root from now on is of project 7, the quarantine too.
+        set_project(world.tree, 7, inherit=True)
+        world.make()
+        with pytest.raises(OSError, match="cross-device"):
+            world.paths[0].rename(world.tree / "d1" / "moved")
+        # The project of its directory is not its own: it could not be put back there.
+        set_project(world.paths[7], 999, inherit=False)
+        world.write_candidates()
+        assert outcomes(world) == {"deleted": FILES - 1, "cannot_return": 1}
+        assert world.there() == {7}
+
+
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """Return an ACL as the kernel takes it: a version, then tag, rights and id of each entry."""
+    return struct.pack("=I", 2) + b"".join(struct.pack("=HHI", *entry) for entry in entries)
+
+
+@pytest.mark.parametrize("fs", ["ext4", "xfs"])
+def test_a_default_acl_lets_nobody_into_the_quarantine(tmp_path, fs):
+    with mounted(tmp_path, fs) as world:
+        stranger, nobody = 1234, 0xFFFFFFFF
+        rights = acl(
+            (1, 7, nobody), (2, 7, stranger), (4, 7, nobody), (16, 7, nobody), (32, 7, nobody)
+        )
+        os.setxattr(world.tree, "system.posix_acl_default", rights)
+        world.make()
+        removal = world.removal(CUT_S)
+        removal.delete(0, 1)
+        inside = world.tree / ".quarantine"
+        assert os.getxattr(inside, "system.posix_acl_access")
+        assert inside.stat().st_mode & 0o777 == 0o700
+        process = os.fork()
+        if process == 0:
+            os.chdir(world.tree)  # the directories above are root's alone
+            os.setgroups([])
+            os.setresgid(stranger, stranger, stranger)
+            os.setresuid(stranger, stranger, stranger)
+            os._exit(2 * (not enters(Path("d0"))) + enters(Path(".quarantine")))
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+        assert set(removal.delete(1, FILES - 1).outcomes) == {1}
+        del removal
+
+
+def enters(directory: Path) -> bool:
+    try:
+        names = list(directory.iterdir())
+    except PermissionError:
+        return False
+    return bool(names)
+
+
+def test_a_file_under_somebody_elses_lease_stays(tmp_path):
+    """To open it would break the lease and wait for its holder: up to ``lease-break-time``."""
+    with mounted(tmp_path, "ext4") as world:
+        world.make()
+        # A lease is broken by a signal, which would end this process.
+        before = signal_ignored()
+        file = os.open(world.paths[4], os.O_RDWR)
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            assert outcomes(world) == {"deleted": FILES - 1, "open": 1}
+        finally:
+            os.close(file)
+            before()
+        assert world.there() == {4}
+
+
+def test_an_image_that_a_device_has_open_stays(tmp_path):
+    with mounted(tmp_path, "ext4") as world:
+        world.make()
+        device = subprocess.run(
+            ["losetup", "--find", "--show", "--read-only", world.paths[2]],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+        try:
+            assert outcomes(world) == {"deleted": FILES - 1, "open": 1}
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=True)
+        assert world.there() == {2}
+
+
+def signal_ignored():
+    import signal
+
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    return lambda: signal.signal(signal.SIGIO, before)
+
+
+@pytest.mark.parametrize("with_journal", [True, False])
+def test_a_finished_plan_deletes_nothing_when_it_is_carried_out_again(tmp_path, with_journal):
+    """Its names have been used again since, by files of the same size and times."""
+    with mounted(tmp_path, "ext4") as world:
+        world.make()
+        first = run(world.core_job(), apply=True)
+        assert first.reason in (StopReason.EXHAUSTED, StopReason.TARGET)
+        assert world.there() == set()
+        for row, path in enumerate(world.paths):
+            path.write_bytes(b"x" * FILE_BYTES)
+            os.utime(path, (OLD_S + row, OLD_S + row))
+        if not with_journal:
+            for path in journals(tmp_path / "journals"):
+                path.unlink()
+        again = run(world.core_job(id="again"), apply=True)
+        assert again.files == 0
+        assert world.there() == set(range(FILES))
+        assert again.undone_rows == 0
+        assert set(again.outcomes) <= {"not_same", "touched"}
+        assert bool(again.outcomes) is not with_journal
+
+
+@pytest.mark.skipif(shutil.which("bindfs") is None, reason="bindfs is not installed")
+def test_on_fuse_nothing_goes_whose_use_cannot_be_told(tmp_path):
+    world = CoreWorld(tmp_path, FILES)
+    below = tmp_path / "below"
+    below.mkdir()
+    world.tree.mkdir()
+    subprocess.run(["bindfs", below, world.tree], check=True)
+    try:
+        world.make()
+        facts = root_facts(str(world.tree))
+        assert facts.file_system is not None
+        assert (facts.file_system.fsid, facts.file_system.uuid) == (None, None)
+        assert facts.file_system.is_same(facts.file_system)
+        # Without RENAME_NOREPLACE nothing could be put back, and a lease says nothing of who has
+        # a file open behind the mount.
+        result = Counter[str]()
+        with contextlib.suppress(RefusedError):
+            result = outcomes(world)
+        assert set(result) <= {"open_unknown"}
+        assert world.there() == set(range(FILES))
+        assert all(stranger.exists() for stranger in world.strangers)
+    finally:
+        subprocess.run(["fusermount", "-u", world.tree], check=True)
+    subprocess.run(["bindfs", below, world.tree], check=True)
+    try:
+        other = root_facts(str(world.tree)).file_system
+        assert other is not None
+        assert not facts.file_system.is_same(other), "mounted anew, it may be anything"
+    finally:
+        subprocess.run(["fusermount", "-u", world.tree], check=True)
+
+
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+AT_FDCWD, CLONE, EMPTY_PATH, MOVE_EMPTY, IDMAP = -100, 1, 0x1000, 4, 0x00100000
+
+
+@contextlib.contextmanager
+def idmapped(source: Path, over: Path, first: int, to: int, count: int) -> Iterator[None]:
+    """Mount a directory once more, with its owners' numbers shifted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(number: int, *arguments: object) -> int:
+        answer = libc.syscall(number, *arguments)
+        if answer < 0:
+            error = ctypes.get_errno()
+            pytest.skip(f"no idmapped mounts here: {os.strerror(error)}")
+        return answer
+
+    holder = subprocess.Popen(["unshare", "--user", "sleep", "60"])
+    try:
+        namespace = user_namespace(holder.pid, f"{first} {to} {count}\n")
+        tree = call(OPEN_TREE, AT_FDCWD, os.fsencode(source), CLONE | os.O_CLOEXEC)
+        words = struct.pack("=QQQQ", IDMAP, 0, 0, namespace)
+        call(MOUNT_SETATTR, tree, b"", EMPTY_PATH, words, len(words))
+        call(MOVE_MOUNT, tree, b"", AT_FDCWD, os.fsencode(over), MOVE_EMPTY)
+        os.close(tree)
+        os.close(namespace)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", over], check=True)
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def user_namespace(process: int, mapping: str) -> int:
+    """Return a descriptor of a user namespace with a mapping, once the process is in it."""
+    import time
+
+    own = os.readlink("/proc/self/ns/user")  # noqa: PTH115
+    while os.readlink(f"/proc/{process}/ns/user") == own:  # noqa: PTH115
+        time.sleep(0.01)
+    for kind in ("uid", "gid"):
+        Path(f"/proc/{process}/{kind}_map").write_text(mapping)
+    return os.open(f"/proc/{process}/ns/user", os.O_RDONLY)
+
+
+def test_through_an_idmapped_mount_owners_are_others_and_nothing_goes(tmp_path):
+    with mounted(tmp_path, "ext4") as world:
+        world.make()
+        for path in world.paths:
+            os.chown(path, 1000, 1000)
+        world.write_candidates()
+        real, view = world.tree, tmp_path / "view"
+        view.mkdir()
+        # Files of 1000 look like those of 11000; root's have no number at all.
+        with idmapped(real, view, 1000, 11_000, 1000):
+            assert (view / "d0" / "file-0").stat().st_uid == 11_000
+            world.tree = view
+            facts = canary(str(view))
+            assert facts.trouble is not None, "root is nobody there"
+            with pytest.raises((OSError, RefusedError)):
+                outcomes(world)
+        with idmapped(real, view, 0, 0, 1000), contextlib.suppress(OSError):
+            assert set(outcomes(world, "check")) == {"changed_owner"}
+        world.tree = real
+        assert world.there() == set(range(FILES))
+        assert outcomes(world) == {"deleted": FILES}
