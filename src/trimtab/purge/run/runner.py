@@ -83,7 +83,7 @@ SYNC_ROWS: Final = 10_000
 INTACT: Final = frozenset({"too_young", WOULD_DELETE})
 """What a restorer says of a file that nothing was done to."""
 
-ABSENT: Final = frozenset({GONE, "not_same", "changed_type"})
+ABSENT: Final = frozenset({GONE, "not_same", "replaced", "changed_type"})
 """What it says where a file is not under its name."""
 
 
