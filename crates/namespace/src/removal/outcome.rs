@@ -59,7 +59,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome and the name that is shown for it.
-    pub const TABLE: [(Self, &'static str); 23] = [
+    pub const TABLE: [(Self, &'static str); 24] = [
         (Self::Deleted, "deleted"),
         (Self::WouldDelete, "would_delete"),
         (Self::Gone, "gone"),

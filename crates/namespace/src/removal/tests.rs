@@ -1,6 +1,7 @@
 //! What happens in the gaps: between the look at a name and the taking of it, and after.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -8,12 +9,13 @@ use rustix::fs::{AtFlags, CWD, statx};
 
 use super::aside::{Fate, aside, quarantines};
 use super::check::Checks;
+use super::origin::Origin;
 use super::outcome::Outcome;
 use super::parent::Parent;
 use super::quarantine::{Cell, Quarantine, WANTED};
 use super::worker::{Job, Worker};
 use crate::beneath::Root;
-use crate::entry::Entry;
+use crate::entry::{Entry, ObjectId};
 use crate::index::Row;
 use crate::rules::{Counted, Exemptions, Rules};
 
@@ -324,16 +326,11 @@ fn what_was_left_goes_back_into_its_own_directory_only() {
         let act = |world: &World, held: &Path| {
             let cell = held.parent().unwrap();
             if noted {
-                let run = super::parent::Mark::of(&fs::File::open(world.at("run")).unwrap().into());
-                let origin = super::place::Origin {
-                    row: 0,
-                    from: run.unwrap(),
-                    path: b"run",
-                    name: b"file",
-                };
-                let mut words = Vec::new();
-                super::place::write(&mut words, &origin);
-                fs::write(cell.join("places"), words).unwrap();
+                let run = fs::File::open(world.at("run")).unwrap().into();
+                let from = Some(super::parent::Mark::of(&run).unwrap());
+                let id = ObjectId::Inode(fs::metadata(held).unwrap().ino());
+                let origin = Origin { row: 0, id, from, parent: b"run", name: b"file" };
+                fs::write(cell.join("origins"), super::origin::encode([(3, origin)])).unwrap();
             }
             if exchanged {
                 fs::rename(world.at("run"), world.at("away")).unwrap();
@@ -431,24 +428,39 @@ fn a_stranded_file_is_listed_with_its_path_and_restored() {
     assert_eq!(world.stranded(), ["saved"]);
     fs::rename(world.at(".q"), world.at(".trimtab-purge-q")).unwrap();
     let root = Root::open(world.directory.path()).unwrap();
-    let fates = |restore, into| {
-        let listed = aside(&root, restore, into).unwrap();
-        assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0].origin.as_deref(), Some(&b"run/file"[..]));
-        assert_eq!(listed[0].row, Some(70));
-        listed[0].fate
-    };
+    let fates = |restore, into| fate_of_the_only_one(&root, restore, into);
     assert_eq!(fates(false, None), Fate::DirectoryGone);
+    // Another directory that has the path by now is not where it was.
     fs::create_dir(world.at("run")).unwrap();
-    assert_eq!(fates(false, None), Fate::Waits);
-    fs::write(world.at("run/file"), "new").unwrap();
-    assert_eq!(fates(true, None), Fate::NameTaken);
-    assert_eq!(world.content("run/file").as_deref(), Some("new"));
-    fs::remove_dir_all(world.at("run")).unwrap();
+    assert_eq!(fates(true, None), Fate::DirectoryGone);
     fs::create_dir(world.at("elsewhere")).unwrap();
     assert_eq!(fates(true, Some(b"elsewhere")), Fate::Restored);
     assert_eq!(world.content("elsewhere/file").as_deref(), Some("saved"));
+    assert_eq!(world.content("run/file"), None);
     assert!(!world.at(".trimtab-purge-q").exists());
+}
+
+fn fate_of_the_only_one(root: &Root, restore: bool, into: Option<&[u8]>) -> Fate {
+    let listed = aside(root, restore, into).unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].origin.as_deref(), Some(&b"run/file"[..]));
+    assert_eq!(listed[0].row, Some(70));
+    listed[0].fate
+}
+
+#[test]
+fn a_stranded_file_replaces_nothing() {
+    let world = World::new();
+    let taken = |world: &World| fs::write(world.at("run/file"), "new").unwrap();
+    assert_eq!(world.settle(save, taken), Outcome::InQuarantine);
+    fs::rename(world.at(".q"), world.at(".trimtab-purge-q")).unwrap();
+    let root = Root::open(world.directory.path()).unwrap();
+    assert_eq!(fate_of_the_only_one(&root, true, None), Fate::NameTaken);
+    assert_eq!(world.content("run/file").as_deref(), Some("new"));
+    fs::remove_file(world.at("run/file")).unwrap();
+    assert_eq!(fate_of_the_only_one(&root, false, None), Fate::Waits);
+    assert_eq!(fate_of_the_only_one(&root, true, None), Fate::Restored);
+    assert_eq!(world.content("run/file").as_deref(), Some("saved"));
 }
 
 #[test]
@@ -460,7 +472,7 @@ fn what_a_killed_run_took_is_put_back_without_its_plan() {
     let quarantine = Quarantine::open(&root, b".trimtab-purge-1").unwrap();
     let cell = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
-    cell.intend([(4, job.origin(0))].into_iter());
+    cell.intend([(4, job.origin(0, Some(parent.mark)))].into_iter());
     // Another file by now: saved after the look.
     save(&world);
     cell.take(&parent.descriptor, b"file", 4).unwrap();
