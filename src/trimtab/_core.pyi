@@ -923,6 +923,7 @@ class Removal:
         RefusedError, OSError, DataError
             As `delete`.
         """
+
 def quarantines(root: str | PathLike[str]) -> list[bytes]:
     """Return the names of the directories in a root where files of plans wait for a person.
 

@@ -165,13 +165,9 @@ class RulesInForce:
 
 
 def rules_in_force(
-    policy: Policy,
-    index: IndexFacts,
-    reads: ReadRecording,
-    *,
-    now_s: int,
+    policy: Policy, index: IndexFacts, reads: ReadRecording, *, now_s: int,
     quarantines: Sequence[bytes] = (),
-) -> RulesInForce:
+) -> RulesInForce:  # fmt: skip
     """Return the rules that a policy implies, for one index and time.
 
     Parameters
@@ -183,7 +179,7 @@ def rules_in_force(
     now_s
         Current time, in seconds since 1970.
     quarantines
-        Directories of the root where files of plans wait for a person: exempt.
+        Directories of the root that are exempt: files of plans wait there for a person.
 
     Raises
     ------

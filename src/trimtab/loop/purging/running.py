@@ -162,24 +162,35 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    with (
-        contextlib.closing(world),
-        core_errors("the run", hint="the same command recovers what was begun, and goes on"),
-    ):
-        result = run(job, apply=options.apply, progress=progress)
-        if options.apply and world.root is not None and result.reason is not StopReason.REFUSED:
-            _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
-    sentences = (
-        *notes.sentences(),
-        *_undone(result),
-        *_stranded(plan, result),
-        *servers.sentences(),
-    )
+    with contextlib.closing(world):
+        result = _carried_out(job, loaded, policy, world, apply=options.apply, progress=progress)
+    sentences = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
     return Ran(loaded, result, sentences)
 
 
-def _stranded(plan: Plan, result: RunResult) -> Iterator[str]:
-    """Yield where each file waits that could not be put back, with the path that it had."""
+def _carried_out(
+    job: Job,
+    loaded: LoadedPlan,
+    policy: Policy,
+    world: HostSurroundings,
+    *,
+    apply: bool,
+    progress: Callable[[Progress], None] | None,
+) -> RunResult:
+    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
+        result = run(job, apply=apply, progress=progress)
+        if apply and world.root is not None and result.reason is not StopReason.REFUSED:
+            _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
+        return result
+
+
+def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
+    """Yield what a power cut brought back, and where each file waits with the path that it had."""
+    if result.undone_rows:
+        yield (
+            f"{plural(result.undone_rows, 'file', ',')} that an earlier run had deleted exist "
+            "again: the file system lost the deletion in a power cut or crash"
+        )
     if result.outcomes.get(IN_QUARANTINE):
         yield from stranded(files_aside(plan.file_system.root), plan.quarantine_name)
 
@@ -214,14 +225,6 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int, *, exhausted: bool
         return
     with contextlib.suppress(TrimtabError, OSError):
         set_aside(root, plan.quarantine_name, threads=throttle.threads, rows=throttle.batch_files)
-
-
-def _undone(result: RunResult) -> Iterator[str]:
-    if result.undone_rows:
-        yield (
-            f"{plural(result.undone_rows, 'file', ',')} that an earlier run had deleted are there "
-            "again: the file system lost that in a power cut or crash"
-        )
 
 
 def _terms(options: RunOptions, kind: str, now: Situation) -> Terms:

@@ -53,7 +53,7 @@ def untraced_mounts(root: str, tables: Tables, is_file: Callable[[str], bool]) -
     tables
         The first is the one in which ``root`` is a path.
     is_file
-        Whether a path, as another process has it (``/proc/PID/root/...``), is a file.
+        Whether a path, as another process has it (through procfs), is a file.
     """
     if not tables:
         return ()
