@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,11 +29,22 @@ AT = datetime(2024, 6, 1, tzinfo=UTC)
 NAME = ".trimtab-purge-0123456789abcdef0123456789abcdef"
 
 
-def note(parent: bytes, name: bytes, inode: int) -> bytes:
+def note(directory: Path, parent: bytes, name: bytes, inode: int) -> bytes:
     """Return what the core notes of a file in the first slot, before a power cut."""
     fixed = (1).to_bytes(4, "little") + (7).to_bytes(8, "little") + inode.to_bytes(8, "little")
+    fixed += directory.stat().st_ino.to_bytes(8, "little") + birth_ns(directory)
     lengths = len(parent).to_bytes(4, "little") + len(name).to_bytes(4, "little")
     return b"0" * 36 + fixed + lengths + parent + name + bytes(4)
+
+
+def birth_ns(path: Path) -> bytes:
+    """Return when a directory was born, as the core notes it; Python does not say."""
+    seconds = subprocess.run(
+        ["stat", "--format=%.9W", path], check=True, capture_output=True, text=True
+    ).stdout
+    whole, _, fraction = seconds.strip().partition(".")
+    known = int(whole) * 10**9 + int(fraction or 0)
+    return (known or -(2**63)).to_bytes(8, "little", signed=True)
 
 
 @pytest.fixture
@@ -46,7 +58,7 @@ def root(tmp_path: Path) -> Path:
         directory.chmod(0o700)
     (cell / "00").write_text("aside")
     inode = (cell / "00").stat().st_ino
-    (cell / "origins").write_bytes(note(b"a/b", b"file", inode))
+    (cell / "origins").write_bytes(note(root / "a/b", b"a/b", b"file", inode))
     (cell / "taken").write_bytes(b"")
     return root
 

@@ -231,7 +231,7 @@ def test_files_that_could_not_be_watched_are_told_once():
         def ask(_first, _count):
             return SimpleNamespace(errors=[], outcomes=b"")
 
-        removal = SimpleNamespace(check=ask, delete=ask, recover=ask, watches=watches)
+        removal = SimpleNamespace(check=ask, delete=ask, recover=ask, sweep=ask, watches=watches)
         remover = NotedRemover(removal, notes)  # type: ignore[arg-type]
         remover.delete(0, 5)
         remover.delete(5, 5)

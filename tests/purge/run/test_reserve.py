@@ -26,7 +26,7 @@ def names(directory: Path) -> set[str]:
 def test_what_is_set_aside_is_private_and_goes_again(tmp_path):
     set_aside(str(tmp_path), NAME, threads=2, rows=1000)
     made = names(tmp_path)
-    assert {f"{NAME}/ready-0/taken", f"{NAME}/ready-1/places", f"{NAME}/reserve/blocks"} <= made
+    assert {f"{NAME}/ready-0/taken", f"{NAME}/ready-1/origins", f"{NAME}/reserve/blocks"} <= made
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o700
     set_aside(str(tmp_path), NAME, threads=2, rows=1000)
     assert names(tmp_path) == made

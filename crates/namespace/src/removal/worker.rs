@@ -180,7 +180,10 @@ impl<'a> Worker<'a> {
         // Where a lease says nothing about others there is no use in opening the file for one.
         let opens = job.leases || !with_lease && (with_project || planned.entry.links != 1);
         let mut lease = if with_lease { Told::Nothing } else { Told::Closed };
-        let opened = if opens { Some(open(&parent.descriptor, &planned.name)?) } else { None };
+        let opened = match opens {
+            true => Some(self.open(&planned, parent)?),
+            false => None,
+        };
         let stat = match &opened {
             Some(file) => {
                 if let Some(watch) = &mut self.watch {
@@ -192,8 +195,7 @@ impl<'a> Worker<'a> {
                 statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED)?
             }
             None => {
-                let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-                statx(&parent.descriptor, &*planned.name, flags, WANTED)?
+                stat_name(parent, &planned)?
             }
         };
         let mut present = Entry::of_statx(&stat);
@@ -214,6 +216,19 @@ impl<'a> Worker<'a> {
             Told::Open => Err(Outcome::Open.into()),
             Told::Nothing => Err(Outcome::OpenUnknown.into()),
         }
+    }
+
+    /// Opens a planned file. Where that is denied, a reason of the file's own is told first: whoever
+    /// may not open it may be looking at somebody else's.
+    fn open(&self, planned: &Row, parent: &Parent) -> Result<OwnedFd, Refusal> {
+        let denied = match open(&parent.descriptor, &planned.name) {
+            Err(refusal) if refusal.outcome == Outcome::Denied => refusal,
+            opened => return opened,
+        };
+        let mut present = Entry::of_statx(&stat_name(parent, planned)?);
+        present.project = planned.entry.project;
+        self.job.checks.allow(planned, &present)?;
+        Err(denied)
     }
 
     /// The row, as far as our own removals have not outdated it.
@@ -335,6 +350,11 @@ pub(super) fn remove_if_same(
     place.remove()?;
     // The room of a file with names left is not free yet.
     Ok(if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 })
+}
+
+fn stat_name(parent: &Parent, planned: &Row) -> Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(&parent.descriptor, &*planned.name, flags, WANTED)
 }
 
 /// Opens a name. Nothing is read, nothing is waited for and no time is moved.

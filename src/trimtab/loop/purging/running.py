@@ -127,12 +127,11 @@ def run_plan(
     loaded = load_plan(directory, key, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))
     require_answer(policy.root, "the run")
-    plan = loaded.plan
-    previous, _ = published_beside(loaded, key, place)
+    plan, notes = loaded.plan, Notes()
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     world = HostSurroundings(
         policy,
-        _plan_facts(loaded, changes, previous),
+        _plan_facts(loaded, changes, published_beside(loaded, key, place)[0]),
         index_facts(plan),
         read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
         journals=place.journals,
@@ -144,7 +143,6 @@ def run_plan(
         clock=clock,
         sleep=sleep,
     )
-    notes = Notes()
     removers = partial(_remover, loaded, policy, world, notes, now_s=int(clock()))
     job = Job(
         id=new_identifier(utc_now()),
@@ -164,8 +162,9 @@ def run_plan(
     )
     with contextlib.closing(world):
         result = _carried_out(job, loaded, policy, world, apply=options.apply, progress=progress)
-    sentences = (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
-    return Ran(loaded, result, sentences)
+    return Ran(
+        loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
+    )
 
 
 def _carried_out(
