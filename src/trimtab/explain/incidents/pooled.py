@@ -72,6 +72,8 @@ class _Rounds:
 
     Attributes
     ----------
+    names
+        Of the series of each voice.
     first, last
         Earliest and latest run of each round, seconds since 1970.
     width_s
@@ -82,7 +84,7 @@ class _Rounds:
         Of each round.
     """
 
-    names: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]
     first: Any
     last: Any
     width_s: float
@@ -144,10 +146,10 @@ def _rounds(voices: Sequence[Sequence[_Series]]) -> _Rounds:
     widest = int(np.argmax(gaps))
     offset_s = phases[widest] + gaps[widest] / 2
     numbers = np.floor((everything - offset_s) / width_s)
-    found, place = np.unique(numbers, return_inverse=True)
+    rounds, place = np.unique(numbers, return_inverse=True)
     columns = np.repeat(np.arange(len(voices)), [len(part) for part in times])
-    shape = (len(found), len(voices))
-    first, last = np.full(len(found), np.inf), np.full(len(found), -np.inf)
+    shape = (len(rounds), len(voices))
+    first, last = np.full(len(rounds), np.inf), np.full(len(rounds), -np.inf)
     np.minimum.at(first, place, everything)
     np.maximum.at(last, place, everything)
     every = [series for voice in voices for series in voice]
@@ -160,14 +162,14 @@ def _rounds(voices: Sequence[Sequence[_Series]]) -> _Rounds:
         )
     )
     return _Rounds(
-        names=tuple(", ".join(name_of(series.key) for series in voice) for voice in voices),
+        names=tuple(tuple(name_of(series.key) for series in voice) for voice in voices),
         first=first,
         last=last,
         width_s=width_s,
         scaled=_means((place, columns), scaled, shape),
         logs=_means((place, columns), logs, shape),
-        runs=np.bincount(place, minlength=len(found)),
-        unfinished=np.bincount(place, weights=unfinished, minlength=len(found)).astype(np.int64),
+        runs=np.bincount(place, minlength=len(rounds)),
+        unfinished=np.bincount(place, weights=unfinished, minlength=len(rounds)).astype(np.int64),
     )
 
 
@@ -252,5 +254,10 @@ def _spell(name: str, rounds: _Rounds, low: Any, members: Sequence[int], depth: 
         effect=effect,
         runs=int(rounds.runs[index].sum()),
         unfinished=int(rounds.unfinished[index].sum()),
-        moved=tuple(name for name, low_too in zip(rounds.names, is_low, strict=True) if low_too),
+        moved=tuple(
+            name
+            for names, low_too in zip(rounds.names, is_low, strict=True)
+            if low_too
+            for name in names
+        ),
     )
