@@ -10,7 +10,7 @@
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
 //! | 5. the directory's path is resolved again | it was in place before and after step 4, or was removed since, empty |
 //! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole; no event of another process | what is removed next is what was checked, and nobody did anything to it meanwhile |
-//! | 7. `unlinkat` in quarantine | |
+//! | 7. the next file is renamed over it, or `unlinkat` at the end of the batch | |
 //!
 //! Between a check of a name and `unlinkat` of that name another file can come to have it: by an
 //! attacker, or by an editor that saves through a rename. Step 4 takes that gap away, for in
@@ -340,6 +340,7 @@ fn work(workers: Vec<Worker<'_>>, units: &[Vec<usize>]) -> Vec<Verdict> {
         while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
             worker.directory(unit);
         }
+        worker.finish();
         worker.verdicts
     };
     on_threads(workers, task).concat()

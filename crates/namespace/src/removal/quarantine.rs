@@ -356,9 +356,16 @@ impl Cell {
         (0..ROUND).filter(move |slot| !blocked[*slot])
     }
 
-    pub(super) fn take(&self, from: &OwnedFd, name: &[u8], slot: usize) -> Answer<()> {
-        let to = slot_name(slot);
-        renameat_with(from, name, &self.directory, to, RenameFlags::NOREPLACE)
+    /// Moves a file into a slot; `replaces` says that the file in the slot goes with that.
+    pub(super) fn take(
+        &self,
+        from: &OwnedFd,
+        name: &[u8],
+        slot: usize,
+        replaces: bool,
+    ) -> Answer<()> {
+        let flags = if replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        renameat_with(from, name, &self.directory, slot_name(slot), flags)
     }
 
     pub(super) fn place(&self, slot: usize) -> Place<'_> {
@@ -403,8 +410,11 @@ impl Leftover {
 
     /// From where the file was taken that has this name and inode in here.
     pub(super) fn origin_of(&self, name: &[u8], inode: u64) -> Option<&Noted> {
-        let speaks = |noted: &&Noted| noted.slot == name && (noted.fresh || noted.inode == inode);
-        self.origins.iter().find(speaks)
+        let here = || self.origins.iter().filter(|noted| noted.slot == name);
+        // A slot may be noted twice: for the file that waits there and for the next one, which is
+        // noted behind it. What was taken by mistake has neither inode and is in the place of the next.
+        let next = here().next_back().filter(|noted| noted.fresh);
+        here().find(|noted| noted.inode == inode).or(next)
     }
 }
 

@@ -43,10 +43,15 @@ impl World {
     }
 
     fn row(&self) -> Row {
-        let stat = statx(CWD, self.at("run/file"), AtFlags::SYMLINK_NOFOLLOW, WANTED).unwrap();
+        self.row_of("file")
+    }
+
+    fn row_of(&self, name: &'static str) -> Row {
+        let path = self.at("run").join(name);
+        let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, WANTED).unwrap();
         Row {
             parent: Bytes::from_static(b"run"),
-            name: Bytes::from_static(b"file"),
+            name: Bytes::from_static(name.as_bytes()),
             entry: Entry::of_statx(&stat),
             last_use_s: None,
         }
@@ -72,7 +77,38 @@ impl World {
             }
             Err(refusal) => return refusal.outcome,
         }
+        worker.finish();
         worker.verdicts[0].outcome
+    }
+
+    /// Settles the file, looks at `run/next`, does something, and has that replace the file in its
+    /// slot; returns what became of the file and of the next.
+    fn settle_next(&self, between: impl FnOnce(&Self)) -> (Outcome, Outcome) {
+        fs::write(self.at("run/next"), "next").unwrap();
+        let root = Root::open(self.directory.path()).unwrap();
+        let checks = checks(&root);
+        let rows = [self.row(), self.row_of("next")];
+        let job = job(&root, &checks, &rows);
+        let quarantine = Quarantine::open(&root, b".q").unwrap();
+        let mut cell = quarantine.cell(&root, 0).unwrap();
+        let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
+        let parent = Parent::open(&root, &rows[0].parent).unwrap();
+        let looked = worker.look(0, &parent).unwrap();
+        worker.take(&looked, &parent, Some(0)).unwrap();
+        worker.settle(0, &looked, &parent, parent.whereabouts(&root));
+        drop(looked);
+        let looked = worker.look(1, &parent).unwrap();
+        between(self);
+        let next = match worker.take(&looked, &parent, Some(0)) {
+            Ok(slot) => {
+                worker.settle(slot, &looked, &parent, parent.whereabouts(&root));
+                None
+            }
+            Err(refusal) => Some(refusal.outcome),
+        };
+        worker.finish();
+        let of = |row| worker.verdicts.iter().find(|verdict| verdict.row == row).unwrap().outcome;
+        (of(0), next.unwrap_or_else(|| of(1)))
     }
 
     /// The contents of what waits for a person.
@@ -256,7 +292,7 @@ fn interrupted_before(
     let quarantine = Quarantine::open(&root, b".q").unwrap();
     let left = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
-    left.take(&parent.descriptor, b"file", 3).unwrap();
+    left.take(&parent.descriptor, b"file", 3, false).unwrap();
     // Killed while it found out whether renaming refuses to replace: nothing of anybody's.
     let probe = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
     rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
@@ -380,7 +416,7 @@ fn a_slot_that_cannot_be_emptied_is_not_used_again() {
     let quarantine = Quarantine::open(&root, b".q").unwrap();
     let mut cell: Cell = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &Bytes::from_static(b"run")).unwrap();
-    cell.take(&parent.descriptor, b"file", 5).unwrap();
+    cell.take(&parent.descriptor, b"file", 5, false).unwrap();
     cell.look_after(5);
     cell.look_after(6);
     assert_eq!(cell.slots().count(), 31);
@@ -449,6 +485,78 @@ fn fate_of_the_only_one(root: &Root, restore: bool, into: Option<&[u8]>) -> Fate
 }
 
 #[test]
+fn the_next_file_replaces_the_one_that_passed() {
+    let world = World::new();
+    assert_eq!(world.settle_next(nothing), (Outcome::Deleted, Outcome::Deleted));
+    assert_eq!((world.content("run/file"), world.content("run/next")), (None, None));
+    assert!(world.stranded().is_empty());
+}
+
+#[test]
+fn what_replaces_by_mistake_is_put_back() {
+    let saved = |world: &World| {
+        fs::write(world.at("new"), "saved").unwrap();
+        fs::rename(world.at("new"), world.at("run/next")).unwrap();
+    };
+    let directory = |world: &World| {
+        fs::remove_file(world.at("run/next")).unwrap();
+        fs::create_dir(world.at("run/next")).unwrap();
+    };
+    let link = |world: &World| {
+        fs::remove_file(world.at("run/next")).unwrap();
+        std::os::unix::fs::symlink("file", world.at("run/next")).unwrap();
+    };
+    let cases: [(&dyn Fn(&World), _); 3] =
+        [(&saved, Outcome::NotSame), (&directory, Outcome::ChangedType), (&link, Outcome::NotSame)];
+    for (between, outcome) in cases {
+        let world = World::new();
+        assert_eq!(world.settle_next(between), (Outcome::Deleted, outcome));
+        assert!(fs::symlink_metadata(world.at("run/next")).is_ok());
+        assert!(world.content("run/file").is_none() && world.stranded().is_empty());
+    }
+}
+
+/// A rename between two names of one file does nothing and says that it worked.
+#[test]
+fn another_name_of_the_file_that_passed_does_not_replace_it() {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    let world = World::new();
+    let flags = rustix::fs::OFlags::PATH;
+    let held: OwnedFd =
+        rustix::fs::open(world.at("run/file"), flags, rustix::fs::Mode::empty()).unwrap();
+    let linked = |world: &World| {
+        fs::remove_file(world.at("run/next")).unwrap();
+        let from = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(CWD, from, CWD, world.at("run/next"), follow).unwrap();
+    };
+    assert_eq!(world.settle_next(linked), (Outcome::Deleted, Outcome::NotSame));
+    assert_eq!(world.content("run/next").as_deref(), Some("planned"));
+    assert!(world.content("run/file").is_none() && world.stranded().is_empty());
+}
+
+/// Killed while a file that had passed waited in its slot for the next.
+#[test]
+fn a_slot_that_is_noted_twice_tells_both_files() {
+    let world = World::new();
+    fs::write(world.at("run/next"), "next").unwrap();
+    let root = Root::open(world.directory.path()).unwrap();
+    let (checks, rows) = (checks(&root), [world.row(), world.row_of("next")]);
+    let job = job(&root, &checks, &rows);
+    let quarantine = Quarantine::open(&root, b".q").unwrap();
+    let cell = quarantine.cell(&root, 0).unwrap();
+    let parent = Parent::open(&root, &rows[0].parent).unwrap();
+    cell.intend([0, 1].map(|row| (4, job.origin(row, Some(parent.mark)))).into_iter());
+    let left = quarantine.leftovers(&[]).unwrap();
+    let row_of = |inode| left[0].origin_of(b"04", inode).unwrap().row;
+    let inode = |row: usize| match rows[row].entry.id {
+        ObjectId::Inode(inode) => inode,
+        _ => unreachable!(),
+    };
+    assert_eq!((row_of(inode(0)), row_of(inode(1)), row_of(1)), (70, 71, 71));
+}
+
+#[test]
 fn a_stranded_file_replaces_nothing() {
     let world = World::new();
     let taken = |world: &World| fs::write(world.at("run/file"), "new").unwrap();
@@ -475,7 +583,7 @@ fn what_a_killed_run_took_is_put_back_without_its_plan() {
     cell.intend([(4, job.origin(0, Some(parent.mark)))].into_iter());
     // Another file by now: saved after the look.
     save(&world);
-    cell.take(&parent.descriptor, b"file", 4).unwrap();
+    cell.take(&parent.descriptor, b"file", 4, false).unwrap();
     assert_eq!(aside(&root, true, None).unwrap()[0].fate, Fate::InUse);
     drop((quarantine, cell));
     let listed = aside(&root, true, None).unwrap();

@@ -68,7 +68,7 @@ impl From<Errno> for Refusal {
     fn from(errno: Errno) -> Self {
         let outcome = match errno {
             Errno::NOENT => Outcome::Gone,
-            Errno::LOOP | Errno::NXIO | Errno::ISDIR => Outcome::ChangedType,
+            Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR => Outcome::ChangedType,
             Errno::ACCESS | Errno::PERM => Outcome::Denied,
             // Somebody else holds a lease on it.
             Errno::AGAIN => Outcome::Open,
@@ -88,6 +88,18 @@ pub(super) struct Looked {
     spent: Duration,
 }
 
+/// A file that passed every check and waits in its slot to be removed: the next file that is taken
+/// replaces it, which changes one directory less than to remove the one and to move the other.
+#[derive(Clone, Copy)]
+struct Passed {
+    row: usize,
+    id: ObjectId,
+    /// The directory that it was taken out of.
+    from: Mark,
+    freed_bytes: u64,
+    spent: Duration,
+}
+
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
     /// Where files are taken to; `None` where nothing may be touched.
@@ -97,6 +109,8 @@ pub(super) struct Worker<'a> {
     pub(super) left: HashMap<ObjectId, Entry>,
     pub(super) verdicts: Vec<Verdict>,
     watch: Option<Watch>,
+    /// By slot.
+    passed: [Option<Passed>; ROUND],
 }
 
 impl<'a> Worker<'a> {
@@ -106,7 +120,7 @@ impl<'a> Worker<'a> {
         left: HashMap<ObjectId, Entry>,
     ) -> Self {
         let watch = cell.as_ref().and_then(|(_, cell)| Watch::new(cell.reach));
-        Self { job, cell, left, verdicts: Vec::new(), watch }
+        Self { job, cell, left, verdicts: Vec::new(), watch, passed: [None; ROUND] }
     }
 
     /// Goes through rows of one directory.
@@ -124,7 +138,31 @@ impl<'a> Worker<'a> {
     /// Goes through rows that are names of files with several, one by one: what is left of a file
     /// is known before its next name is looked at.
     pub(super) fn names(&mut self, rows: &[usize]) {
-        rows.chunks(1).for_each(|row| self.directory(row));
+        for row in rows.chunks(1) {
+            self.directory(row);
+            self.finish();
+        }
+    }
+
+    /// Removes what passed and waits: at the end of a batch nothing is in quarantine that may go.
+    pub(super) fn finish(&mut self) {
+        for slot in 0..ROUND {
+            let Some((quarantine, cell)) = &mut self.cell else { return };
+            let Some(passed) = self.passed[slot].take() else { continue };
+            let (began, place) = (Instant::now(), cell.place(slot));
+            match place.remove() {
+                Ok(()) | Err(Errno::NOENT) => self.end_passed(passed, began.elapsed()),
+                Err(_) => {
+                    quarantine.strand(place, self.job.origin(passed.row, Some(passed.from)));
+                    cell.look_after(slot);
+                    self.keep(passed.row, Outcome::InQuarantine.into(), passed.spent);
+                }
+            }
+        }
+    }
+
+    fn end_passed(&mut self, passed: Passed, more: Duration) {
+        self.end(passed.row, Outcome::Deleted, passed.freed_bytes, passed.spent + more);
     }
 
     /// Goes through as many rows of one directory as there are slots, at most.
@@ -133,8 +171,11 @@ impl<'a> Worker<'a> {
         let slots: Vec<usize> =
             self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());
         if let Some((_, cell)) = &mut self.cell {
-            let origins = rows.iter().map(|row| self.job.origin(*row, Some(parent.mark)));
-            cell.intend(slots.iter().copied().zip(origins));
+            let intended = rows.iter().map(|row| self.job.origin(*row, Some(parent.mark)));
+            let waiting = self.passed.iter().enumerate().filter_map(|(slot, passed)| {
+                passed.map(|passed| (slot, self.job.origin(passed.row, Some(passed.from))))
+            });
+            cell.intend(waiting.chain(slots.iter().copied().zip(intended)));
         }
         if let Some(watch) = &mut self.watch {
             watch.clear();
@@ -194,9 +235,7 @@ impl<'a> Worker<'a> {
                 }
                 statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED)?
             }
-            None => {
-                stat_name(parent, &planned)?
-            }
+            None => stat_name(parent, &planned)?,
         };
         let mut present = Entry::of_statx(&stat);
         // Unknown, and no reason, where it was not asked for.
@@ -252,11 +291,12 @@ impl<'a> Worker<'a> {
         let (Some((_, cell)), Some(slot)) = (&self.cell, slot) else {
             return Err(Refusal { outcome: Outcome::Failed, errno: libc::ENOSPC });
         };
-        cell.take(&parent.descriptor, &self.job.rows[looked.row].name, slot)?;
+        let replaces = self.passed[slot].is_some();
+        cell.take(&parent.descriptor, &self.job.rows[looked.row].name, slot, replaces)?;
         Ok(slot)
     }
 
-    /// Removes a file in quarantine, or puts it back.
+    /// Lets a file in quarantine go, or puts it back.
     pub(super) fn settle(
         &mut self,
         slot: usize,
@@ -265,6 +305,19 @@ impl<'a> Worker<'a> {
         whereabouts: Whereabouts,
     ) {
         let began = Instant::now();
+        let Some((_, cell)) = &self.cell else { return };
+        let place = cell.place(slot);
+        let present = place.stat();
+        if let Some(passed) = self.passed[slot].take() {
+            let id = present.as_ref().ok().map(|stat| Entry::of_statx(stat).id);
+            if id == Some(passed.id) {
+                // The name had come to be another one of the file that waits, and a rename between
+                // two names of one file does nothing.
+                self.passed[slot] = Some(passed);
+                return self.keep(looked.row, Outcome::NotSame.into(), looked.spent);
+            }
+            self.end_passed(passed, Duration::ZERO);
+        }
         let Some((quarantine, cell)) = &mut self.cell else { return };
         let place = cell.place(slot);
         let held = Held {
@@ -275,13 +328,26 @@ impl<'a> Worker<'a> {
             // A directory that was removed was empty: what had been in it is here, and it was in
             // place, or the look would have failed.
             Whereabouts::InPlace | Whereabouts::Removed => {
-                remove_if_same(self.job.checks, place, &looked.stat, held)
+                present.map_err(Refusal::from).and_then(|present| {
+                    pass(self.job.checks, &looked.stat, &present, held)?;
+                    Ok(present)
+                })
             }
             Whereabouts::Elsewhere => Err(Outcome::Moved.into()),
         };
         let row = looked.row;
-        match allowed {
-            Ok(freed_bytes) => {
+        // What has names left is removed at once: its next name is held against how it is then.
+        let removed = allowed.and_then(|present| match present.stx_nlink {
+            1 => Ok((Some(Entry::of_statx(&present).id), freed_bytes(&present))),
+            _ => place.remove().map(|()| (None, 0)).map_err(Refusal::from),
+        });
+        match removed {
+            Ok((Some(id), freed_bytes)) => {
+                let spent = looked.spent + began.elapsed();
+                let from = parent.mark;
+                self.passed[slot] = Some(Passed { row, id, from, freed_bytes, spent });
+            }
+            Ok((None, freed_bytes)) => {
                 self.leave(looked);
                 self.end(row, Outcome::Deleted, freed_bytes, looked.spent + began.elapsed());
             }
@@ -329,16 +395,10 @@ pub(super) struct Held<'a> {
     pub(super) watch: Option<(&'a mut Watch, &'a OwnedFd)>,
 }
 
-/// The last look, where nobody can exchange the file any more; then it goes.
-pub(super) fn remove_if_same(
-    checks: &Checks,
-    place: Place<'_>,
-    before: &Statx,
-    held: Held<'_>,
-) -> Result<u64, Refusal> {
-    let stat = place.stat()?;
-    is_as_before(before, &stat).map_err(|outcome| match outcome {
-        Outcome::NotSame => checks.another(Entry::of_statx(&stat).times.birth_ns),
+/// The last look, where nobody can exchange the file any more.
+fn pass(checks: &Checks, before: &Statx, present: &Statx, held: Held<'_>) -> Result<(), Refusal> {
+    is_as_before(before, present).map_err(|outcome| match outcome {
+        Outcome::NotSame => checks.another(Entry::of_statx(present).times.birth_ns),
         outcome => outcome,
     })?;
     if held.lease.is_some_and(|file| !lease::is_whole(file)) {
@@ -347,9 +407,25 @@ pub(super) fn remove_if_same(
     if let Some(outcome) = held.watch.and_then(|(watch, file)| watch.disturbance(file)) {
         return Err(outcome.into());
     }
+    Ok(())
+}
+
+/// The last look, and the removal if the file passes; returns the bytes that it frees.
+pub(super) fn remove_if_same(
+    checks: &Checks,
+    place: Place<'_>,
+    before: &Statx,
+    held: Held<'_>,
+) -> Result<u64, Refusal> {
+    let present = place.stat()?;
+    pass(checks, before, &present, held)?;
     place.remove()?;
-    // The room of a file with names left is not free yet.
-    Ok(if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 })
+    Ok(freed_bytes(&present))
+}
+
+/// What the removal of this name frees: the room of a file with names left is not free yet.
+fn freed_bytes(stat: &Statx) -> u64 {
+    if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 }
 }
 
 fn stat_name(parent: &Parent, planned: &Row) -> Result<Statx, Errno> {
