@@ -231,8 +231,8 @@ class _Reader:
         if last is None or last.groups or last.number != self._number:
             last = _Execution(self._number, self._version, self._headers)
             self._executions.append(last)
-        counts = (int(match[key]) for key in ("group", "jobs", "error"))
-        last.jobs.append(_Job(match["name"], *counts, match["time"], number))
+        group, jobs, error = (int(match[key]) for key in ("group", "jobs", "error"))
+        last.jobs.append(_Job(match["name"], group, jobs, error, match["time"], number))
         self._side, self._percentiles, self._group = None, None, None
 
     def _indented(self, number: int, line: str) -> None:
