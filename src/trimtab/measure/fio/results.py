@@ -118,12 +118,12 @@ def _with_normal(printed: Output, text: str) -> Output:
     if printed.documents:
         complaints = [*printed.complaints[:-1], *([] for _ in documents), printed.complaints[-1]]
         return Output([*printed.documents, *documents], complaints, printed.unfinished)
-    said: list[list[str]] = [[] for _ in range(len(documents) + 1)]
+    lines_before: list[list[str]] = [[] for _ in range(len(documents) + 1)]
     starts = [document.first_line for document in documents]
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio: "):
-            said[bisect_left(starts, number)].append(line.rstrip("\r"))
-    return Output([*documents], said)
+            lines_before[bisect_left(starts, number)].append(line.rstrip("\r"))
+    return Output([*documents], lines_before)
 
 
 def recognises(source: Source) -> bool:
@@ -270,9 +270,9 @@ def _note_normal(
     draft: Draft, document: NormalDocument, options: Sequence[dict[str, Any]], tasks: int | None
 ) -> None:
     """Note what fio's normal output tells of the request, and that it does not tell all of it."""
-    told = requested(options, complete=False)
+    printed = requested(options, complete=False)
     draft.requested = present(
-        {**told, "job_names": draft.reported["job_names"], "tasks": tasks, "output": "normal"}
+        {**printed, "job_names": draft.reported["job_names"], "tasks": tasks, "output": "normal"}
     )
     reason = "fio's normal output does not tell size, runtime, direct and files of the jobs"
     draft.missing.append(missing("parameters", "options-not-printed", reason))
