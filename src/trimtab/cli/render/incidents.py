@@ -56,7 +56,7 @@ def print_explanation(explanations: Sequence[Explanation], about: Explanation) -
     for explanation in explanations:
         _print_incident(out, explanation, whole=True)
         out.print()
-    _print_moment(out, about)
+    _print_moment(out, about, beside=bool(explanations))
     out.print(_LEGEND, style="dim")
 
 
@@ -73,8 +73,14 @@ def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> N
     _print_causes(out, explanation, whole=whole)
 
 
-def _print_moment(out: Console, explanation: Explanation) -> None:
-    """Print a moment, which need not be an incident: nothing may have been wrong with it."""
+def _print_moment(out: Console, explanation: Explanation, *, beside: bool) -> None:
+    """Print a moment, which need not be an incident: nothing may have been wrong with it.
+
+    Parameters
+    ----------
+    beside
+        Whether it lies in an incident: that stands out already.
+    """
     about = explanation.incident
     to = utc_moment(about.until or about.detected_at)
     out.print(f"the moment  {visible(about.summary)}", style="bold")
@@ -84,7 +90,8 @@ def _print_moment(out: Console, explanation: Explanation) -> None:
         soft_wrap=True,
     )
     if explanation.unexplained:
-        out.print("  nothing stands out: no cause is likely enough to be named")
+        text = "nothing else stands out" if beside else "nothing stands out"
+        out.print(f"  {text}: no cause is likely enough to be named")
     _print_causes(out, explanation, whole=True)
 
 

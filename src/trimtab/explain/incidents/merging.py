@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -41,7 +41,9 @@ def merged(
         joined = [group for group in groups if any(_together(member, spell) for member in group)]
         groups = [group for group in groups if group not in joined]
         groups.append([*(spell for group in joined for spell in group), spell])
-    incidents = [_incident(group, frames, site=site, now=now) for group in groups]
+    incidents = [
+        _incident(part, frames, site=site, now=now) for group in groups for part in _parts(group)
+    ]
     return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
 
 
@@ -89,13 +91,55 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
     return spell.at <= other.last + slack and other.at <= spell.last + slack
 
 
+def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
+    """Yield a group, and each faint level of it that outlasts the rest as a group of its own.
+
+    A level that was confirmed to have changed is told for as long as it lasts. Where another
+    series shows far more, and recovers, what is left is another trouble.
+    """
+    lead = _lead(group)
+    strong = _strong(group, lead)
+    ended = all(spell.until is not None for spell in strong)
+    last = max(spell.last for spell in strong)
+    longer = [
+        spell
+        for spell in group
+        if spell.is_level
+        and spell not in strong
+        and ended
+        and (spell.until is None or spell.last > last)
+    ]
+    yield [spell for spell in group if spell not in longer]
+    if longer:
+        yield from _parts(longer)
+
+
+def _lead(group: Sequence[Spell]) -> Spell:
+    """Return the spell that shows most; a level leads the dips and lost runs at its beginning."""
+    shown = [spell for spell in group if spell.key is not None]
+    deepest = max(shown or group, key=_leading)
+    levels = [spell for spell in _strong(group, deepest) if spell.is_level]
+    if deepest.shape is Shape.DIP and levels:
+        return max(levels, key=_leading)
+    return deepest
+
+
+def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
+    """Return the spells that begin and end an incident: not faint traces in other series."""
+    return [
+        spell
+        for spell in group
+        if spell.depth >= _STRONG * lead.depth
+        or spell.key is None
+        or (spell.is_level and spell.key == lead.key)
+    ]
+
+
 def _incident(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> Incident:
-    shown = [spell for spell in group if spell.key is not None]
-    lead = max(shown or group, key=_leading)
-    # A faint trace in another series neither begins nor ends it.
-    strong = [spell for spell in group if spell.depth >= _STRONG * lead.depth or spell.key is None]
+    lead = _lead(group)
+    strong = _strong(group, lead)
     at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
     ended = all(spell.until is not None for spell in strong)
     until = max(spell.until or last for spell in strong) if ended else None
@@ -107,7 +151,7 @@ def _incident(
         site=site,
         key=lead.key,
         shape=shape,
-        state=_state(shape, at, until, now),
+        state=_state(shape, at, until, now, targets),
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
@@ -146,10 +190,13 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
     return lead.shape
 
 
-def _state(shape: Shape, at: datetime, until: datetime | None, now: datetime) -> IncidentState:
+def _state(
+    shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
+) -> IncidentState:
+    """Return whether it goes on; single targets that are slow never become the usual."""
     if until is not None:
         return IncidentState.ENDED
-    lasts = shape is Shape.STEP and now - at > _LASTING
+    lasts = shape is Shape.STEP and now - at > _LASTING and not targets
     return IncidentState.LASTING if lasts else IncidentState.OPEN
 
 

@@ -36,6 +36,8 @@ class Spell:
         How far out of the usual it is, in its own standard deviations: the deepest leads.
     what
         In words, without the times: "17 % lower".
+    is_level
+        A confirmed change of level: the incident that it is part of lasts as long as it does.
     """
 
     shape: Shape
@@ -53,6 +55,7 @@ class Spell:
     runs: int = 0
     unfinished: int = 0
     targets: tuple[str, ...] = ()
+    is_level: bool = False
 
 
 def name_of(key: SeriesKey) -> str:
