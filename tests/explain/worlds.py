@@ -6,7 +6,7 @@ only place where both meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -140,13 +140,15 @@ def judgements_of(known: Known) -> tuple[SeriesJudgement, ...]:
     return tuple(judge_series(frame, key) for key, frame in known.series.items())
 
 
-def incidents_of(world: World, known: Known) -> tuple[Incident, ...]:
+def incidents_of(
+    world: World, known: Known, bad_checksums: Iterable[BadChecksums] | None = None
+) -> tuple[Incident, ...]:
     """Return the incidents that are found in a world, the latest first."""
     return find_incidents(
         judgements_of(known),
         known.series,
         known.surveys,
-        tuple(_bad_checksums(world)),
+        tuple(_bad_checksums(world) if bad_checksums is None else bad_checksums),
         site=known.site,
         now=known.now,
         runs=known.runs,

@@ -38,6 +38,8 @@ class Spell:
         In words, without the times: "17 % lower".
     is_level
         A confirmed change of level: the incident that it is part of lasts as long as it does.
+    moved
+        Names of the series that show it, where it is shown by several together.
     """
 
     shape: Shape
@@ -56,6 +58,7 @@ class Spell:
     unfinished: int = 0
     targets: tuple[str, ...] = ()
     is_level: bool = False
+    moved: tuple[str, ...] = ()
 
 
 def name_of(key: SeriesKey) -> str:
