@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.calibration import series as noise
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.explain.incidents import find_incidents
+from trimtab.explain.incidents import find_troubles
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import judge_site
 from trimtab.model.incident import Incident, IncidentState
@@ -31,9 +31,9 @@ def kept(folder: Path, site: SmallSite) -> tuple[tuple[SeriesJudgement, ...], li
     with Store.open(site.keep(folder / "small.db")) as store:
         judged = judge_site(store, Place(SITE, None))
     assert judged.surveys is not None
-    incidents = find_incidents(
+    incidents = find_troubles(
         judged.judgement.series, judged.frames, judged.surveys, site=SITE, now=hour(24 * DAYS)
-    )
+    ).incidents
     return judged.judgement.series, list(incidents)
 
 

@@ -265,8 +265,14 @@ def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
 
 
 def _is_faint(change: _Change) -> bool:
-    """Return whether a change is too small for an incident before it is confirmed."""
-    return not change.confirmed and change.size < _SUSPECT_LEAST
+    """Return whether a change is too small for an incident before it is confirmed.
+
+    And whether it is none of the level: some lost runs confirm a change whose interval holds 1.
+    """
+    if not change.confirmed:
+        return change.size < _SUSPECT_LEAST
+    interval = change.point.effect_interval
+    return change.lost is None and interval is not None and interval.low < 1 < interval.high
 
 
 def _recovery(

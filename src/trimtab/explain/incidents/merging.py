@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
-from trimtab.model.incident import Incident, IncidentState, Shape
+from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -43,15 +44,36 @@ def merged(
     spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> tuple[Incident, ...]:
     """Return one incident for each group of spells that belong together, the latest first."""
+    incidents = [
+        _incident(part, frames, site=site, now=now)
+        for group in _groups(spells)
+        for part in _parts(group)
+    ]
+    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
+
+
+def without_lone_runs(
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame]
+) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
+    """Return the spells that are nothing but runs lost alone, and these runs, the latest first."""
+    lost: list[Spell] = []
+    lone: list[LoneRun] = []
+    for group in _groups(spells):
+        runs = lone_runs(group, frames)
+        if runs:
+            lost += group
+            lone += runs
+    return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
+
+
+def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
+    """Return the spells that belong together, directly or through others."""
     groups: list[list[Spell]] = []
     for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
         joined = [group for group in groups if any(_together(member, spell) for member in group)]
         groups = [group for group in groups if group not in joined]
         groups.append([*(spell for group in joined for spell in group), spell])
-    incidents = [
-        _incident(part, frames, site=site, now=now) for group in groups for part in _parts(group)
-    ]
-    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
+    return groups
 
 
 def _together(spell: Spell, other: Spell) -> bool:
