@@ -18,8 +18,11 @@ from trimtab.explain.incidents.spell import Spell
 from trimtab.model.incident import LoneRun, Shape
 from trimtab.model.series import SeriesKey
 
-A_MONTH: Final = 0.1
-"""How often chance may bring so many lost runs so near to one another in 30 days, at the most."""
+A_MONTH: Final = 0.05
+"""How often chance may bring so many lost runs so near to one another in 30 days, at the most.
+
+Of each number of runs: all numbers together give up to 0.2 incidents a month where three hourly
+probes lose 3 % of their runs at random, and fewer elsewhere (tests/explain/incidents)."""
 _BEFORE: Final = timedelta(days=60)
 """How often runs are lost is told from these days; of a short record half a run is added."""
 _MONTH: Final = timedelta(days=30)
