@@ -176,6 +176,22 @@ class Instrument:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of an incident: what became worse when, after what came before.
+
+    Attributes
+    ----------
+    at
+        When it began, aware UTC.
+    what
+        The series, or the targets, and how much: "hourly write_bandwidth 17 % lower".
+    """
+
+    at: datetime
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """A period in which a series, or a site, performed below its level.
 
@@ -203,6 +219,8 @@ class Incident:
         Names of other series that changed with it, and of those that did not.
     better
         Series that got better at the same moment, each with how much.
+    stages
+        What became worse when, the first first; empty where all began together.
     targets
         Slow targets, where surveys show them; empty: the whole file system.
     """
@@ -225,6 +243,7 @@ class Incident:
     unmoved: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     better: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
