@@ -82,6 +82,8 @@ def _together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells are of one trouble."""
     if Shape.INTEGRITY in (spell.shape, other.shape):
         return False
+    if Shape.PERIODIC in (spell.shape, other.shape):
+        return _recur_together(spell, other)
     if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= _SHORT
@@ -104,6 +106,16 @@ def _together(spell: Spell, other: Spell) -> bool:
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         return _overlap(spell, other, _NEAR) and (begins or unsure)
     return abs(spell.at - other.at) <= tolerance
+
+
+def _recur_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells recur at about the same hours of the same days."""
+    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
+        return False
+    return bool(
+        {*spell.recurs.hours} & {*other.recurs.hours}
+        and {*spell.recurs.weekdays} & {*other.recurs.weekdays}
+    )
 
 
 def _of_surveys(spell: Spell) -> bool:
@@ -196,6 +208,7 @@ def _incident(
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
         stages=_stages(strong),
+        recurs=lead.recurs,
         targets=targets,
     )
 
@@ -262,7 +275,7 @@ def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
     """Return what became worse when; empty where nothing began clearly later than the rest."""
     stages: list[list[Spell]] = []
     for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
-        if spell.shape in (Shape.UNSTEADY, Shape.DRIFT):
+        if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
             continue
         if stages and spell.at - stages[-1][0].at < _STAGE:
             stages[-1].append(spell)
