@@ -31,11 +31,11 @@ def incidents(
     values = noise.lognormal(noise.ar1(24 * DAYS, 0.4, rng), cov=cov) * shape(days)
     frame = noise.frame(values)
     judged = judge_series(frame, KEY)
-    found = find_troubles(
+    lasting = find_troubles(
         [judged], {KEY: frame}, pl.DataFrame(schema=SURVEYS), site="s", now=hour(24 * DAYS)
     ).incidents
     confirmed = [change for change in judged.changes if change.status is ChangeStatus.CONFIRMED]
-    return [entry for entry in found if entry.shape in (Shape.STEP, Shape.DRIFT)], confirmed
+    return [entry for entry in lasting if entry.shape in (Shape.STEP, Shape.DRIFT)], confirmed
 
 
 def line(first: float, last: float, share: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -57,10 +57,10 @@ def stairs(*steps: tuple[float, float]) -> Callable[[np.ndarray], np.ndarray]:
 def test_a_gradual_loss_is_one_drift_with_its_total(share: float, last: int) -> None:
     whole = 0
     for seed in range(4):
-        found, _ = incidents(line(20, last, share), seed)
-        drifts = [incident for incident in found if incident.shape is Shape.DRIFT]
+        lasting, _ = incidents(line(20, last, share), seed)
+        drifts = [incident for incident in lasting if incident.shape is Shape.DRIFT]
         whole += (
-            len(found) == 1
+            len(lasting) == 1
             and len(drifts) == 1
             and drifts[0].until is None
             and abs((drifts[0].effect or 0) - share) < 0.03
@@ -71,9 +71,9 @@ def test_a_gradual_loss_is_one_drift_with_its_total(share: float, last: int) -> 
 def test_steps_stay_steps() -> None:
     kept = 0
     for seed in range(6):
-        found, confirmed = incidents(stairs((25, 0.85), (36, 0.85)), seed)
+        lasting, confirmed = incidents(stairs((25, 0.85), (36, 0.85)), seed)
         assert len(confirmed) >= 2
-        kept += sorted(incident.shape for incident in found) == [Shape.STEP, Shape.STEP]
+        kept += sorted(incident.shape for incident in lasting) == [Shape.STEP, Shape.STEP]
     assert kept >= 5
 
 
@@ -81,7 +81,7 @@ def test_a_drift_that_recovers_has_ended() -> None:
     def level(days: np.ndarray) -> np.ndarray:
         return np.where(days < 55, line(20, 50, 0.75)(days), 1.0)
 
-    found, _ = incidents(level, 1)
-    (drift,) = [incident for incident in found if incident.shape is Shape.DRIFT]
+    lasting, _ = incidents(level, 1)
+    (drift,) = [incident for incident in lasting if incident.shape is Shape.DRIFT]
     assert drift.until is not None
     assert abs(drift.until - hour(24 * 55)) <= hour(24) - hour(0)

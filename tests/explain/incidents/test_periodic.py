@@ -31,7 +31,9 @@ def level(seed: int, days: int, cov: float = 0.05) -> np.ndarray:
     return noise.lognormal(noise.ar1(24 * days, 0.4, rng), cov=cov)
 
 
-def found(frames: dict[SeriesKey, np.ndarray], timezone: str = "UTC") -> tuple[Incident, ...]:
+def incidents_in(
+    frames: dict[SeriesKey, np.ndarray], timezone: str = "UTC"
+) -> tuple[Incident, ...]:
     tidy = {key: noise.frame(values) for key, values in frames.items()}
     days = max(len(values) for values in frames.values()) // 24
     return find_troubles(
@@ -46,7 +48,7 @@ def test_every_night_is_one_incident(share: float) -> None:
     hours = np.arange(len(values))
     nights = (hours >= 24 * 20) & np.isin(hours % 24, (1, 2, 3))
     values[nights] *= share
-    incidents = found({WRITE: values, READ: level(2, 50)})
+    incidents = incidents_in({WRITE: values, READ: level(2, 50)})
     (incident,) = [entry for entry in incidents if entry.shape is Shape.PERIODIC]
     others = [entry for entry in incidents if entry is not incident]
     # Steps that are confirmed are told; the nights make no dips and no unsteady weeks besides.
@@ -64,9 +66,9 @@ def test_every_night_is_one_incident(share: float) -> None:
 def test_it_is_said_in_the_zone_of_the_site_and_over_midnight() -> None:
     values = level(1, 50)
     values[np.isin(np.arange(len(values)) % 24, (22, 23, 0))] *= 0.6
-    (incident,) = found({WRITE: values})
+    (incident,) = incidents_in({WRITE: values})
     assert "every day from 22 to 01 UTC" in incident.summary
-    (incident,) = found({WRITE: values}, "Asia/Tokyo")
+    (incident,) = incidents_in({WRITE: values}, "Asia/Tokyo")
     assert "every day from 07 to 10 Asia/Tokyo" in incident.summary
 
 
@@ -74,7 +76,7 @@ def test_fridays_of_reads_alone() -> None:
     write, read = level(1, 84), level(2, 84)
     read[(np.arange(len(read)) // 24) % 7 == 4] *= 0.7
     (incident,) = [
-        entry for entry in found({WRITE: write, READ: read}) if entry.shape is Shape.PERIODIC
+        entry for entry in incidents_in({WRITE: write, READ: read}) if entry.shape is Shape.PERIODIC
     ]
     assert incident.key == READ
     assert "% lower on Fridays" in incident.summary
@@ -84,7 +86,9 @@ def test_what_stopped_has_ended() -> None:
     values = level(3, 80)
     hours = np.arange(len(values))
     values[(hours < 24 * 50) & (hours >= 24 * 20) & np.isin(hours % 24, (1, 2, 3))] *= 0.5
-    (incident,) = [entry for entry in found({WRITE: values}) if entry.shape is Shape.PERIODIC]
+    (incident,) = [
+        entry for entry in incidents_in({WRITE: values}) if entry.shape is Shape.PERIODIC
+    ]
     assert incident.until is not None
     assert abs(incident.until - hour(24 * 49 + 3)) <= timedelta(days=1)
 

@@ -98,26 +98,28 @@ def find_troubles(
     ]
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
-        spells += [*steps(judgement, frame), *drift(judgement)]
-    dips_of = {judgement.key: dips(judgement, frame) for judgement, frame in judged}
-    for judgement, frame in judged:
-        recurring = periodic(judgement, frame, timezone)
-        spells += recurring
-        low = dips_of[judgement.key]
-        dips_of[judgement.key] = [dip for dip in low if not _recurs(dip, recurring)]
+        spells += [
+            *steps(judgement, frame), *drift(judgement), *periodic(judgement, frame, timezone),
+        ]  # fmt: skip
+    dips_of = {judgement.key: _dips(judgement, frame, spells) for judgement, frame in judged}
     lost, lone = without_lone_runs([*spells, *chain.from_iterable(dips_of.values())], frames)
     first_spells = tuple(spells)
     for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
-        taken = [
-            _hours(spell, now)
-            for spell in (*first_spells, *lost)
-            if spell.key in (judgement.key, None)
-        ]
-        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
+        key = judgement.key
+        taken = [_hours(s, now) for s in (*first_spells, *lost) if s.key in (key, None)]
+        low = [dip for dip in dips_of[key] if dip not in lost]
         spells += unsteady(judgement, low, taken, limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
+
+
+def _dips(judgement: SeriesJudgement, frame: pl.DataFrame, spells: Sequence[Spell]) -> list[Spell]:
+    """Return the dips of a series but those that recur."""
+    recurring = [
+        spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == judgement.key
+    ]
+    return [dip for dip in dips(judgement, frame) if not _recurs(dip, recurring)]
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:

@@ -133,12 +133,12 @@ def _by_hour(table: _Table) -> Iterator[_Pattern]:
         rows = about[window]
         profile = _middles(rows, axis=0)
         for columns in _stretches(profile <= math.log(1 - _HOUR_LOST), circular=True):
-            found = _means(rows, columns)
-            found = found[np.isfinite(found)]
-            if len(columns) > _HOURS_MOST or len(found) < _DAYS_LEAST:
+            losses = _means(rows, columns)
+            losses = losses[np.isfinite(losses)]
+            if len(columns) > _HOURS_MOST or len(losses) < _DAYS_LEAST:
                 continue
-            loss, scatter = float(np.median(found)), _scatter(found)
-            if _is_sure(found, loss, scatter):
+            loss, scatter = float(np.median(losses)), _scatter(losses)
+            if _is_sure(losses, loss, scatter):
                 yield _Pattern(frozenset(range(7)), columns, loss)
 
 
@@ -154,12 +154,12 @@ def _by_weekday(table: _Table) -> Iterator[_Pattern]:
                 continue
             low = _middles(mine, axis=0) <= math.log(1 - _HOUR_LOST)
             for columns in _stretches(low, circular=False):
-                found, rest = _means(mine, columns), _means(others, columns)
-                found, rest = found[np.isfinite(found)], rest[np.isfinite(rest)]
-                if len(found) < _WEEKS_LEAST or len(rest) < _DAYS_LEAST:
+                losses, rest = _means(mine, columns), _means(others, columns)
+                losses, rest = losses[np.isfinite(losses)], rest[np.isfinite(rest)]
+                if len(losses) < _WEEKS_LEAST or len(rest) < _DAYS_LEAST:
                     continue
-                loss, scatter = float(np.median(found)), _scatter(rest)
-                if _is_sure(found, loss, scatter) and (found <= -scatter).all():
+                loss, scatter = float(np.median(losses)), _scatter(rest)
+                if _is_sure(losses, loss, scatter) and (losses <= -scatter).all():
                     best = of_day.get(weekday)
                     if best is None or len(columns) > len(best.columns):
                         of_day[weekday] = _Pattern(frozenset({weekday}), columns, loss)
@@ -184,9 +184,9 @@ def _joined(patterns: Sequence[_Pattern]) -> Iterator[_Pattern]:
         yield _Pattern(weekdays, widest.columns, min(other.loss for other in alike))
 
 
-def _is_sure(found: Any, loss: float, scatter: float) -> bool:
-    error = 1.25 * max(scatter, 0.01) / math.sqrt(len(found))
-    often = float(np.mean(found <= loss / 2)) >= _LOW_SHARE
+def _is_sure(losses: Any, loss: float, scatter: float) -> bool:
+    error = 1.25 * max(scatter, 0.01) / math.sqrt(len(losses))
+    often = float(np.mean(losses <= loss / 2)) >= _LOW_SHARE
     return often and loss <= math.log(1 - LOST) and loss <= -SIGMAS * error
 
 
