@@ -212,8 +212,8 @@ def _seconds(value: Any) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _added(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else one + other
+def _added(amount: Any, more: Any) -> Any:
+    return None if amount is None or more is None else amount + more
 
 
 if __name__ == "__main__":
