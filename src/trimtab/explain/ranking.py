@@ -106,8 +106,16 @@ def weigh(cause: Cause, evidence: Iterable[Evidence], *, has_beginning: bool = T
         for piece in pieces
         if not (stood and piece.route in _STANDING_ROUTES and piece.weight > 0)
     ]
+    if has_beginning and cause.signs and not any(is_sign(cause, piece) for piece in counted):
+        # Circumstances fit many causes: alone they name none.
+        counted = [piece for piece in counted if piece.weight <= 0]
     evidence_weight = sum(_together(counted, route) for route in Route)
     return Weighed(cause, pieces, evidence_weight, math.log10(cause.prior) + evidence_weight, stood)
+
+
+def is_sign(cause: Cause, piece: Evidence) -> bool:
+    """Return whether a piece speaks for the mechanism itself, not for its circumstances."""
+    return piece.found is Found.FOR and piece.what.code in cause.signs
 
 
 _STANDING_ROUTES: Final = frozenset({Route.EXPECTED, Route.TARGETS})
@@ -141,6 +149,7 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
             adjusted,
             key=lambda candidate: (
                 not _goes_first(candidate),
+                not candidate.could_be_assessed,
                 -candidate.log_odds,
                 candidate.cause.id,
             ),

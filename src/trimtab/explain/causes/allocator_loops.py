@@ -170,6 +170,15 @@ CAUSE: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "loops-in-time",
+            "loops-between-targets",
+            "loops-over-limit",
+            "groups-searched",
+            "allocator-cpu-share",
+        }
+    ),
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "
         "free a tenth of it elsewhere, and measure it beside its neighbours. If the allocator "

@@ -178,6 +178,15 @@ CAUSE: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess,
+    signs=frozenset(
+        {
+            "checksums-counted",
+            "checksums-logged",
+            "data-verified",
+            "data-at-risk",
+            "checksums-in-time",
+        }
+    ),
     measurement=(
         "Find the nodes that the messages name, take them out of service, and move verified data "
         "(ior -W -R, or lnet_selftest with check=full) over each of their links; checksums stay on."

@@ -25,6 +25,9 @@ class Cause:
         Odds, before anything was looked at, that an incident has this cause.
     assess
         Every piece of evidence that was looked for, found or not. Pure; raises nothing.
+    signs
+        Codes of the evidence that is of this mechanism itself. Where none of it speaks for the
+        cause, circumstances (the shape, the season, which metric) do not make it one.
     measurement
         What would decide whether this is the cause, in one sentence: the one-target experiment.
     brings_about
@@ -40,4 +43,5 @@ class Cause:
     assess: Assess
     measurement: str
     brings_about: tuple[str, ...] = ()
+    signs: frozenset[str] = frozenset()
     mitigation: bool = False

@@ -227,6 +227,7 @@ CAUSE: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # the seeds name none of the 13 days so: equal to the others not named
     assess=assess,
+    signs=frozenset({"load-in-time", "load-of-reach"}),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."

@@ -141,6 +141,15 @@ CAUSE: Final = Cause(
     title="garbage collection in the drives during writes",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "amplification-in-time",
+            "amplification-between-targets",
+            "amplification-over-limit",
+            "latency-tail",
+            "trim-recovery",
+        }
+    ),
     measurement=(
         "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "
         "and server CPU does not fall, the drives were the limit."

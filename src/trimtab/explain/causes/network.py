@@ -241,6 +241,15 @@ CAUSE: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
+    signs=frozenset(
+        {
+            "selftest-in-time",
+            "selftest-of-line-rate",
+            "connections-broken",
+            "network-saturated",
+            "network-logged",
+        }
+    ),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
         "measures the network), and compare with a good time or with the line rate."

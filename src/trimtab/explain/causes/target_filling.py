@@ -201,6 +201,7 @@ CAUSE: Final = Cause(
     title="one target filling fast",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    signs=frozenset({"filled-alone"}),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
         "stop or restripe them, and see whether the next runs are well."

@@ -226,6 +226,16 @@ CAUSE: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    signs=frozenset(
+        {
+            "survey-silent",
+            "survey-missing",
+            "idle-while-busy",
+            "connection-lost",
+            "snapshot-missing",
+            "event-logged",
+        }
+    ),
     measurement=(
         "Write to every target by itself for a few seconds (trimtab survey): the silent one hangs "
         "or reaches next to nothing."

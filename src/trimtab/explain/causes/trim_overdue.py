@@ -250,6 +250,15 @@ CAUSE: Final = Cause(
     title="trim overdue",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "trim-dose",
+            "trim-dose-in-time",
+            "trim-dose-between-targets",
+            "trims-missed",
+            "trim-recovery",
+        }
+    ),
     measurement=(
         "Trim one target in a quiet hour and measure it beside its neighbours before and after. "
         "If trims were overdue, its writes recover in full."
