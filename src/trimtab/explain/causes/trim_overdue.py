@@ -22,12 +22,19 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
 from trimtab.explain.causes.shared import SLACK, UNSEEN, named
-from trimtab.explain.causes.trims import end_of, last_seen, mount_trims, recovery_evidence, trims
+from trimtab.explain.causes.trims import (
+    distinct,
+    end_of,
+    last_seen,
+    mount_trims,
+    recovery_evidence,
+    still_last,
+    trims,
+)
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import observe
 from trimtab.message import Message
-from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
 
@@ -162,16 +169,21 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         source="trims in the log book, last_trim_at",
         unit="s",
     )
-    events = trims(context)
+    events = [event for event in trims(context) if end_of(event) <= _end(context)]
     names = sorted(
         {*shown, *(target for event in events for target in event.targets), *context.home}
     )
+    last = still_last(observe(context))
     of_all = {end_of(event) for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
-    # Most targets are trimmed together.
-    of_one = cache(lambda known: _wait(context, sorted(known)))
-    known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
-    waits = [wait for dose in known if (wait := of_one(dose)) is not None]
+    # Most targets are trimmed together, and a year of nights is long.
+    logged = cache(lambda known: _wait(context, sorted(known)))
+    waits: list[_Wait] = []
+    for name in names or [""]:
+        of_log = frozenset(of_all | {end_of(e) for e in of_some if name in e.targets})
+        wait = logged(of_log) or _shown_wait(context, name, shown.get(name, ()), last)
+        if wait is not None:
+            waits.append(wait)
     if not waits:
         return sign.missing("too-few-trims", "too few trims are known before it", source=None)
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
@@ -202,21 +214,45 @@ class _Wait:
         return self.waited_s / self.usual_s
 
 
-def _trims_of(
-    target: str, events: Sequence[Event], shown: Mapping[str, Sequence[datetime]]
-) -> set[datetime]:
-    return {end_of(event) for event in events if target in event.targets} | set(
-        shown.get(target, ())
-    )
+def _end(context: Context) -> datetime:
+    """Return the end of the incident, or of the record where it goes on: nothing later counts."""
+    return context.incident.until or context.now
 
 
-def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
-    before = [at for at in known if at <= context.incident.at]
+def _usual_s(before: Sequence[datetime]) -> float | None:
     if len(before) < _INTERVALS + 1:
         return None
     gaps = [later - earlier for earlier, later in pairwise(before)]
-    usual_s = max(median(gap.total_seconds() for gap in gaps), 3600.0)
-    until = min((at for at in known if at > context.incident.at), default=context.now)
+    return max(median(gap.total_seconds() for gap in gaps), 3600.0)
+
+
+def _wait(context: Context, logged: Sequence[datetime]) -> _Wait | None:
+    """Return the wait for a trim by a log book that has every trim."""
+    before = distinct(at for at in logged if at <= context.incident.at)
+    usual_s = _usual_s(before)
+    if usual_s is None:
+        return None
+    end = _end(context)
+    until = min((at for at in logged if context.incident.at < at <= end), default=end)
+    return _Wait(usual_s, (until - before[-1]).total_seconds(), before[-1])
+
+
+def _shown_wait(
+    context: Context,
+    target: str,
+    shown: Sequence[datetime],
+    last: Mapping[tuple[str, datetime], datetime],
+) -> _Wait | None:
+    """Return the wait that snapshots show: as long as one says that the trim is still the last.
+
+    Few snapshots of an incident are loaded, and trims between two of them are not seen.
+    """
+    before = distinct(at for at in shown if at <= context.incident.at)
+    usual_s = _usual_s(before)
+    if usual_s is None:
+        return None
+    seen_until = last.get((target, before[-1]), context.incident.at)
+    until = min(max(seen_until, context.incident.at), _end(context))
     return _Wait(usual_s, (until - before[-1]).total_seconds(), before[-1])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -50,6 +51,11 @@ _LAGGED: Final = 0.9
 _DISCARDED: Final = 0.001
 """Of a target's size between two snapshots: a trim. Without one nothing is discarded at all, so
 anything that is not a rounding will do; a nightly trim finds what was freed in a day."""
+_BETWEEN_SNAPSHOTS: Final = timedelta(hours=26)
+"""Of snapshots so far apart the time of a trim between them is known; beyond, only that there was
+one or several: the latest moment stands for them, so that a dose is a lower bound."""
+_SAME: Final = timedelta(hours=3)
+"""A journal, a timer and a counter give one trim three times, minutes to hours apart."""
 _WORD: Final = re.compile(r"(?<!no)\b(discard|fstrim)\b")
 
 
@@ -91,7 +97,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """Return for each target the trims that telemetry shows, whoever made them.
 
     Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
-    trim as well, some time between the two snapshots.
+    trim as well, some time between the two snapshots, unless the timer has told of it.
     """
     trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
@@ -109,8 +115,31 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     )
     trimmed = grew.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
     for target, start, end in trimmed.select("target", "before", "at").iter_rows():
-        trims_of.setdefault(target, []).append(start + (end - start) / 2)
+        times = trims_of.setdefault(target, [])
+        if any(start - _SAME <= at <= end for at in times):
+            continue
+        near = end - start <= _BETWEEN_SNAPSHOTS
+        times.append(start + (end - start) / 2 if near else end)
     return trims_of
+
+
+def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
+    """Return until which snapshot a trim was known to be the last one of its target."""
+    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.col("at").max())
+    return {
+        (target, at): until
+        for target, text, until in shown.iter_rows()
+        if (at := _moment(text)) is not None
+    }
+
+
+def distinct(times: Iterable[datetime]) -> list[datetime]:
+    """Return the times by time, those of one trim once."""
+    separate: list[datetime] = []
+    for at in sorted(times):
+        if not separate or at - separate[-1] > _SAME:
+            separate.append(at)
+    return separate
 
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
