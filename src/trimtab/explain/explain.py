@@ -102,11 +102,10 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
-        text = f"{first.title}, or {second.title}? {first.measurement}"
+        text = f"{first.title}, or {second.title}? {shown[0].deciding}"
         return Message("decide-between-two", text)
     if shown:
-        cause = shown[0].cause
-        return Message("decide-on-first", f"{cause.title}? {cause.measurement}")
+        return Message("decide-on-first", f"{shown[0].cause.title}? {shown[0].deciding}")
     blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
         return Message("no-evidence", "no supporting evidence found")
@@ -123,6 +122,4 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
         None,
     )
     why = "" if missing is None else f" ({missing})"
-    return Message(
-        "not-assessed", f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
-    )
+    return Message("not-assessed", f"not assessed: {names}{others}{why}; {blind[0].deciding}")

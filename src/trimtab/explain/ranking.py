@@ -77,6 +77,11 @@ class Weighed:
     because_of: str | None = None
 
     @property
+    def deciding(self) -> str:
+        """What would decide whether it is the cause."""
+        return self.cause.deciding(self.evidence)
+
+    @property
     def has_evidence_for(self) -> bool:
         """Whether anything speaks for it."""
         return any(piece.found is Found.FOR for piece in self.evidence)
@@ -183,7 +188,7 @@ def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
         evidence=candidate.evidence,
         because_of=candidate.because_of,
         standing=standing,
-        measurement=candidate.cause.measurement,
+        measurement=candidate.deciding,
     )
 
 

@@ -218,7 +218,7 @@ def _shape(context: Context) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of the first seed's site runs 24 h (seed 000, VII).
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4, value=days, unit="days")
+        return sign.weighed(text, -0.4 if days < 10 else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 

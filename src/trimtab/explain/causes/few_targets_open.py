@@ -236,8 +236,8 @@ CAUSE: Final = Cause(
         {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
     ),
     measurement=(
-        "Open the least full of the closed targets, keep the others in reserve, and see whether "
-        "the next runs of the probe recover."
+        "Open the least full of the closed targets until at most a quarter is closed, for a day, "
+        "and see whether the next runs of the probe recover."
     ),
     mitigation=True,
 )

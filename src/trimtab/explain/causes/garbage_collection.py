@@ -17,7 +17,7 @@ from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
-from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.causes.shared import UNSEEN, disks
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
@@ -45,6 +45,9 @@ trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, readi
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against garbage collection during writes."""
     seen = observe(context)
+    on_disks = disks(context)
+    if on_disks is not None:
+        return (on_disks,)
     return (
         *_amplified(context, seen),
         latency_tail(context),

@@ -147,6 +147,19 @@ def in_log(code: str, text: str, weight: float, event: Event) -> Evidence:
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 
+def disks(context: Context) -> Evidence | None:
+    """Return that the targets lie on disks, which collect no garbage and need no trim.
+
+    ``None`` where they do not, or where it is not known.
+    """
+    rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
+    values = rotational.get_column("value").drop_nulls()
+    if values.is_empty() or not values.str.starts_with("1").all():
+        return None
+    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
+    return sign.weighed("the targets lie on disks: they collect no garbage, and need no trim", -2.0)
+
+
 def names_are_stable(frame: pl.DataFrame) -> bool:
     """Return whether every time names the same targets: else none is missing, and none is new.
 

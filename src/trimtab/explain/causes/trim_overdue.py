@@ -21,7 +21,7 @@ from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
-from trimtab.explain.causes.shared import SLACK, UNSEEN, named
+from trimtab.explain.causes.shared import SLACK, UNSEEN, disks, named
 from trimtab.explain.causes.trims import (
     distinct,
     end_of,
@@ -64,6 +64,9 @@ _BETWEEN: Final = Sign(
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against an overdue trim."""
+    on_disks = disks(context)
+    if on_disks is not None:
+        return (on_disks,)
     seen = observe(context)
     shown = last_seen(seen)
     dose_of = doses(context, seen, shown)

@@ -33,6 +33,7 @@ _NEAREST: Final = timedelta(hours=3)
 """Within which a few runs of an hourly probe lie on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
 """An incident whose last bad run lies so near the end of a trim ended with it."""
+_LASTED: Final = 3
 _RUNS: Final = 2
 """Fewest runs on either side."""
 RECOVERED: Final = 0.5
@@ -153,6 +154,8 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
 
 def recovery(context: Context) -> Recovery | Message:
     """Return what the trims within the incident recovered, or why that is unknown."""
+    if context.incident.runs in range(1, _LASTED):
+        return Message("too-few-runs", "it was over after a run or two: no trim can have helped it")
     within = [
         event
         for event in trims(context)
