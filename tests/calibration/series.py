@@ -203,27 +203,38 @@ _RUNS_MINIMUM = 200
 
 
 @cache
-def real_residuals() -> tuple[tuple[str, tuple[float, ...]], ...]:
-    """Return log residuals of each real probe by time, their level removed; none without data.
+def real_runs() -> tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...]:
+    """Return time (s since 1970) and speed (MiB/s) of each real probe's runs; none without data.
 
     One probe of one file system a row: Edison's three and Mira's, read or write, each of IOR's
-    file counts by itself. The level is a running median over 41 runs (about six weeks of one
-    run a day), so what is left has the dips, the scatter and the memory of the real thing and no
-    lasting steps. Runs that moved less than half of what their probe usually moves are left
-    out: they did something else (Edison's ``dbscan_read`` in August 2017).
+    file counts by itself. Runs that moved less than half of what their probe usually moves are
+    left out: they did something else (Edison's ``dbscan_read`` in August 2017).
     """
     runs: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for path in sorted(TOKIO.glob("*.csv.gz")) if TOKIO.is_dir() else ():
         for row in _rows(path):
             _keep(row, runs)
-    found = []
+    probes = []
     for probe, kept in sorted(runs.items()):
         usual = float(np.median([gibs for _, gibs, _ in kept]))
         believed = sorted((at, speed) for at, gibs, speed in kept if gibs > usual / 2)
         if len(believed) >= _RUNS_MINIMUM:
-            logs = np.log([speed for _, speed in believed])
-            found.append((probe, tuple((logs - _running_median(logs)).tolist())))
-    return tuple(found)
+            times, speeds = zip(*believed, strict=True)
+            probes.append((probe, times, speeds))
+    return tuple(probes)
+
+
+@cache
+def real_residuals() -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Return log residuals of each real probe by time, their level removed; none without data.
+
+    The level is a running median over 41 runs (about six weeks of one run a day), so what is left
+    has the dips, the scatter and the memory of the real thing and no lasting steps.
+    """
+    logs = [(probe, np.log(speeds)) for probe, _, speeds in real_runs()]
+    return tuple(
+        (probe, tuple((values - _running_median(values)).tolist())) for probe, values in logs
+    )
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

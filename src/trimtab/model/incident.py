@@ -201,6 +201,8 @@ class Incident:
         One sentence: since when, what, how much.
     moved_with, unmoved
         Names of other series that changed with it, and of those that did not.
+    better
+        Series that got better at the same moment, each with how much.
     targets
         Slow targets, where surveys show them; empty: the whole file system.
     """
@@ -222,6 +224,7 @@ class Incident:
     moved_with: tuple[str, ...] = ()
     unmoved: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    better: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,8 @@ def _facts(incident: Incident) -> Iterator[str]:
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
+    if incident.better:
+        yield f"better at the same moment: {', '.join(incident.better)}"
     if incident.unmoved:
         yield f"did not move: {', '.join(incident.unmoved)}"
     if incident.targets:

@@ -17,6 +17,7 @@ from trimtab.explain.incidents.failures import failures
 from trimtab.explain.incidents.integrity import BadChecksums, integrity
 from trimtab.explain.incidents.levels import drift, steps, unsteady
 from trimtab.explain.incidents.merging import merged
+from trimtab.explain.incidents.pooled import pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.incidents.targets import slow_surveys, slow_targets
 from trimtab.model.incident import Incident
@@ -72,7 +73,7 @@ def find_incidents(
         for judgement in judgements
         if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
     ]
-    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
     first_spells = tuple(spells)

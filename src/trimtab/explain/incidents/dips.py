@@ -38,14 +38,22 @@ LEAST: Final = LIMITS.cov
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs of a stretch. Longer ones are changes of level, which `trimtab.judge.changes` finds."""
 _WEEK: Final = 7 * 86400.0
+_LEVEL_RUNS: Final = 15
+"""A level is of so many runs at least, where runs are a day apart and more."""
 _RUNS_LEAST: Final = 12
 _SCALE_LEAST: Final = 0.005
 """Half a per cent: series steadier than that would show every hiccup."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
-    """One regime's runs as arrays: seconds, log residual, whether it did not finish."""
+class Residuals:
+    """Runs as arrays: seconds, log residual about their level, whether they did not finish.
+
+    Attributes
+    ----------
+    scale, phi
+        Robust standard deviation of the residuals, and how alike neighbours are.
+    """
 
     times: Any
     residuals: Any
@@ -65,7 +73,7 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
     """
     if frame.height < _RUNS_LEAST:
         return []
-    runs = _runs(judgement, frame)
+    runs = residuals_of(judgement, frame)
     bad = _bad(runs)
     times = frame.get_column("at").to_list()
     groups: dict[int, list[int]] = {}
@@ -74,7 +82,8 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
     return [_spell(judgement, runs, times, members) for members in groups.values()]
 
 
-def _runs(judgement: SeriesJudgement, frame: pl.DataFrame) -> _Runs:
+def residuals_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> Residuals:
+    """Return the runs of a series about the level of their regime."""
     times = frame.get_column("at").dt.epoch("us").to_numpy() / 1e6
     values = frame.get_column("value").cast(pl.Float64).fill_null(float("nan")).to_numpy()
     unfinished = frame.get_column("unfinished").fill_null(value=True).to_numpy() | ~(values > 0)
@@ -89,7 +98,7 @@ def _runs(judgement: SeriesJudgement, frame: pl.DataFrame) -> _Runs:
     # Runs far out are what is looked for: they must not make the rest look unrelated.
     clipped = np.clip(known, -3 * scale, 3 * scale)
     phi = corrected_autocorrelation(clipped[-720:].tolist())
-    return _Runs(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
+    return Residuals(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
 
 
 def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
@@ -99,11 +108,17 @@ def _parts(times: Any, regimes: Sequence[Regime]) -> list[slice]:
 
 
 def _level(times: Any, logs: Any) -> Any:
-    """Return the median of the week around each run, taken at every sixth and carried over."""
-    step = 6
+    """Return the median of the week around each run, taken at every sixth and carried over.
+
+    Where a week has fewer than `_LEVEL_RUNS` runs it is that of so many runs, at each of them.
+    """
+    apart_s = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    sparse = apart_s * _LEVEL_RUNS > _WEEK
+    step = 1 if sparse else 6
+    half_s = max(_WEEK, apart_s * _LEVEL_RUNS) / 2
     centres = np.arange(0, len(times), step)
-    left = np.searchsorted(times, times[centres] - _WEEK / 2)
-    right = np.searchsorted(times, times[centres] + _WEEK / 2, side="right")
+    left = np.searchsorted(times, times[centres] - half_s)
+    right = np.searchsorted(times, times[centres] + half_s, side="right")
     levels = np.array(
         [
             median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
@@ -113,7 +128,7 @@ def _level(times: Any, logs: Any) -> Any:
     return np.repeat(levels, step)[: len(times)]
 
 
-def _bad(runs: _Runs) -> list[int]:
+def _bad(runs: Residuals) -> list[int]:
     """Return the indices of the bad runs."""
     z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
@@ -141,7 +156,7 @@ def _bad(runs: _Runs) -> list[int]:
 
 
 def _spell(
-    judgement: SeriesJudgement, runs: _Runs, times: Sequence[datetime], members: Sequence[int]
+    judgement: SeriesJudgement, runs: Residuals, times: Sequence[datetime], members: Sequence[int]
 ) -> Spell:
     last = members[-1]
     goes_on = last == len(times) - 1

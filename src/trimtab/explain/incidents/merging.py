@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of
+from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
 from trimtab.model.incident import Incident, IncidentState, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.model.site import LIMITS
 
 _SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
@@ -27,6 +28,12 @@ _SURVEYED: Final = timedelta(hours=30)
 _LASTING: Final = timedelta(days=14)
 _WELL: Final = 2.5
 """A series has not moved when its median within lies so near its level, in standard errors."""
+_BETTER: Final = 4.0
+"""Standard errors over its level from which a series got better; and `_BETTER_LEAST` of the level,
+which is what a site takes for usual."""
+_BETTER_LEAST: Final = LIMITS.cov
+_BETTER_BEFORE: Final = timedelta(days=30)
+_BETTER_RUNS: Final = 12
 _STRONG: Final = 0.25
 _LEVEL: Final = 2.0
 """The deepest of many runs lies about twice as far down as their level, in standard deviations."""
@@ -117,8 +124,9 @@ def _incident(
         runs=lead.runs,
         unfinished=max(spell.unfinished for spell in group),
         summary=_summary(group, lead, at, until),
-        moved_with=tuple(sorted({spell.name for spell in group} - {lead.name})),
+        moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
+        better=_better(group, frames, at, last),
         targets=targets,
     )
 
@@ -178,11 +186,36 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
     return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
 
 
+def _moved(group: Sequence[Spell]) -> set[str]:
+    return {name for spell in group for name in (spell.name, *spell.moved)}
+
+
+def _better(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
+) -> tuple[str, ...]:
+    """Return the series that got better at the same moment, each with how much.
+
+    What became faster while others became slower tells more of the cause than either.
+    """
+    moved = _moved(group)
+    gains = []
+    for key, frame in frames.items():
+        within, around = _sides(frame, at, min(last, at + _LASTING), _BETTER_BEFORE)
+        if name_of(key) in moved or len(within) == 0 or len(around) < _BETTER_RUNS:
+            continue
+        usual, value = float(np.median(around)), float(np.median(within))
+        gain = value - usual if key.more_is_better else usual - value
+        if usual > 0 and gain > max(_BETTER_LEAST * usual, _BETTER * _error(within, around)):
+            text = percent_off(value / usual, more_is_better=key.more_is_better)
+            gains.append(f"{name_of(key)} {text}")
+    return tuple(sorted(gains))
+
+
 def _unmoved(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
 ) -> tuple[str, ...]:
     """Return the series that were as usual all the while."""
-    moved = {spell.name for spell in group}
+    moved = _moved(group)
     still = {
         name_of(key)
         for key, frame in frames.items()
@@ -192,18 +225,29 @@ def _unmoved(
 
 
 def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
+    within, around = _sides(frame, at, last, timedelta(days=7))
+    if len(within) == 0 or len(around) < 6:
+        return False
+    off = abs(float(np.median(within)) - float(np.median(around)))
+    return off <= _WELL * _error(within, around)
+
+
+def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta) -> tuple[Any, Any]:
+    """Return the values of the finished runs within a stretch, and of those before it."""
     times = pl.col("at")
-    near = frame.filter(times.is_between(at - timedelta(days=7), last))
+    near = frame.filter(times.is_between(at - before, last))
     finished = near.filter(pl.col("value").is_not_null())
     within, around = (
         finished.filter(part).get_column("value").to_numpy()
         for part in (times >= at, times <= at - timedelta(hours=1))
     )
-    if len(within) == 0 or len(around) < 6:
-        return False
+    return within, around
+
+
+def _error(within: Any, around: Any) -> float:
+    """Return the standard error of the median within, from the scatter of the runs before."""
     usual = float(np.median(around))
     scale = max(1.4826 * float(np.median(np.abs(around - usual))), 0.005 * usual)
     # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so
     # that no more than about one run in three counts.
-    error = 1.25 * scale / max(1.0, len(within) / 3) ** 0.5
-    return abs(float(np.median(within)) - usual) <= _WELL * error
+    return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5

@@ -36,6 +36,8 @@ class Spell:
         How far out of the usual it is, in its own standard deviations: the deepest leads.
     what
         In words, without the times: "17 % lower".
+    moved
+        Names of the series that show it, where it is shown by several together.
     """
 
     shape: Shape
@@ -53,6 +55,7 @@ class Spell:
     runs: int = 0
     unfinished: int = 0
     targets: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
 
 
 def name_of(key: SeriesKey) -> str:

@@ -136,7 +136,7 @@ shape(
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit")})
+shape(Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better"])
 shape(Explanation, inline={"incident": ()})
 shape(CorrelateDocument, inline={"correlated": ()})
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
