@@ -83,7 +83,9 @@ class Weighed:
 
     @property
     def has_evidence_for(self) -> bool:
-        """Whether anything speaks for it."""
+        """Whether a sign of its mechanism speaks for it; circumstances alone do not."""
+        if self.cause.signs:
+            return any(is_sign(self.cause, piece) for piece in self.evidence)
         return any(piece.found is Found.FOR for piece in self.evidence)
 
     @property

@@ -135,7 +135,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return sign.of(contrast, why_not=why, source=None)
-    weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1
+    weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.0
     return sign.counted(f"{subject}: {contrast.in_words()}", weight, contrast)
 
 

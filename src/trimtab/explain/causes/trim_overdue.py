@@ -40,6 +40,8 @@ from trimtab.units import format_duration
 
 _FULL_WRITES: Final = 5.0
 """Target sizes written since the last trim at which a tenth of the writes was gone."""
+_STEADY: Final = 2.0
+"""Sizes after which more costs nothing more: the steady state of the simulation."""
 _NIGHTLY: Final = 0.1
 """A day's expected traffic is 0.07 sizes (``facts/seeds.md`` 42): under it trims are frequent."""
 _NEVER: Final = 0.35
@@ -103,7 +105,7 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
     same = [
         dose
         for dose in dose_of.values()
-        if dose.before is not None and dose.before >= dose.sizes / 2
+        if dose.before is not None and dose.before >= min(dose.sizes / 2, _STEADY)
     ]
     throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
     return _DOSE.weighed(
@@ -133,7 +135,7 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     text = f"{_IN_TIME.subject}: {now:.2g}, {before:.2g} before"
     grown = now - before
     weight = 0.0
-    if grown >= UNDONE and now >= 1.5 * before:
+    if grown >= UNDONE and now >= 1.5 * before and before < _STEADY:
         weight = 0.7 if now >= max(1.0, 3 * before) else 0.4
     return _IN_TIME.weighed(
         text, weight, value=now, reference=before, throughout=weight == 0.0 and before >= UNDONE
@@ -279,7 +281,7 @@ def _shape(context: Context, *, known: bool) -> Evidence:
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
         return sign.weighed("the pool of erased blocks drains over days", 0.0)
-    weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
+    weight = {Shape.DRIFT: 0.5, Shape.DIP: -1.3, Shape.STEP: -0.2}.get(shape, 0.0)
     text = "it fell gradually" if shape is Shape.DRIFT else f"the incident is a {shape}"
     return sign.weighed(f"{text}; the pool of erased blocks drains over days", weight)
 

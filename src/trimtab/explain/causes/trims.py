@@ -238,6 +238,9 @@ def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
 
 def _share(context: Context, trim: Event, near: timedelta) -> float | None:
     """Return how much of what was lost came back with a trim; ``None`` if unknown."""
+    if context.incident.key is None:
+        # Runs of several probes have no level in common.
+        return None
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]
