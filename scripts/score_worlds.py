@@ -40,9 +40,8 @@ from tests.worlds.faults import Fault  # noqa: E402
 from tests.worlds.record import Snapshots, make_world  # noqa: E402
 
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.explain import conclude, gather  # noqa: E402
+from trimtab.explain.explain import conclude, gather, ranked_for  # noqa: E402
 from trimtab.explain.incidents import BadChecksums  # noqa: E402
-from trimtab.explain.ranking import rank, weigh  # noqa: E402
 from trimtab.explain.site import context_of, standing_of  # noqa: E402
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape  # noqa: E402
 
@@ -216,10 +215,8 @@ def listed(played: Iterable[Played]) -> list[tuple[float, float, bool, str]]:
         for explanation, (incident, causes) in zip(world.explained(), world.gathered, strict=True):
             true = {name for fault in world.faults_of(incident)
                     for name in (fault.cause, *fault.accepted)}  # fmt: skip
-            odds = {
-                each.cause.id: each.log_odds
-                for each in rank([weigh(_CAUSES[n], e, has_beginning=True) for n, e in causes])
-            }
+            gathered = [(_CAUSES[name], evidence) for name, evidence in causes]
+            odds = {each.cause.id: each.log_odds for each in ranked_for(incident, gathered)}
             rows += [(each.confidence, odds[each.cause], each.cause in true, each.cause)
                      for each in explanation.causes]  # fmt: skip
     return rows

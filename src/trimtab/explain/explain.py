@@ -9,7 +9,16 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
-from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.explain.ranking import (
+    LONE_RUN,
+    NAMED,
+    SHOWN,
+    Weighed,
+    assessment,
+    confidence,
+    rank,
+    weigh,
+)
 from trimtab.message import Message
 from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
 
@@ -55,10 +64,7 @@ def conclude(
     incident: Incident, gathered: Sequence[Gathered], *, standing: Sequence[Assessment] = ()
 ) -> Explanation:
     """Return the explanation that follows from the evidence of all causes."""
-    has_beginning = incident.shape is not Shape.STANDING
-    ranked = rank(
-        [weigh(*cause_evidence, has_beginning=has_beginning) for cause_evidence in gathered]
-    )
+    ranked = ranked_for(incident, gathered)
     shown = [candidate for candidate in ranked if _is_shown(candidate)]
     rest = [candidate for candidate in ranked if not _is_shown(candidate)]
     stood = tuple(
@@ -76,6 +82,21 @@ def conclude(
         deciding=deciding(shown, rest),
     )
     return with_standing(explanation, standing)
+
+
+def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
+    """Return the causes with what their evidence comes to for this incident, the likeliest first.
+
+    Of what a single run shows most has no cause that lasts long enough to be found.
+    """
+    has_beginning = incident.shape is not Shape.STANDING
+    lone = incident.shape is Shape.DIP and incident.runs <= 1
+    return rank(
+        [
+            weigh(*cause_evidence, has_beginning=has_beginning, shift=LONE_RUN if lone else 0.0)
+            for cause_evidence in gathered
+        ]
+    )
 
 
 def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:

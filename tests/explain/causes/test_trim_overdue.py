@@ -183,7 +183,7 @@ def test_erased_blocks_run_out_by_degrees() -> None:
         shows(CAUSE, sound(of=incident(shape)), "shape-of-decline").weight
         for shape in (Shape.DRIFT, Shape.STEP, Shape.DIP)
     ]
-    assert weights == [0.5, -0.2, -0.7]
+    assert weights == [0.5, -0.2, -1.3]
 
 
 # What trims did
