@@ -19,7 +19,7 @@
 # make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
-# make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration)
+# make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
@@ -136,6 +136,7 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 
 soak: .venv/.core .venv/.dev
 	$(BIN)/pytest -m soak $(ARGS)
+	$(BIN)/pytest -m unit --hypothesis-profile soak --timeout 7200 $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

@@ -117,7 +117,7 @@ def explain_incidents(
     Parameters
     ----------
     incidents
-        Of one site, as `trimtab.explain.incidents.find_incidents` returns them.
+        Of one site, as `trimtab.explain.incidents.find_troubles` returns them.
     known
         The record of the site.
     source

@@ -228,6 +228,23 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
+class LoneRun:
+    """A run that did not finish while those around it did: a note, no incident.
+
+    Attributes
+    ----------
+    probe, kind
+        The probe, and its benchmark.
+    at
+        Start of the run, aware UTC.
+    """
+
+    probe: str
+    kind: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The likely causes of an incident.
 

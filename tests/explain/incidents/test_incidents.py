@@ -12,7 +12,7 @@ import pytest
 from tests.calibration import series
 
 from trimtab.explain.context import SURVEYS, RunFact
-from trimtab.explain.incidents import BadChecksums, find_incidents
+from trimtab.explain.incidents import BadChecksums, find_troubles
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
 from trimtab.model.incident import Incident, IncidentState, Shape
@@ -63,10 +63,10 @@ def merged_of(
         )
         for key, frame in frames.items()
     ]
-    return find_incidents(
+    return find_troubles(
         judgements, frames, pl.DataFrame(schema=SURVEYS) if surveys is None else surveys,
         site="s", now=at(HOURS), **more,
-    )  # fmt: skip
+    ).incidents  # fmt: skip
 
 
 def test_nothing_happens() -> None:

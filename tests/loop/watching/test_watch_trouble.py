@@ -355,9 +355,9 @@ def test_what_has_outlived_its_retention_goes_once_a_day(store: Store) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("back", [False, True])
 def test_a_clock_that_was_set_forward_removes_nothing_for_a_day(store: Store, back: bool) -> None:
-    clock, jump = Moving(), timedelta(days=31)
+    clock, jump = Moving(), timedelta(days=8)
     log, lines = a_log()
-    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=30 * 86400.0))
+    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=7 * 86400.0))
     watch = a_watch(site, store, clock, log=log)
 
     def hours(count: float) -> None:
@@ -434,7 +434,7 @@ def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("days", repetitions(gate=15, soak=365))
+@pytest.mark.parametrize("days", repetitions(gate=10, soak=365))
 def test_memory_stays_flat_over_weeks(store: Store, days: int) -> None:
     clock = Moving()
     sizes: list[int] = []

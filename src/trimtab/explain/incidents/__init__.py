@@ -1,13 +1,15 @@
 """Incidents: what is worth explaining, found in the judged series, the surveys and the runs.
 
-`find_incidents` collects spells, each as one series or survey shows it, and merges those that
+`find_troubles` collects spells, each as one series or survey shows it, and merges those that
 are of one trouble. A recovery is no incident.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 import polars as pl
 
@@ -16,18 +18,34 @@ from trimtab.explain.incidents.dips import dips
 from trimtab.explain.incidents.failures import failures
 from trimtab.explain.incidents.integrity import BadChecksums, integrity
 from trimtab.explain.incidents.levels import drift, steps, unsteady
-from trimtab.explain.incidents.merging import merged
+from trimtab.explain.incidents.merging import merged, without_lone_runs
 from trimtab.explain.incidents.pooled import pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.incidents.targets import slow_surveys, slow_targets
-from trimtab.model.incident import Incident
+from trimtab.model.incident import Incident, LoneRun
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 
-__all__ = ["BadChecksums", "find_incidents"]
+__all__ = ["BadChecksums", "Troubles", "find_troubles"]
 
 
-def find_incidents(
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """What was wrong at a site.
+
+    Attributes
+    ----------
+    incidents
+        The latest first.
+    lone_runs
+        Runs that did not finish alone, the latest first: notes, no incidents.
+    """
+
+    incidents: tuple[Incident, ...]
+    lone_runs: tuple[LoneRun, ...]
+
+
+def find_troubles(
     judgements: Sequence[SeriesJudgement],
     frames: Mapping[SeriesKey, pl.DataFrame],
     surveys: pl.DataFrame,
@@ -37,8 +55,8 @@ def find_incidents(
     now: datetime,
     runs: Sequence[RunFact] = (),
     limits: SiteLimits | None = None,
-) -> tuple[Incident, ...]:
-    """Find the incidents of a site.
+) -> Troubles:
+    """Find the incidents of a site, and what is only worth a note.
 
     Parameters
     ----------
@@ -64,8 +82,8 @@ def find_incidents(
 
     Returns
     -------
-    tuple of Incident
-        The latest first.
+    Troubles
+        Incidents and notes, the latest first.
     """
     limits = limits or SiteLimits()
     judged = [
@@ -76,13 +94,20 @@ def find_incidents(
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
+    dips_of = {judgement.key: dips(judgement, frame) for judgement, frame in judged}
+    lost, lone = without_lone_runs([*spells, *chain.from_iterable(dips_of.values())], frames)
     first_spells = tuple(spells)
-    for judgement, frame in judged:
-        # Another series' trouble does not tell why this one spreads.
-        taken = [_hours(spell, now) for spell in first_spells if spell.key in (judgement.key, None)]
-        spells += unsteady(judgement, dips(judgement, frame), taken, limits.window_s)
+    for judgement, _ in judged:
+        # Another series' trouble does not tell why this one spreads; a run lost alone does.
+        taken = [
+            _hours(spell, now)
+            for spell in (*first_spells, *lost)
+            if spell.key in (judgement.key, None)
+        ]
+        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
+        spells += unsteady(judgement, low, taken, limits.window_s)
     spells += integrity(bad_checksums, now)
-    return merged(spells, frames, site=site, now=now)
+    return Troubles(merged(spells, frames, site=site, now=now), lone)
 
 
 def _hours(spell: Spell, now: datetime) -> Window:

@@ -18,6 +18,7 @@ from trimtab.errors import DataError, TrimtabError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure import darshan
+from trimtab.measure.cut_off import with_time_limit
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mixed import parts_of
 from trimtab.measure.source import HEAD_BYTES, Format, Source
@@ -103,6 +104,7 @@ def read_file(
         source = _with_companions(source, form)
         original = None if made is None else content
         measurements, notes = _read_parts(source, form, kind)
+        measurements = with_time_limit(measurements, source.content)
         _refuse_what_cannot_be(measurements)
         known = ", ".join(dict.fromkeys(measurement.kind for measurement in measurements))
         return Reading(path, known, measurements, notes=notes, source=source, original=original)
@@ -124,9 +126,12 @@ def says_the_same(reading: Reading, source: Source) -> bool:
     if form is None or not reading.measurements:
         return False
     try:
-        return _read_parts(source, form, None) == (reading.measurements, reading.notes)
+        measurements, notes = _read_parts(source, form, None)
     except DataError:
         return False
+    return (with_time_limit(measurements, source.content), notes) == (
+        reading.measurements, reading.notes,
+    )  # fmt: skip
 
 
 def _read_parts(
