@@ -20,9 +20,9 @@ from tests.incidents.world import Truth
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.explain import conclude, gather, ranked_for
-from trimtab.explain.ranking import NAMED, confidence
+from trimtab.explain.ranking import confidence
 from trimtab.explain.site import Known, context_of, standing_of
-from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape
+from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
 
 CONFIDENT = 0.9
 """Of the causes given at this confidence or more, nine in ten have to be right."""

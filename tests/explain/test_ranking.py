@@ -18,9 +18,9 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain
-from trimtab.explain.ranking import CERTAIN, NAMED, confidence, rank, weigh
+from trimtab.explain.ranking import CERTAIN, confidence, rank, weigh
 from trimtab.message import Message
-from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.incident import NAMED, Evidence, Route, Shape
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:

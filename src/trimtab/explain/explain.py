@@ -9,18 +9,9 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
-from trimtab.explain.ranking import (
-    LONE_RUN,
-    NAMED,
-    SHOWN,
-    Weighed,
-    assessment,
-    confidence,
-    rank,
-    weigh,
-)
+from trimtab.explain.ranking import LONE_RUN, SHOWN, Weighed, assessment, confidence, rank, weigh
 from trimtab.message import Message
-from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
+from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Found, Incident, Shape
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 

@@ -18,8 +18,6 @@ from typing import Final
 from trimtab.explain.causes.cause import Cause
 from trimtab.model.incident import Assessment, Evidence, Found, Route
 
-NAMED: Final = 0.5
-"""Confidence from which a cause is named; under it an incident is unexplained."""
 SHOWN: Final = 0.2
 """Confidence from which a cause with evidence for it is listed at all."""
 
