@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from trimtab.message import Message
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
+
+NAMED: Final = 0.5
+"""Confidence from which a cause is named; below it is a suspicion, and the incident unexplained."""
 
 
 class Shape(StrEnum):
