@@ -11,6 +11,9 @@ from trimtab.message import Message
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
+NAMED: Final = 0.5
+"""Confidence from which a cause is named; below it is a suspicion, and the incident unexplained."""
+
 
 class Shape(StrEnum):
     """Form of an incident in the series."""
