@@ -138,7 +138,9 @@ shape(
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better"])
+shape(
+    Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better", "stages", "recurs"]
+)
 shape(Explanation, inline={"incident": ()})
 shape(IncidentsDocument, optional=["lone_runs"])
 shape(ExplainDocument, optional=["lone_runs"])
