@@ -231,6 +231,8 @@ def _depth(change: ChangePoint, judgement: SeriesJudgement) -> float:
 def _effect_text(change: ChangePoint, more_is_better: bool) -> str:
     if change.effect is None:
         return "no run finished"
+    if (unit := change.of_unit) is not None:
+        return unit
     return percent_off(change.effect, more_is_better=more_is_better)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlated, CorrelatedSeries
+from trimtab.model.correlation import Correlated, CorrelatedSeries, Correlation
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident
 from trimtab.model.ladder import (
     CheckedClaim,
@@ -139,6 +139,7 @@ shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
 shape(Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better"])
 shape(Explanation, inline={"incident": ()})
 shape(CorrelateDocument, inline={"correlated": ()})
+shape(Correlation, optional=["alike"])
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
 shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])
