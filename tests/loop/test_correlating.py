@@ -9,8 +9,8 @@ import numpy as np
 
 from trimtab.loop.correlating import correlate_site
 from trimtab.loop.event_log import Place
-from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.identifier import new_identifier
+from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.record.comparability import ASKED
 from trimtab.record.store import Store
 

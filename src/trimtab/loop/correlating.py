@@ -195,16 +195,13 @@ def _reports(store: Store, site: str, begin: datetime, end: datetime) -> dict[st
         report = as_dict(run.parameters.get("told"))
         for name, value in as_dict(report.get("telemetry")).items():
             number = as_number(value)
-            if number is None or name in _OF_THE_RUN:
+            # A slow run lasts longer: it gathers more of everything.
+            duration_s = _duration_s(run, report) if name in AMOUNTS else 1.0
+            if number is None or duration_s is None or name in _OF_THE_RUN:
                 continue
-            if name in AMOUNTS:
-                # A slow run lasts longer: it gathers more of everything.
-                duration_s = _duration_s(run, report)
-                if duration_s is None:
-                    continue
-                name, number = f"{name}, a second", number / duration_s
-            rows = telemetry.setdefault(series, {}).setdefault(f"told: {name}", [])
-            rows.append((run.at, number))
+            title = f"told: {name}, a second" if name in AMOUNTS else f"told: {name}"
+            rows = telemetry.setdefault(series, {}).setdefault(title, [])
+            rows.append((run.at, number / duration_s))
     return telemetry
 
 
