@@ -19,14 +19,14 @@
 # make twin-questions  what the twin's positions rest on; result beside it, tables in docs/twin-questions.md
 # make reproduce  the figures of the five documents beside the twin's; result beside it, tables in docs/twin-calibration.md, page in build/reproduce.html
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
-# make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration)
+# make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
 # make lock   resolve the dependencies again
 
 PYTHON ?= python3
 # Processes that share the tests: they wait for devices, jobs and deadlines more than they compute.
-WORKERS ?= 3
+WORKERS ?= 4
 # Tests of the tier unit only compute.
 UNIT_WORKERS ?= auto
 TARGET ?= build/target
@@ -44,7 +44,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
@@ -58,9 +58,18 @@ run: .venv/.core
 check: .venv/.core .venv/.dev
 	$(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)
 
+# The test programs of Rust are compiled while those of Python wait; they run when nobody takes their time.
 test: .venv/.core .venv/.dev
-	# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
-	CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
+	@$(MAKE) --no-print-directory --jobs 2 test-programs test-python
+	$(CARGO_TEST)
+
+# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
+CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
+
+test-programs: .venv/.core
+	@MAKEFLAGS= nice -n 19 env $(CARGO_TEST) --no-run
+
+test-python: .venv/.core .venv/.dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.core .venv/.dev
@@ -136,6 +145,7 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 
 soak: .venv/.core .venv/.dev
 	$(BIN)/pytest -m soak $(ARGS)
+	$(BIN)/pytest -m unit --hypothesis-profile soak --timeout 7200 $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

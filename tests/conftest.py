@@ -12,9 +12,11 @@ from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, slow_files_first
 
-# Properties are tried without a deadline: on a busy machine a timing would decide the test.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# Properties are tried without a deadline: on a busy machine a timing would decide the test. Every
+# run tries other examples; `make soak` tries twenty times as many of each.
+settings.register_profile("gate", deadline=None, max_examples=50)
+settings.register_profile("soak", deadline=None, max_examples=1000)
+settings.load_profile("gate")
 
 # Under nohup and behind a shell's & signals are ignored, and Trimtab leaves that so: here they have
 # to stop what they meet.

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
+from trimtab.model.run import METRIC_UNITS, Sample
 from trimtab.units import (
     format_bytes,
     format_bytes_per_s,
@@ -91,3 +92,12 @@ def test_values_as_people_read_them(value, unit, expected):
 def test_durations():
     texts = [format_duration(seconds) for seconds in (0, 2e-6, 1, 90, 120, 3600, 86400, 200000)]
     assert texts == ["0.0 s", "2.00 us", "1.0 s", "90.0 s", "2.0 min", "1.0 h", "1.0 d", "2.3 d"]
+
+
+def test_a_score_is_no_share_of_anything() -> None:
+    (kind,) = {sample.unit for sample in (Sample("score", 797.04, 0),)}
+    assert format_value(797.04, kind) == "797.04"
+    assert format_value(36850.37, kind) == "36,850.37"
+    assert format_value(0.884, METRIC_UNITS["accelerator_utilization"]) == "88.4 %"
+    dimensionless = {metric for metric, unit in METRIC_UNITS.items() if unit == "1"}
+    assert dimensionless == {"accelerator_utilization"}, "shown as per cent: only shares"

@@ -264,6 +264,8 @@ _FORMATTERS: Final[dict[str, Callable[[float], str]]] = {
     "s": format_duration,
     "1/s": lambda value: f"{value:,.0f}/s",
     "1": format_percent,
+    # A score of a benchmark: a number that is no share of anything.
+    "points": lambda value: f"{value:,.2f}",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import loopback, silent_fuse
-from tests.support.command import TRIMTAB, Ended, trimtab
+from tests.support.command import TRIMTAB, Ended, installed, trimtab
 
 pytestmark = pytest.mark.system
 
@@ -345,7 +345,7 @@ def test_output_that_cannot_be_written(store, target):
 def test_names_that_the_terminal_cannot_show(store, tmp_path):
     target = tmp_path / "é日"
     target.mkdir()
-    ended = trimtab(
+    ended = installed(
         "check", target, "--no-probe", store=store, PYTHONIOENCODING="ascii", LC_ALL="C"
     )
     assert ended.code == 0, ended.stderr

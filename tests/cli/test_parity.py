@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.support.command import TRIMTAB, trimtab
+from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
 from trimtab.cli.main import COMMANDS
@@ -142,7 +142,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "purge": ("report", "--place", tmp_path),
         "import": (ROOT / "tests" / "fixtures" / "ioload" / "0.1.0" / "write-direct.out",),
     }[name]
-    ended = trimtab(name, *arguments, "--json", store=store)
+    ended = installed(name, *arguments, "--json", store=store)
     assert ended.code == 0, ended.stderr
     assert misfits(ended.document, name) == []
 

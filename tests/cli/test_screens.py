@@ -36,7 +36,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def screen(*arguments: object, store: Path) -> str:
     """Return what a command that succeeds prints, without what differs from run to run."""
-    ended = trimtab(*arguments, store=store, TZ="UTC", LC_ALL="C.UTF-8")
+    ended = trimtab(*arguments, store=store, TZ="UTC")
     assert ended.code == 0, ended.stderr
     text = ended.stdout.replace(str(store), "STORE").replace(__version__, "VERSION")
     return _trimmed(_IDENTIFIER.sub("IDENTIFIER", text).splitlines())

@@ -15,7 +15,7 @@ import polars as pl
 from tests.incidents.world import World
 
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
-from trimtab.explain.incidents import BadChecksums, find_incidents
+from trimtab.explain.incidents import BadChecksums, find_troubles
 from trimtab.explain.site import Known
 from trimtab.judge.series import judge_series
 from trimtab.model.event import Event, EventKind
@@ -144,7 +144,7 @@ def incidents_of(
     world: World, known: Known, bad_checksums: Iterable[BadChecksums] | None = None
 ) -> tuple[Incident, ...]:
     """Return the incidents that are found in a world, the latest first."""
-    return find_incidents(
+    return find_troubles(
         judgements_of(known),
         known.series,
         known.surveys,
@@ -153,7 +153,7 @@ def incidents_of(
         now=known.now,
         runs=known.runs,
         limits=known.limits,
-    )
+    ).incidents
 
 
 def _bad_checksums(world: World) -> Iterator[BadChecksums]:

@@ -131,8 +131,9 @@ def _snapshot(system: System, weather: Weather, counters: Counters, hour: Hour) 
 
 def _withhold(system: System, readings: dict[str, Value | None], reasons: dict[str, str]) -> None:
     """Take away what this world does not tell."""
-    for name in system.spec.missing:
-        for full in [full for full in readings if full.partition("{")[0] == name]:
+    missing = system.spec.missing
+    for full in readings:
+        if missing and full.partition("{")[0] in missing:
             readings[full] = None
             reasons[full] = NOT_COLLECTED
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
-from tests.support.command import trimtab
+from tests.support.command import installed, trimtab
 from tests.support.documents import misfits
 from tests.support.kept_world import keep_world
 
@@ -30,10 +30,16 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep_world(world, tmp_path_factory.mktemp("judged") / "t.db")
 
 
+STARTED: set[object] = set()
+"""Commands that were run as they are installed, as the first of each is."""
+
+
 @cache
 def asked(kept: Path, *arguments: object) -> dict[str, Any]:
     """Return the document of a command, which fits its schema; the same words are run once."""
-    ended = trimtab(*arguments, "--json", store=kept)
+    run = trimtab if arguments[0] in STARTED else installed
+    STARTED.add(arguments[0])
+    ended = run(*arguments, "--json", store=kept)
     assert ended.code == 0, ended.stderr
     assert misfits(ended.document, str(arguments[0])) == []
     return ended.document

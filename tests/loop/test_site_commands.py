@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -247,7 +246,9 @@ def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
         first.stderr.close()
 
 
-def test_a_name_that_is_a_directory_too_is_no_trap(fake: Place, tmp_path: Path) -> None:
+def test_a_name_that_is_a_directory_too_is_no_trap(
+    fake: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.make()
     sites = tmp_path / "sites"
     sites.mkdir()
@@ -255,24 +256,18 @@ def test_a_name_that_is_a_directory_too_is_no_trap(fake: Place, tmp_path: Path) 
     (tmp_path / "here").mkdir()
     fake.environment |= {"TRIMTAB_SITES": str(sites)}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "TRIMTAB_STORE": str(fake.store), **fake.environment}
-        return subprocess.run(
-            [str(TRIMTAB), *arguments],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
-    both = run("targets", "here")
-    assert both.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    both = fake.run("targets", "here")
+    assert both.code == 2
     assert "./here" in both.stderr
     # A service starts in /, where the name of a site may be a directory: the site is meant.
-    watched = run("watch", "here", "--once", "--json")
-    assert watched.returncode == 0, watched.stderr
-    assert json.loads(watched.stdout)["site"] == "here"
+    watched = fake.run("watch", "here", "--once", "--json")
+    assert watched.code == 0, watched.stderr
+    assert watched.document["site"] == "here"
     # The site's own path under its name is the site.
     (tmp_path / "here").rmdir()
     (tmp_path / "here").symlink_to(fake.path)
-    assert json.loads(run("targets", "here", "--json").stdout)["driver"] == "lustre"
+    assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
 
 
 def test_a_watch_of_nothing_is_refused(tmp_path: Path) -> None:

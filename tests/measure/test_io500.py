@@ -296,8 +296,8 @@ def test_a_complaint_about_a_valid_run_is_a_warning() -> None:
 
 
 def test_which_file_is_read_for_which() -> None:
-    assert FORMAT.instead("result.txt") == "result_summary.txt"
-    assert FORMAT.instead("result_summary.txt") is None
+    assert FORMAT.instead("result.txt") == ("result_summary.txt",)
+    assert FORMAT.instead("result_summary.txt") == ()
     assert FORMAT.companions("result_summary.txt") == ("result.txt",)
 
 

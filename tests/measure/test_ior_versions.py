@@ -458,3 +458,79 @@ def test_fewer_repetitions_within_a_limit_of_time_are_all_there_are(
     assert len(printed(measured, "write_bandwidth")) == 5
     without = source.text.replace(" -T 1 ", " ", 1).replace('Duration": 1', 'Duration": 0', 1)
     assert only(Source("x", without.encode())).status is not RunStatus.OK
+
+
+IO500 = FOLDER.parent / "io500"
+PARTS_OF_IO500 = sorted(IO500.glob("*/*/ior-*.txt"))
+
+
+@for_each("path", PARTS_OF_IO500, ids=lambda path: str(path.relative_to(IO500)))
+def test_what_io500_keeps_of_ior_ends_with_its_last_row(path: Path) -> None:
+    content = path.read_bytes()
+    assert b"Finished" not in content
+    measured = only(Source(path.name, content))
+    assert measured.status is RunStatus.OK, measured.problem
+    # Broken off before its row it holds no result, with or without what comes after it.
+    start = max(content.rfind(b"\nwrite "), content.rfind(b"\nread "))
+    row_end = content.index(b"\n", start + 1)
+    for cut in (content[: start + 1], content[:row_end]):
+        (broken,) = ior.read(Source(path.name, cut))
+        assert broken.status is RunStatus.FAILED
+        assert code_of(broken.problem or "") == "output-unfinished"
+    # The same rows of a program of its own, which prints its end.
+    alone = only(Source(path.name, content.replace(b"./ior ", b"/usr/bin/ior ", 1)))
+    assert alone.status is RunStatus.PARTIAL
+
+
+READ = """\
+IOR-3.4.0+dev: MPI Coordinated Test of Parallel I/O
+Began               : Fri Oct 29 17:15:21 2021
+Command line        : /bin/ior -C -Q 1 -g -G 27 -k -e -o /mnt/x/f -t 1m -b 16m -s 4 -F -r -R -a {api}
+TestID              : 0
+StartTime           : Fri Oct 29 17:15:21 2021
+
+Options:
+api                 : {api}
+segments            : 4
+nodes               : 1
+tasks               : 2
+repetitions         : 1
+xfersize            : 1 MiB
+blocksize           : 16 MiB
+
+Results:
+
+access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
+WARNING: Expected aggregate file size       = 134217728
+WARNING: Stat() of aggregate file size      = {stat}
+WARNING: Using actual aggregate bytes moved = 134217728
+{access:<8}  100.00     100.00     0.000246    16384      1024.00    0.000010   1.28       0.000018   1.28       0
+Max : 100
+Finished            : Fri Oct 29 17:15:23 2021
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("access", "api", "stat", "believed"),
+    [
+        # Every file of its own was asked of one server, or of a store that does not tell.
+        ("read", "POSIX", 0, True),
+        ("read", "POSIX", 4_000_000, True),
+        ("read", "DFS", -72_580_213_608_448, True),
+        ("write", "DFS", -72_580_213_608_448, True),
+        ("write", "POSIX", 4_000_000, False),
+        # MPI-IO tells nobody of what it dropped; a few transfers are tasks that saw a file grow.
+        ("read", "MPIIO", 134_217_728 - 27, True),
+        ("read", "MPIIO", 4_000_000, False),
+        ("write", "MPIIO", 0, False),
+        ("write", "MPIIO", 4_000_000, False),
+    ],
+)
+def test_bytes_in_files_speak_against_a_figure_where_they_can(
+    access: str, api: str, stat: int, believed: bool
+) -> None:
+    text = READ.format(access=access, api=api, stat=stat)
+    measured = only(Source("x", text.encode()))
+    assert [one.believed for one in measured.samples] == [believed] * 2
+    assert measured.codes == (() if believed else ("bytes-not-in-files",))

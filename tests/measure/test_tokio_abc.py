@@ -160,15 +160,76 @@ def test_a_row_without_a_file_system_is_of_that_of_its_job(nersc: tuple[Measurem
     assert one.requested == of(nersc, "dbscan_read", site="sample-scratch2", day=1).requested
 
 
-def test_a_job_that_worked_in_two_places_gives_no_file_system() -> None:
-    text = changed(NERSC.read_text(), 11, "_file_system", "")
-    line = text.splitlines()[10].split(",")
-    alone = changed(text, 11, "_jobid", "1")
-    found = read(alone)[9]
-    assert found.status is RunStatus.FAILED
-    assert found.site is None
-    assert found.codes == ("file-system-unnamed",)
-    assert line[1], "the row is there"
+def test_a_complete_run_of_no_known_file_system_is_complete_and_unknown() -> None:
+    """Others of its job say nothing: one may write to a burst buffer, the next to Lustre."""
+    whole = read(NERSC.read_text())[9]
+    unnamed = read(changed(NERSC.read_text(), 11, "_file_system", ""))[9]
+    assert (unnamed.status, unnamed.site) == (RunStatus.OK, "sample-unknown")
+    assert unnamed.samples == whole.samples
+    assert [code_of(warning) for warning in unnamed.warnings] == ["file-system-unnamed"]
+
+
+def with_mounts(text: str, mounts: dict[int, tuple[str, str]]) -> str:
+    """Return a table with the mount point and its bytes for some of its lines, from 2."""
+    columns = [
+        f"darshan_biggest_{verb}_fs{of}" for verb in ("read", "write") for of in ("", "_bytes")
+    ]
+    header, *rows = text.splitlines()
+    told = [
+        f"{row},{','.join((*mounts.get(line, ('', '')), *mounts.get(line, ('', ''))))}"
+        for line, row in enumerate(rows, start=2)
+    ]
+    return "\n".join([f"{header},{','.join(columns)}", *told]) + "\n"
+
+
+def test_a_run_is_where_darshan_saw_its_bytes_move() -> None:
+    text = NERSC.read_text()
+    writes = [one for one in read(text) if one.probe == "ior-shared-write"]
+    of_scratch1 = [one for one in writes if one.site == "sample-scratch1"]
+    lines = [int(str(one.reported["line"])) for one in of_scratch1[:6]]
+    written = str(512 * GIB)
+    datawarp = "/var/opt/cray/dws/mounts/batch"
+    expected = [
+        (("/scratch1", written), "sample-scratch1"),
+        (("/scratch1", written), "sample-scratch1"),
+        ((f"{datawarp}/123_striped", written), "sample-datawarp-striped"),
+        (("/scratch1", str(256 * GIB)), "sample-unknown"),
+        (("/elsewhere", written), "sample-unknown"),
+        ((f"{datawarp}/5000/ss", written), "sample-datawarp-ss"),
+    ]
+    for line in lines[1:]:
+        text = changed(text, line, "_file_system", "")
+    # Of one job with a run that names its file system: that proves nothing.
+    text = changed(text, lines[5], "_jobid", str(of_scratch1[0].reported["job"]))
+    mounts = {line: mount for line, (mount, _) in zip(lines, expected, strict=True)}
+    found = read(with_mounts(text, mounts))
+    moved = [one for one in found if one.reported["line"] in lines]
+    assert [one.site for one in moved] == [site for _, site in expected]
+    assert {one.status for one in moved} == {RunStatus.OK}
+
+
+def test_another_build_of_the_application_has_a_workload_of_its_own() -> None:
+    """Two kinds of nodes of one machine: neither is the other's broken probe."""
+    text = NERSC.read_text()
+    application = "/project/probes/bin.sample/ior"
+    other = "/project/probes/bin.sample-knl/ior"
+    writes = [one for one in read(text) if one.probe == "ior-shared-write"]
+    lines = [int(str(one.reported["line"])) for one in writes if one.site == "sample-scratch1"]
+    for line in lines[::2]:
+        text = changed(changed(text, line, "darshan_app", other), line, "darshan_nprocs", "512")
+    assert application in text
+    found = [one for one in read(text) if one.reported["line"] in lines]
+    assert {one.status for one in found} == {RunStatus.OK}
+    assert Counter(one.requested["tasks"] for one in found) == {64: 5, 512: 5}
+
+
+def test_a_job_that_worked_in_two_places_does_not_say_where_it_failed() -> None:
+    failed = next(one for one in read(NERSC.read_text()) if one.codes == ("no-files-opened",))
+    line = int(str(failed.reported["line"]))
+    assert failed.site == "sample-scratch2"
+    text = changed(NERSC.read_text(), 2, "_jobid", str(failed.reported["job"]))
+    (other,) = [one for one in read(text) if one.codes == ("no-files-opened",)]
+    assert (other.reported["line"], other.site, other.probe) == (line, None, None)
 
 
 def test_fullness_is_of_the_targets_that_are_named(nersc: tuple[Measurement, ...]) -> None:

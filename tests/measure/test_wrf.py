@@ -202,8 +202,8 @@ def test_which_files_are_read() -> None:
     assert of_formats.recognised(Source("rsl.out.0000", content)) == ["wrf"]
     assert of_formats.recognised(Source("wrf.log", content)) == ["wrf"]
     assert of_formats.recognised(Source("rsl.out.0017", content)) == []
-    assert FORMAT.instead("rsl.error.0000") == "rsl.out.0000"
-    assert FORMAT.instead("rsl.out.0000") is None
+    assert FORMAT.instead("rsl.error.0000") == ("rsl.out.0000",)
+    assert FORMAT.instead("rsl.out.0000") == ()
 
 
 def test_without_a_line_of_timing_it_is_no_result() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -18,10 +19,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.cli.purge.walk import AGO_S, DAY_S, Walk
-from tests.purge.forked import Forked
+from tests.cli.purge.walk import AGED, AGO_S, DAY_S, Walk
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded
+from tests.support.forked import Forked, fork
 
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.plan.key import read_key
@@ -49,11 +50,52 @@ pytestmark = [
 
 
 @dataclass
+class Commands:
+    """Commands on one place, which may be killed.
+
+    Attributes
+    ----------
+    said
+        File for what they say.
+    """
+
+    place: Path
+    said: Path
+
+    def killed_after(self, moment_s: float, *arguments: object, ago_s: float = 0.0) -> bool:
+        """Kill a command at a moment; return whether it had not ended by then."""
+        command = self._start(arguments, ago_s)
+        if not command.ended_within(moment_s):
+            command.kill()
+        code = command.wait()
+        assert code in (0, -signal.SIGKILL), f"{code} after {moment_s:.3f} s: {self._complaint()}"
+        return code != 0
+
+    def ended(self, *arguments: object, ago_s: float = 0.0) -> float:
+        """Let a command end well; return how many seconds it took."""
+        began_s = time.monotonic()
+        code = self._start(arguments, ago_s).wait()
+        assert code == 0, self._complaint()
+        return time.monotonic() - began_s
+
+    def _start(self, arguments: tuple[object, ...], ago_s: float) -> Forked:
+        with self.said.open("ab") as said:
+            return fork(
+                ago_s, *arguments,
+                stdout=said.fileno(), stderr=said.fileno(),
+                environment={"TRIMTAB_PURGE": str(self.place)}, program=AGED,
+            )  # fmt: skip
+
+    def _complaint(self) -> str:
+        return self.said.read_bytes()[-4096:].decode("utf-8", "replace")
+
+
+@dataclass
 class Stage:
     """A tree, what is known of it, and the processes that purge it."""
 
     walk: Walk
-    forked: Forked
+    commands: Commands
     files: pl.DataFrame
     kills: int
     report: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -83,10 +125,9 @@ def stage(
         walk = Walk(mounted.mount_point, private, public, core="real")
         walk.write_policy()
         make_tree(walk.root, files)
-        forked = Forked(private / "said", {"TRIMTAB_PURGE": str(walk.place)})
-        stage = Stage(walk, forked, seen_below(walk.root), request.param)
+        commands = Commands(walk.place, private / "said")
+        stage = Stage(walk, commands, seen_below(walk.root), request.param)
         yield stage
-        forked.end()
     shutil.rmtree(public)
     if "TRIMTAB_KILLS_REPORT" in os.environ:
         Path(os.environ["TRIMTAB_KILLS_REPORT"]).write_text(json.dumps(stage.report))
@@ -139,7 +180,7 @@ def scanned(stage: Stage) -> Stage:
     chance, walk = seeded("kills of scans"), stage.walk
     index = walk.private / "index-0"
     scan = ("purge", "scan", walk.root, "--checkpoint", "20ms", "--index")
-    most_s = stage.forked.ended(*scan, index) / 4
+    most_s = stage.commands.ended(*scan, index) / 4
     kills = whole = gone_on = 0
     while True:
         kept = load_manifest(index) if (index / "manifest.json").exists() else None
@@ -155,11 +196,11 @@ def scanned(stage: Stage) -> Stage:
         if kills < stage.kills or not gone_on:
             # Each goes on from where the last one was: so all parts of a scan are met, if it is
             # neither done before the kill nor killed before there is anything to go on from.
-            killed = stage.forked.killed_after(chance.uniform(0, most_s), *scan, index)
+            killed = stage.commands.killed_after(chance.uniform(0, most_s), *scan, index)
             kills += killed
             most_s *= 0.8 if not killed else 1.0 if begun else 1.1
         else:
-            stage.forked.ended(*scan, index)
+            stage.commands.ended(*scan, index)
     _three_weeks_ago(index)
     walk.index = index
     stage.report["scan"] = {"kills": kills, "gone_on_from_a_checkpoint": gone_on, "indexes": whole}
@@ -178,21 +219,21 @@ def _three_weeks_ago(index: Path) -> None:
 @pytest.fixture(scope="module")
 def planned(scanned: Stage) -> Stage:
     """Kill the making of plans; what is at the place of a plan is whole, and what it should be."""
-    chance, walk, forked = seeded("kills of plans"), scanned.walk, scanned.forked
+    chance, walk, commands = seeded("kills of plans"), scanned.walk, scanned.commands
     plans = walk.private / "plans"
     plans.mkdir(mode=0o700)
     made = ("purge", "plan", "--index", walk.index, "--policy", walk.policy, "--out", plans / "p")
     old = scanned.old
-    whole_s, kills, whole = forked.ended(*made, ago_s=AGO_S - 600), 0, 0
+    whole_s, kills, whole = commands.ended(*made, ago_s=AGO_S - 600), 0, 0
     shutil.rmtree(plans / "p")
     # The site's key is made anew with the first that gets so far.
     shutil.rmtree(walk.place)
     while True:
         if kills < scanned.kills:
             moment_s = chance.uniform(0, whole_s)
-            kills += forked.killed_after(moment_s, *made, ago_s=AGO_S - 600)
+            kills += commands.killed_after(moment_s, *made, ago_s=AGO_S - 600)
         else:
-            forked.ended(*made, ago_s=AGO_S - 600)
+            commands.ended(*made, ago_s=AGO_S - 600)
         if not (plans / "p").exists():
             continue
         whole += 1
@@ -242,13 +283,13 @@ class Ran:
 @pytest.fixture(scope="module")
 def ran(planned: Stage) -> Ran:
     """Kill runs of one plan, use files in between, and let the last run end."""
-    walk, forked = planned.walk, planned.forked
-    forked.ended("purge", "notify", walk.plan, ago_s=AGO_S - 1200)
-    forked.ended("purge", "arm", walk.plan, ago_s=3 * DAY_S)
+    walk, commands = planned.walk, planned.commands
+    commands.ended("purge", "notify", walk.plan, ago_s=AGO_S - 1200)
+    commands.ended("purge", "arm", walk.plan, ago_s=3 * DAY_S)
     rows = _rows(walk, walk.plan)
     used, kills = _kill_runs(planned, rows)
     began_s = time.monotonic()
-    forked.ended("purge", "run", walk.plan, "--apply")
+    commands.ended("purge", "run", walk.plan, "--apply")
     chronicle = read(_journal(walk))
     standing = replay(chronicle)
     assert (standing.todo, standing.open_batch) == ((), None)
@@ -284,7 +325,7 @@ def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
     kills, most_s = 0, 0.3
     while kills < stage.kills:
         moment_s = chance.uniform(0, most_s)
-        if not stage.forked.killed_after(moment_s, "purge", "run", stage.walk.plan, "--apply"):
+        if not stage.commands.killed_after(moment_s, "purge", "run", stage.walk.plan, "--apply"):
             break
         kills += 1
         for path in chance.sample(paths, USED_BETWEEN):

@@ -123,3 +123,19 @@ def test_the_page_shows_names_and_runs_nothing(
 def test_a_page_of_nothing_is_a_page() -> None:
     html = render_judgement(SiteJudgement("none", None, None, ()), {})
     assert "none" in html
+
+
+@pytest.mark.parametrize("metric", ["GB/s", "Gb/s", "ms", "kIOPS", "MiB/s of OST0003"])
+def test_a_name_of_others_is_not_changed(metric: str, frame: pl.DataFrame) -> None:
+    """A small letter more or less is a factor of eight, or of a thousand."""
+    judged = judge_series(frame, SeriesKey("scratch", "hourly", "file", metric, ""))
+    page = render_judgement(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    assert f"<h2>{metric} of hourly</h2>" in page
+    chart = judge_charts.daily_chart(judged, "x")
+    assert chart is not None
+    assert chart.title == f"{metric} by day"
+
+
+def test_a_metric_of_ours_begins_a_heading(judged: SeriesJudgement, frame: pl.DataFrame) -> None:
+    page = render_judgement(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    assert "<h2>Write bandwidth of hourly (ior)" in page

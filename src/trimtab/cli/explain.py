@@ -28,7 +28,12 @@ def command(where: str, moment: str, store_url: str | None) -> None:
         known = explain_at(record.store, record.place, moment, progress=progress)
     show(
         lambda: documents.judged.ExplainDocument(
-            known.store, known.site, known.at, known.explanations, known.moment
+            known.store,
+            known.site,
+            known.at,
+            known.explanations,
+            known.moment,
+            known.lone_runs,
         ),
-        lambda: print_explanation(known.explanations, known.moment),
+        lambda: print_explanation(known.explanations, known.moment, known.lone_runs),
     )

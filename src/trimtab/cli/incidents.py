@@ -44,6 +44,7 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
             explained.judged_until,
             explained.explanations,
             explained.standing,
+            explained.lone_runs,
         ),
-        lambda: print_incidents(explained.explanations, explained.standing),
+        lambda: print_incidents(explained.explanations, explained.standing, explained.lone_runs),
     )

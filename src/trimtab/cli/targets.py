@@ -36,7 +36,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
 
     site = open_site(where).site
     if at is None:
-        state = look(site, open_driver(site))
+        state = look(site, open_driver(site), with_store(site, store_url))
     else:
         with open_store(with_store(site, store_url)) as store:
             state = recall(site, store, parse_moment(at, site.timezone))

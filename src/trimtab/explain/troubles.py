@@ -6,10 +6,11 @@ hundred targets to look at, and works on a snapshot of last month as on one of n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
+from trimtab.explain.incidents.targets import SlowTarget, in_words
 from trimtab.model.finding import Severity
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -31,11 +32,29 @@ Troubles = Iterator[Trouble]
 
 
 def site_state(
-    site: str, snapshot: Snapshot, limits: SiteLimits, *, stored: bool = False
+    site: str,
+    snapshot: Snapshot,
+    limits: SiteLimits,
+    *,
+    stored: bool = False,
+    slow: Sequence[SlowTarget] = (),
 ) -> SiteState:
-    """Return every target with its troubles, the most troubled first, and troubled machines."""
+    """Return every target with its troubles, the most troubled first, and troubled machines.
+
+    Parameters
+    ----------
+    slow
+        Targets that surveys showed to be slow, and not to have recovered by then.
+    """
+    in_surveys = {
+        target.target: Trouble("slow", Severity.WARNING, in_words(target), "surveys")
+        for target in slow
+    }
     targets = sorted(
-        (TargetState(target, target_troubles(target, limits)) for target in snapshot.targets),
+        (
+            TargetState(target, target_troubles(target, limits, in_surveys.get(target.target.name)))
+            for target in snapshot.targets
+        ),
         key=lambda state: (*state.rank, state.name),
     )
     hosts = (HostState(host.name, host.role, host_troubles(host)) for host in snapshot.hosts)
@@ -45,13 +64,17 @@ def site_state(
     return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), stored)
 
 
-def target_troubles(seen: TargetSnapshot, limits: SiteLimits) -> tuple[Trouble, ...]:
-    """Return what is wrong with one target, worst first."""
+def target_troubles(
+    seen: TargetSnapshot, limits: SiteLimits, slow: Trouble | None = None
+) -> tuple[Trouble, ...]:
+    """Return what is wrong with one target, worst first; ``slow``: what surveys show of it."""
     troubles = [
         trouble
         for look in (_reach, _writes, _creation, _integrity, _space(limits), _flash)
         for trouble in look(seen)
     ]
+    if slow is not None:
+        troubles.append(slow)
     return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
 

@@ -31,6 +31,7 @@ from trimtab.model.status import (
     ProbeCost,
     SeriesStatus,
     SlowestTargets,
+    SlowTargetStatus,
     Status,
     SweepStatus,
 )
@@ -39,6 +40,7 @@ from trimtab.record.comparability import ASKED
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.explain.incidents.targets import SlowTarget
     from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
@@ -93,6 +95,13 @@ def status(
         incidents=tuple(entry for name in sites for entry in going_on(store, name)),
         judged=tuple(judged),
         slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
+        slow_targets=tuple(
+            SlowTargetStatus(
+                name, slow.target, slow.metric, slow.at, slow.last, slow.share, slow.surveys
+            )
+            for name in sites
+            for slow in slow_targets(store, name)
+        ),
     )
 
 
@@ -306,6 +315,20 @@ def last_judged(store: Store, site: str) -> JudgedStatus | None:
         return None
     newer = 0 if judged.until is None else store.runs_since(site, judged.until)
     return JudgedStatus(site, judged.at, judged.until, newer)
+
+
+def slow_targets(
+    store: Store, site: str, *, until: datetime | None = None
+) -> tuple[SlowTarget, ...]:
+    """Return the targets that surveys show to be slow and not to have recovered.
+
+    The incidents of single targets are made of the same stretches.
+    """
+    if not store.last_survey(site):
+        return ()
+    from trimtab.explain.incidents.targets import slow_now
+
+    return slow_now(store.survey_frame(site, until=until))
 
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:

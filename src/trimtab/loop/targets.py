@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.errors import ToolError, UsageError
+from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
 from trimtab.loop.sites import know_site
+from trimtab.loop.status import slow_targets
+from trimtab.loop.stores import nothing_kept, open_store
+from trimtab.model.finding import Severity
 from trimtab.model.site import Site
-from trimtab.model.target import SiteState
+from trimtab.model.target import HostState, SiteState, Trouble
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
     from trimtab.record.store import Store
 
 
-def look(site: Site, driver: Driver) -> SiteState:
-    """Return every target as it is now; nothing is kept."""
-    return site_state(site.name, driver.snapshot(driver.clock()), site.limits)
+def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteState:
+    """Return every target as it is now; nothing is kept.
+
+    Parameters
+    ----------
+    store_url
+        The store whose surveys show which targets are slow. Where it cannot be read the targets
+        are shown without, and that it could not.
+    """
+    snapshot = driver.snapshot(driver.clock())
+    try:
+        if nothing_kept(store_url) is not None:
+            return site_state(site.name, snapshot, site.limits)
+        with open_store(store_url) as store:
+            slow = slow_targets(store, site.name)
+    except TrimtabError as error:
+        text = f"slow targets are not known: {error.message}"
+        unread = HostState("store", "store", (Trouble("surveys-unread", Severity.INFO, text),))
+        state = site_state(site.name, snapshot, site.limits)
+        return replace(state, hosts=(*state.hosts, unread))
+    return site_state(site.name, snapshot, site.limits, slow=slow)
 
 
 def recall(site: Site, store: Store, at: datetime) -> SiteState:
@@ -37,7 +59,8 @@ def recall(site: Site, store: Store, at: datetime) -> SiteState:
             code="no-snapshot",
             hint=f"store one: trimtab snapshot {site.name}",
         )
-    return site_state(site.name, snapshot, site.limits, stored=True)
+    slow = slow_targets(store, site.name, until=at)
+    return site_state(site.name, snapshot, site.limits, stored=True, slow=slow)
 
 
 def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
@@ -46,7 +69,8 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteState]:
     snapshot = driver.snapshot(driver.clock())
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
-    return identifier, site_state(site.name, snapshot, site.limits, stored=True)
+    slow = slow_targets(store, site.name)
+    return identifier, site_state(site.name, snapshot, site.limits, stored=True, slow=slow)
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:

@@ -65,10 +65,6 @@ def _alone(name: str) -> tuple[str, ...]:
     return ()
 
 
-def _itself(name: str) -> str | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What stands where a benchmark begins to print, for files that hold several.
@@ -102,8 +98,8 @@ class Format:
     companions
         File name to the relative names of files that are to be read with it, where they exist.
     instead
-        File name to the relative name of the file that holds the result which this one is a part
-        of; where that one exists it is read in place of this one.
+        File name to the relative names of files that may hold the result which this one is a part
+        of; the first of them that exists is read in place of this one.
     beginning
         Where its output begins in a file with others'; ``None`` where it has a file of its own.
     """
@@ -112,5 +108,5 @@ class Format:
     recognises: Callable[[Source], bool]
     read: Callable[[Source], tuple[Measurement, ...]]
     companions: Callable[[str], tuple[str, ...]] = _alone
-    instead: Callable[[str], str | None] = _itself
+    instead: Callable[[str], tuple[str, ...]] = _alone
     beginning: Mark | None = None

@@ -76,7 +76,9 @@ TABLE: Final = (
     Benchmark(
         "ior", "phases", "IOR", "IOR 3.0 to 4.1: text, JSON, CSV", layer="client", pinnable=True
     ),
-    Benchmark("fio", "phases", "fio", "JSON and JSON+ of fio 2.1 to 3.42", layer="client"),
+    Benchmark(
+        "fio", "phases", "fio", "JSON, JSON+ and normal output of fio 2.1 to 3.42", layer="client"
+    ),
     Benchmark(
         "builtin",
         "phases",

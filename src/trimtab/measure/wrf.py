@@ -128,8 +128,8 @@ def _recognises(source: Source) -> bool:
     )
 
 
-def _instead(name: str) -> str | None:
-    return "rsl.out.0000" if name == "rsl.error.0000" else None
+def _instead(name: str) -> tuple[str, ...]:
+    return ("rsl.out.0000",) if name == "rsl.error.0000" else ()
 
 
 FORMAT: Final = Format(KIND, _recognises, read, instead=_instead)

@@ -30,7 +30,7 @@ METRIC_UNITS: Final[dict[str, str]] = {
     "rpc_rate": "1/s",
     "samples_rate": "1/s",
     "accelerator_utilization": "1",
-    "score": "1",
+    "score": "points",
     "output_time": "s",
     "write_time": "s",
     "read_time": "s",

@@ -113,6 +113,31 @@ class SlowestTargets:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowTargetStatus:
+    """A target that surveys show to be slow, and not to have recovered.
+
+    Attributes
+    ----------
+    metric
+        In which it is slowest.
+    since, last
+        First and last survey in which it was slow, aware UTC.
+    share
+        Its rate in the last of them, relative to what it was before.
+    surveys
+        Number of surveys in which it was slow.
+    """
+
+    site: str
+    target: str
+    metric: str
+    since: datetime
+    last: datetime
+    share: float
+    surveys: int
+
+
+@dataclass(frozen=True, slots=True)
 class SweepStatus:
     """A sweep with runs in the store; ``trimtab sweep`` analyses it.
 
@@ -185,3 +210,4 @@ class Status:
     incidents: tuple[IncidentStatus, ...] = ()
     judged: tuple[JudgedStatus, ...] = ()
     slowest: tuple[SlowestTargets, ...] = ()
+    slow_targets: tuple[SlowTargetStatus, ...] = ()

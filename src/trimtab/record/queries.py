@@ -107,12 +107,15 @@ def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> li
     sites = {
         name: site_number(connection, name) for name in {imported.run.site for imported in imports}
     }
-    present = _imported_keys(connection, sites, [imported.key for imported in imports])
+    keys = [key for entry in imports for key in dict.fromkeys((entry.key, entry.former))]
+    present = _imported_keys(connection, sites, keys)
     before: list[str | None] = []
     new: list[ImportedRun] = []
     for entry in imports:
-        key = (sites[entry.run.site], entry.run.kind, entry.key)
-        identifier, timeless = present.get(key, (None, False))
+        key, former = (
+            (sites[entry.run.site], entry.run.kind, text) for text in (entry.key, entry.former)
+        )
+        identifier, timeless = present.get(key) or present.get(former) or (None, False)
         before.append(identifier)
         if identifier is None:
             present[key] = (entry.run.id, False)

@@ -22,7 +22,7 @@ from trimtab.report.chart import (
     value_axis,
 )
 from trimtab.report.series import Scale, bandwidth_scale, value_scale
-from trimtab.report.text import interval_text, metric_text
+from trimtab.report.text import interval_text, metric_title
 from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def repetition_chart(
     rows = [_repetition_row(sample, scale, letters) for sample in repetitions]
     return Chart(
         name=f"repetitions-{metric}",
-        title=f"{metric_text(metric).capitalize()} per repetition",
+        title=f"{metric_title(metric)} per repetition",
         caption=_repetition_caption(verdict, repetitions),
         specification=layered([*_mean_layers(verdict, scale), *_repetition_layers(rows, y)]),
         notes=tuple((letter, reason) for reason, letter in letters.items()),
@@ -101,7 +101,7 @@ def history_chart(
     layers = [*_goal_layers(centre / scale.divisor, goal), *_history_layers(rows, y)]
     return Chart(
         name=f"history-{metric}",
-        title=f"{metric_text(metric).capitalize()} of earlier runs",
+        title=f"{metric_title(metric)} of earlier runs",
         caption=_history_caption(len(points), len(everything), goal, points),
         specification=layered(layers),
     )

@@ -90,7 +90,7 @@ def _title(series: SeriesJudgement) -> str:
     key = series.key
     kind = "" if key.kind == "file" else f" ({key.kind})"
     parameters = [f"{name} {value}" for name, value in series.asked.items()]
-    return ", ".join([f"{text.metric_text(key.metric)} of {key.probe}{kind}", *parameters])
+    return ", ".join([f"{text.metric_title(key.metric)} of {key.probe}{kind}", *parameters])
 
 
 def _charts(

@@ -20,7 +20,7 @@ from trimtab.report.chart import (
     value_axis,
 )
 from trimtab.report.series import value_scale
-from trimtab.report.text import metric_text, moment_text
+from trimtab.report.text import metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def daily_chart(series: SeriesJudgement, name: str) -> Chart | None:
     ]
     return Chart(
         name=f"days-{name}",
-        title=f"{metric_text(series.key.metric).capitalize()} by day",
+        title=f"{metric_title(series.key.metric)} by day",
         caption="Mean of each day; the bars are one standard deviation to either side. Crosses: "
         "days with runs that did not finish, which count as 0. Upright lines: changes of level.",
         specification=layered(layers),
@@ -172,7 +172,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     ]
     return Chart(
         name=name,
-        title=f"{metric_text(metric).capitalize()} of single targets",
+        title=f"{metric_title(metric)} of single targets",
         caption="Each survey: the median target (dot), nine tenths of the targets (bar from the "
         "10th to the 90th percentile), the slowest (triangle).",
         specification=layered(layers),
@@ -195,7 +195,7 @@ def months_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     ]
     return Chart(
         name=name,
-        title=f"{metric_text(metric).capitalize()} of targets, {names[0]} and {names[-1]}",
+        title=f"{metric_title(metric)} of targets, {names[0]} and {names[-1]}",
         caption=f"Share of all targets' figures: grey in {names[0]}, blue in {names[-1]}. Lowest "
         f"{format_value(min(sides[0][1]), unit)} and {format_value(min(sides[1][1]), unit)}.",
         specification=_histograms(sides, unit),

@@ -45,7 +45,7 @@ def ladder_chart(ladder: Ladder, track: Track) -> Chart | None:
     parity = " Writes to drives include parity." if "write_b" in track.metric else ""
     return Chart(
         name=f"ladder-{track.metric}",
-        title=ladder_text.TRACK_NAMES[track.metric].capitalize(),
+        title=ladder_text.TRACK_TITLES[track.metric],
         caption=f"Rates of {ladder.scale}. Light bars are nominal; lines are intervals.{parity}",
         specification=layered(layers, _WIDTH, _ROW_HEIGHT * len(rows)),
     )

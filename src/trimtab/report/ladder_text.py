@@ -31,6 +31,7 @@ TRACK_NAMES: Final = {
     "write_iops": "write IOPS",
     "read_iops": "read IOPS",
 }
+TRACK_TITLES: Final = {metric: name[:1].upper() + name[1:] for metric, name in TRACK_NAMES.items()}
 PARITY_SIGN: Final = "*"
 DOUBT_SIGN: Final = "?"
 MATCH_WORDS: Final = {

@@ -76,7 +76,7 @@ def heat_chart(heat_map: HeatMap) -> Chart:
     fixed = f" With {text.levels_text(heat_map.fixed)}." if heat_map.fixed else ""
     return Chart(
         name=f"map-{heat_map.metric}",
-        title=text.metric_text(heat_map.metric).capitalize(),
+        title=text.metric_title(heat_map.metric),
         caption=f"{scale.unit}, geometric mean over rounds; the darker, the nearer to the best."
         + fixed,
         specification=layered(
@@ -108,7 +108,7 @@ def scaling_chart(scaling: Scaling) -> Chart:
     fixed = f" With {text.levels_text(scaling.fixed)}." if scaling.fixed else ""
     return Chart(
         name=f"scaling-{scaling.metric}-{scaling.factor}",
-        title=f"{text.metric_text(scaling.metric).capitalize()} against {scaling.factor}",
+        title=f"{text.metric_title(scaling.metric)} against {scaling.factor}",
         caption=text.sentence(scaling.reason) + fixed,
         specification=layered(layers),
     )

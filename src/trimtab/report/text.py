@@ -109,6 +109,18 @@ def metric_text(metric: str) -> str:
     return metric.replace("_", " ")
 
 
+def metric_title(metric: str) -> str:
+    """Return a metric's name as a heading begins; a name that is not ours stays as it is written.
+
+    Examples
+    --------
+    >>> metric_title("write_bandwidth"), metric_title("GB/s"), metric_title("ms")
+    ('Write bandwidth', 'GB/s', 'ms')
+    """
+    words = metric_text(metric)
+    return words.capitalize() if metric in METRIC_UNITS else words
+
+
 def parameter_text(name: str, value: object) -> str:
     """Return a run's parameter for reading; the unit is the one in its name.
 

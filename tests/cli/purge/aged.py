@@ -7,16 +7,17 @@ system's clock, which the file system's is held against, so it takes place now.
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
 from functools import partial
+
+from tests.support.forked import CLOCK
 
 from trimtab.launch import process
 
 
 def main() -> None:
     """Move the clock, then be ``trimtab``."""
-    seconds = float(sys.argv[1])
-    process.utc_now = lambda: datetime.now(UTC) - timedelta(seconds=seconds)
+    process.utc_now = CLOCK
+    CLOCK.behind_s = float(sys.argv.pop(1))
     if "--slow-core" in sys.argv:
         from tests.cli.purge import slow_core
 
@@ -29,7 +30,7 @@ def main() -> None:
         core.NamespaceScan = partial(core.NamespaceScan, delay_s=0.005)  # type: ignore[misc]
     from trimtab.cli.main import main as trimtab
 
-    trimtab(sys.argv[2:])
+    trimtab()
 
 
 if __name__ == "__main__":

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.command import Ended
+from tests.support.command import Ended, forked
 
 DAY_S = 86400
+AGED = "tests.cli.purge.aged:main"
 AGO_S = 21 * DAY_S
 """When the file system was scanned: its notice period is over by now."""
 OWNERS = (1, 2, 65534)
@@ -93,16 +92,9 @@ settle = "0"
     def trimtab(self, *arguments: object, ago_s: float = 0.0) -> Ended:
         """Return how ``trimtab purge ...`` ended, by a clock that is so far behind."""
         slow = ("--slow-core",) if self.core == "slow" else ()
-        command = [sys.executable, "-m", "tests.cli.purge.aged", str(ago_s), "purge"]
-        ended = subprocess.run(
-            [*command, *map(str, arguments), *slow],
-            capture_output=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, "TRIMTAB_PURGE": str(self.place)},
-        )
-        texts = (one.decode("utf-8", "replace") for one in (ended.stdout, ended.stderr))
-        return Ended(ended.returncode, *texts)
+        environment = {"TRIMTAB_PURGE": str(self.place)}
+        words = (ago_s, "purge", *arguments, *slow)
+        return forked(*words, environment=environment, program=AGED)
 
     def good(self, *arguments: object, ago_s: float = 0.0) -> dict[str, Any]:
         """Return the document of a command that ended well; it is kept by its name."""

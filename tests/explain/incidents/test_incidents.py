@@ -12,7 +12,7 @@ import pytest
 from tests.calibration import series
 
 from trimtab.explain.context import SURVEYS, RunFact
-from trimtab.explain.incidents import BadChecksums, find_incidents
+from trimtab.explain.incidents import BadChecksums, find_troubles
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
 from trimtab.model.incident import Incident, IncidentState, Shape
@@ -63,10 +63,10 @@ def merged_of(
         )
         for key, frame in frames.items()
     ]
-    return find_incidents(
+    return find_troubles(
         judgements, frames, pl.DataFrame(schema=SURVEYS) if surveys is None else surveys,
         site="s", now=at(HOURS), **more,
-    )  # fmt: skip
+    ).incidents  # fmt: skip
 
 
 def test_nothing_happens() -> None:
@@ -125,6 +125,23 @@ def test_a_faint_suspect_waits_for_confirmation() -> None:
     assert len(merged_of(frames, {WRITE: [change(700, 0.9, **faint)]})) == 1
     dismissed = change(700, 0.9, dismissed_at=at(800), **faint)
     assert merged_of(frames, {WRITE: [dismissed]}) == ()
+
+
+def test_a_cascade_shows_its_stages() -> None:
+    frames = {
+        WRITE: quiet(1, (600, HOURS, 0.8), (618, HOURS, 0.7)),
+        READ: quiet(2, (600, 604, 0.5)),
+    }
+    changes = {WRITE: [change(600, 0.8), change(618, 0.7, before=0.8e11, after=0.56e11)]}
+    (incident,) = merged_of(frames, changes)
+    assert [stage.at for stage in incident.stages] == [at(600), at(618)]
+    assert incident.stages[0].what == (
+        "hourly read_bandwidth 50 % lower; hourly write_bandwidth 20 % lower"
+    )
+    assert incident.stages[1].what == "hourly write_bandwidth 30 % lower"
+    together = {WRITE: quiet(1, (600, HOURS, 0.8)), READ: quiet(2, (600, HOURS, 0.8))}
+    (incident,) = merged_of(together, {WRITE: [change(600, 0.8)], READ: [change(603, 0.8)]})
+    assert incident.stages == ()
 
 
 def test_a_level_without_a_ratio_is_an_incident_too() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, utc_moment
 from trimtab.model.incident import (
+    NAMED,
     Assessment,
     Evidence,
     Explanation,
@@ -14,6 +15,7 @@ from trimtab.model.incident import (
     Incident,
     IncidentState,
     Instrument,
+    LoneRun,
 )
 from trimtab.units import format_percent, format_value, plural
 from trimtab.visible import visible
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _EVIDENCE_SHOWN = 3
+_LONE_SHOWN = 4
 _STATES = {
     IncidentState.OPEN: "bold red",
     IncidentState.LASTING: "yellow",
@@ -32,7 +35,11 @@ _MARKS = {Found.FOR: "+", Found.AGAINST: "-", Found.NEUTRAL: "=", Found.NOT_AVAI
 _LEGEND = "+ speaks for it, - against it, = neither, ? not available; all times are UTC"
 
 
-def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Assessment]) -> None:
+def print_incidents(
+    explanations: Sequence[Explanation],
+    standing: Sequence[Assessment],
+    lone_runs: Sequence[LoneRun] = (),
+) -> None:
     """Print incidents, open ones first, and what was wrong all along."""
     out = console()
     if not explanations:
@@ -44,20 +51,37 @@ def print_incidents(explanations: Sequence[Explanation], standing: Sequence[Asse
         out.print("wrong in all of the record, so that no incident can convict or clear it")
         for cause in standing:
             _print_cause(out, cause, whole=False)
+    _print_lone_runs(out, lone_runs)
     if explanations:
         out.print(
             f"{_LEGEND}; trimtab explain SITE --at TIME shows all that was looked for", style="dim"
         )
 
 
-def print_explanation(explanations: Sequence[Explanation], about: Explanation) -> None:
+def print_explanation(
+    explanations: Sequence[Explanation], about: Explanation, lone_runs: Sequence[LoneRun] = ()
+) -> None:
     """Print all that is known about one moment."""
     out = console()
     for explanation in explanations:
         _print_incident(out, explanation, whole=True)
         out.print()
-    _print_moment(out, about)
+    _print_moment(out, about, beside=bool(explanations))
+    _print_lone_runs(out, lone_runs)
     out.print(_LEGEND, style="dim")
+
+
+def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
+    """Print the runs that did not finish alone: worth a look, and no incident."""
+    if lone_runs:
+        shown = [f"{visible(run.probe)} {utc_moment(run.at)}" for run in lone_runs[:_LONE_SHOWN]]
+        more = len(lone_runs) - len(shown)
+        out.print(
+            f"note: {plural(len(lone_runs), 'run')} did not finish while the runs around did: "
+            f"{', '.join(shown)}{f' and {more} more' if more else ''}",
+            style="dim",
+            soft_wrap=True,
+        )
 
 
 def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> None:
@@ -73,8 +97,14 @@ def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> N
     _print_causes(out, explanation, whole=whole)
 
 
-def _print_moment(out: Console, explanation: Explanation) -> None:
-    """Print a moment, which need not be an incident: nothing may have been wrong with it."""
+def _print_moment(out: Console, explanation: Explanation, *, beside: bool) -> None:
+    """Print a moment, which need not be an incident: nothing may have been wrong with it.
+
+    Parameters
+    ----------
+    beside
+        Whether it lies in an incident: that stands out already.
+    """
     about = explanation.incident
     to = utc_moment(about.until or about.detected_at)
     out.print(f"the moment  {visible(about.summary)}", style="bold")
@@ -84,13 +114,15 @@ def _print_moment(out: Console, explanation: Explanation) -> None:
         soft_wrap=True,
     )
     if explanation.unexplained:
-        out.print("  nothing stands out: no cause is likely enough to be named")
+        text = "nothing else stands out" if beside else "nothing stands out"
+        out.print(f"  {text}: no cause is likely enough to be named")
     _print_causes(out, explanation, whole=True)
 
 
 def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> None:
-    for cause in explanation.causes:
-        _print_cause(out, cause, whole=whole)
+    for place, cause in enumerate(explanation.causes):
+        rank = "leading suspicion" if place == 0 else "suspicion"
+        _print_cause(out, cause, whole=whole, unless_named=rank)
     if whole:
         _print_rest(out, explanation)
     else:
@@ -114,6 +146,8 @@ def _facts(incident: Incident) -> Iterator[str]:
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
+    for number, stage in enumerate(incident.stages, start=1):
+        yield f"stage {number} from {utc_moment(stage.at)}: {stage.what}"
     if incident.better:
         yield f"better at the same moment: {', '.join(incident.better)}"
     if incident.unmoved:
@@ -135,10 +169,22 @@ def _counted(incident: Incident) -> str:
     return f"{runs}, {incident.unfinished} unfinished" if incident.unfinished else runs
 
 
-def _print_cause(out: Console, cause: Assessment, *, whole: bool) -> None:
+def _print_cause(
+    out: Console, cause: Assessment, *, whole: bool, unless_named: str | None = None
+) -> None:
+    """Print a cause with its evidence.
+
+    Parameters
+    ----------
+    unless_named
+        What stands in place of the confidence of a cause that is not likely enough to be named:
+        a figure is printed where it was found to hold, and nowhere else.
+    """
     because = "" if cause.because_of is None else f", because of {cause.because_of}"
     standing = ", wrong in all of the record" if cause.standing else ""
     confidence = "" if cause.standing else f"{format_percent(cause.confidence)}  "
+    if unless_named is not None and cause.confidence < NAMED:
+        confidence = f"{unless_named}  "
     out.print(f"  {confidence}{visible(cause.title)}{because}{standing}", soft_wrap=True)
     shown = cause.evidence if whole else _weighty(cause.evidence)
     for piece in shown:

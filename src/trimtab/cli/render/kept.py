@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         JudgedStatus,
         SeriesStatus,
         SlowestTargets,
+        SlowTargetStatus,
         Status,
     )
 
@@ -253,6 +254,9 @@ def print_standing(out: Console, status: Status, site: str) -> None:
     for series in status.series:
         if series.site == site and series.suspect is not None:
             out.print(f"  {_suspect(series)}", style="yellow", soft_wrap=True)
+    for target in status.slow_targets:
+        if target.site == site:
+            out.print(f"  {_slow_target(target)}", style="bold red", soft_wrap=True)
     for line in _slowest(entry for entry in status.slowest if entry.site == site):
         out.print(f"  {line}", soft_wrap=True)
     for entry in status.judged:
@@ -278,6 +282,14 @@ def _suspect(series_status: SeriesStatus) -> str:
         f"suspect: {series_status.verdict.metric} of {visible(series_status.probe)} "
         f"may have changed{effect} since "
         f"{moment(change.at)}; not confirmed yet"
+    )
+
+
+def _slow_target(slow: SlowTargetStatus) -> str:
+    return (
+        f"slow target: {visible(slow.target)} since {moment(slow.since)}, "
+        f"{format_percent(slow.share, 0)} of its usual {slow.metric} "
+        f"({plural(slow.surveys, 'survey')})"
     )
 
 

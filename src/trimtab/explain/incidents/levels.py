@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -20,11 +21,22 @@ _BACK: Final = 0.5
 _SHORT: Final = timedelta(days=2)
 """A level that was back before this was a dip (`Shape.DIP`)."""
 _PLACED: Final = timedelta(hours=12)
-_LEAST: Final = 0.02
-"""Of a level, confirmed or not. Half a COV that is a quarter of the goal: nobody notices."""
 _SUSPECT_LEAST: Final = 0.05
 """Of a level that is suspected to have changed. What is less has to be confirmed: a few suspects
 a year are false, and those are small."""
+_UNFINISHED: Final = 0.1
+"""Share of the runs. Where so many more do not finish than before the level is that of all runs:
+those that still finish may be as fast as ever."""
+_LEVEL_RUNS: Final = 336
+"""Runs of a level that say how it scatters: two weeks of hourly ones."""
+_SCATTER_RUNS: Final = 12
+_SCATTER_LEAST: Final = 0.01
+_AROUND: Final = timedelta(days=14)
+_DECLINE_DAYS: Final = 10
+_DECLINE_LEAST: Final = 5.0
+"""Days, at least, over which a level is lost gradually; what takes less is a step."""
+_EVERY: Final = 2
+"""Days between the beginnings and ends of a line that are tried."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
 _MANY: Final = 3
@@ -33,17 +45,88 @@ _UNSTEADY_LEAST: Final = timedelta(hours=12)
 """The COV has to miss its goal for so long: one run more or less in a window is no incident."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of level with both levels as all runs gave them.
+
+    Attributes
+    ----------
+    before, after
+        Median of the runs that finished, less the share that did not where that changed too.
+    lost
+        Runs after it that did not finish, and how many there were; ``None`` where no more than
+        before.
+    """
+
+    point: ChangePoint
+    before: float | None
+    after: float | None
+    lost: tuple[int, int] | None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.point.status is ChangeStatus.CONFIRMED
+
+    def is_worse(self, *, more_is_better: bool) -> bool:
+        """Return whether it is for the worse; where no run finished before, nothing can be."""
+        if self.before is None:
+            return False
+        if self.after is None:
+            return True
+        return self.after < self.before if more_is_better else self.after > self.before
+
+    @property
+    def size(self) -> float:
+        """How much of the level was lost, a fraction."""
+        return 1.0 if not self.before or self.after is None else abs(self.after / self.before - 1)
+
+
+def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
+    """Return the changes of a series that were not dismissed, by time."""
+    points = [point for point in judgement.changes if point.dismissed_at is None]
+    times = frame.get_column("at")
+    ended = ~frame.get_column("unfinished").fill_null(value=True)
+    edges = [
+        int(times.search_sorted(point.at))
+        for point in points
+        if point.status is ChangeStatus.CONFIRMED
+    ]
+    changes: list[_Change] = []
+    for point in points:
+        place = int(times.search_sorted(point.at))
+        begin = max((edge for edge in edges if edge < place), default=0)
+        end = min((edge for edge in edges if edge > place), default=frame.height)
+        sides = ended[max(begin, place - _LEVEL_RUNS) : place], ended[place:end][:_LEVEL_RUNS]
+        shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyright: ignore[reportArgumentType]
+        before, after, lost = point.before, point.after, None
+        # A time has no value for a run that did not finish: it is left out of the series.
+        if judgement.key.more_is_better and abs(shares[1] - shares[0]) >= _UNFINISHED:
+            before, after = (before or 0.0) * shares[0], (after or 0.0) * shares[1]
+            if shares[1] < shares[0]:
+                lost = len(sides[1]) - int(sides[1].sum()), len(sides[1])
+        changes.append(_Change(point, before, after, lost))
+    return changes
+
+
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     """Yield the changes for the worse of one series; a recovery ends one and is none itself."""
-    changes = [change for change in judgement.changes if change.dismissed_at is None]
+    more = judgement.key.more_is_better
+    changes = _changes(judgement, frame)
     times: list[datetime] = frame.get_column("at").to_list()
+    gradual: set[int] = set()
+    for places in _downward(changes, more):
+        decline = _decline(judgement, frame, [changes[place].point for place in places])
+        if decline is not None:
+            gradual |= set(places)
+            yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
-        if not _is_worse(change, judgement.key.more_is_better) or _is_faint(change):
+        if index in gradual or not change.is_worse(more_is_better=more) or _is_faint(change):
             continue
-        back = _recovery(change, changes[index + 1 :], judgement.key.more_is_better)
+        point = change.point
+        back = _recovery(change, changes[index + 1 :], more)
         upto = times[-1] if back is None else max(at for at in times if at < back.at)
-        length = upto - change.at
-        begun = min(_sharpened(change, frame), upto)
+        length = upto - point.at
+        begun = min(_sharpened(point, frame), upto)
         short = back is not None and length < _SHORT
         yield Spell(
             shape=Shape.DIP if short else Shape.STEP,
@@ -52,15 +135,135 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             at=begun,
             until=None if back is None else upto,
             last=upto,
-            detected_at=max(begun, change.detected_at),
-            certainty=change.status,
-            depth=_depth(change, judgement),
-            what=_effect_text(change, judgement.key.more_is_better),
-            effect=change.effect,
-            effect_interval=change.effect_interval,
+            detected_at=max(begun, point.detected_at),
+            certainty=point.status,
+            depth=change.size / _scatter(point, judgement, frame),
+            what=_effect_text(change, more),
+            effect=point.effect,
+            effect_interval=point.effect_interval,
             runs=sum(begun <= at <= upto for at in times),
             unfinished=_unfinished(frame, begun, upto),
+            is_level=change.confirmed,
         )
+
+
+def _downward(changes: Sequence[_Change], more_is_better: bool) -> Iterator[list[int]]:
+    """Yield the places of confirmed changes that follow one another downwards, two at least."""
+    places: list[int] = []
+    for index, change in enumerate(changes):
+        if not change.confirmed or _is_faint(change):
+            continue
+        if change.lost is None and change.is_worse(more_is_better=more_is_better):
+            places.append(index)
+            continue
+        if len(places) > 1:
+            yield places
+        places = []
+    if len(places) > 1:
+        yield places
+
+
+@dataclass(frozen=True, slots=True)
+class _Decline:
+    """A loss day by day: when it began, and the ratio of the last level to the first."""
+
+    at: datetime
+    ratio: float
+
+
+def _decline(
+    judgement: SeriesJudgement, frame: pl.DataFrame, points: Sequence[ChangePoint]
+) -> _Decline | None:
+    """Return the gradual loss that describes days better than the steps confirmed in it do.
+
+    Notes
+    -----
+    The logarithms of daily medians, from two weeks before the first step to two weeks after the
+    last, are fitted by constant levels between the k steps, and by a level, a straight line and a
+    level. The fit of the smaller Bayesian information criterion describes them; steps have 2 k + 1
+    parameters, the line has four.
+    """
+    confirmed = [
+        change.at for change in judgement.changes if change.status is ChangeStatus.CONFIRMED
+    ]
+    begin = max((at for at in confirmed if at < points[0].at), default=points[0].at - _AROUND)
+    end = min((at for at in confirmed if at > points[-1].at), default=points[-1].at + _AROUND)
+    begin, end = max(begin, points[0].at - _AROUND), min(end, points[-1].at + _AROUND)
+    within = frame.filter(pl.col("at").is_between(begin, end, closed="left"))
+    daily = (
+        within.filter(pl.col("value") > 0)
+        .group_by_dynamic("at", every="1d")
+        .agg(pl.col("value").median())
+    )
+    if daily.height < _DECLINE_DAYS:
+        return None
+    days = daily.get_column("at").dt.epoch("us").to_numpy() / 86400e6 + 0.5
+    logs = np.log(daily.get_column("value").to_numpy())
+    part = np.searchsorted([point.at.timestamp() / 86400 for point in points], days)
+    levels = [logs[part == number] for number in np.unique(part)]
+    n = len(days)
+    stepped = sum(float(((level - level.mean()) ** 2).sum()) for level in levels)
+    line = min(
+        (
+            (*_ramp(days, logs, first, last), first)
+            for first in days[::_EVERY]
+            for last in days[::_EVERY]
+            if last - first >= _DECLINE_LEAST
+        ),
+        default=None,
+    )
+    if line is None:
+        return None
+    least = (0.5 * _SCATTER_LEAST) ** 2 * n
+    cost = n * np.log(max(stepped, least)) + (2 * len(points) + 1) * np.log(n)
+    if n * np.log(max(line[0], least)) + 4 * np.log(n) >= cost:
+        return None
+    began = datetime.fromtimestamp(float(line[2]) * 86400, tz=UTC)
+    return _Decline(max(begin, min(began, points[0].at)), float(np.exp(line[1])))
+
+
+def _ramp(days: Any, logs: Any, first: float, last: float) -> tuple[float, float]:
+    """Return the squares that a line between two days leaves, and what is lost along it."""
+    ramp = np.clip((days - first) / (last - first), 0.0, 1.0)
+    about = ramp - ramp.mean()
+    loss = float(about @ logs) / max(float(about @ about), 1e-12)
+    rest = logs - logs.mean() - loss * about
+    return float(rest @ rest), loss
+
+
+def _gradual(
+    judgement: SeriesJudgement,
+    frame: pl.DataFrame,
+    changes: Sequence[_Change],
+    places: Sequence[int],
+    decline: _Decline,
+) -> Spell:
+    """Return the spell of a gradual loss: it lasts as long as any of its steps does."""
+    more = judgement.key.more_is_better
+    first = changes[places[0]].point
+    times: list[datetime] = frame.get_column("at").to_list()
+    backs = [_recovery(changes[place], changes[place + 1 :], more) for place in places]
+    ended = [back.at for back in backs if back is not None]
+    last = times[-1]
+    if len(ended) == len(backs):
+        last = max(at for at in times if at < max(ended))
+    effect = decline.ratio
+    return Spell(
+        shape=Shape.DRIFT,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=decline.at,
+        until=last if len(ended) == len(backs) else None,
+        last=last,
+        detected_at=first.detected_at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=abs(1 - effect) / _scatter(first, judgement, frame),
+        what=f"{percent_off(effect, more_is_better=more)}, day by day",
+        effect=effect,
+        runs=sum(decline.at <= at <= last for at in times),
+        unfinished=_unfinished(frame, decline.at, last),
+        is_level=True,
+    )
 
 
 def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
@@ -169,12 +372,6 @@ def _unsteady(
     )
 
 
-def _is_worse(change: ChangePoint, more_is_better: bool) -> bool:
-    if change.effect is None:
-        return change.after is None
-    return change.effect < 1 if more_is_better else change.effect > 1
-
-
 def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
     """Return the run near a change from which runs lie nearer to the new level.
 
@@ -199,41 +396,73 @@ def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
     return min((times[index] for index in best), key=lambda at: abs(at - change.at))
 
 
-def _is_faint(change: ChangePoint) -> bool:
-    """Return whether a change is too small for an incident, or for one before it is confirmed."""
-    if change.effect is None:
-        return False
-    size = abs(change.effect - 1)
-    return size < _LEAST or (size < _SUSPECT_LEAST and change.status is ChangeStatus.SUSPECT)
+def _is_faint(change: _Change) -> bool:
+    """Return whether a change is too small for an incident before it is confirmed.
+
+    And whether it is none of the level: some lost runs confirm a change whose interval holds 1.
+    """
+    if not change.confirmed:
+        return change.size < _SUSPECT_LEAST
+    interval = change.point.effect_interval
+    return change.lost is None and interval is not None and interval.low < 1 < interval.high
 
 
 def _recovery(
-    change: ChangePoint, later: Sequence[ChangePoint], more_is_better: bool
+    change: _Change, later: Sequence[_Change], more_is_better: bool
 ) -> ChangePoint | None:
-    """Return the change that brought the level back, ``None`` where it stayed."""
-    before, after = change.before, change.after or 0.0
-    if before is None:
+    """Return the change that brought the level back, ``None`` where it stayed.
+
+    What is confirmed is over when its recovery is confirmed: a suspect may yet be dismissed.
+    """
+    if change.before is None:
         return None
-    middle = after + _BACK * (before - after)
-    for window in later:
-        if window.after is None:
+    after = change.after or 0.0
+    middle = after + _BACK * (change.before - after)
+    for other in later:
+        if other.after is None or (change.confirmed and not other.confirmed):
             continue
-        if window.after >= middle if more_is_better else window.after <= middle:
-            return window
+        if other.after >= middle if more_is_better else other.after <= middle:
+            return other.point
     return None
 
 
-def _depth(change: ChangePoint, judgement: SeriesJudgement) -> float:
-    scale = max(0.01, judgement.overall.mad_cv or 0.01)
-    return 100.0 if change.effect is None else abs(1 - change.effect) / scale
+def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame) -> float:
+    """Return the robust COV of the level before a change: what came later does not widen it."""
+    begin = max(
+        (
+            other.at
+            for other in judgement.changes
+            if other.status is ChangeStatus.CONFIRMED and other.at < point.at
+        ),
+        default=None,
+    )
+    before = frame.filter(pl.col("at") < point.at)
+    if begin is not None:
+        before = before.filter(pl.col("at") >= begin)
+    values = before.get_column("value").drop_nulls().tail(_LEVEL_RUNS).to_numpy()
+    values = values[values > 0]
+    if len(values) < _SCATTER_RUNS:
+        return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
+    middle = float(np.median(values))
+    return max(_SCATTER_LEAST, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
 
 
+<<<<<<< HEAD
 def _effect_text(change: ChangePoint, more_is_better: bool) -> str:
     if change.effect is None:
         return "no run finished"
     if (unit := change.of_unit) is not None:
         return unit
     return percent_off(change.effect, more_is_better=more_is_better)
+=======
+def _effect_text(change: _Change, more_is_better: bool) -> str:
+    effect = change.point.effect
+    parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
+    if change.lost is not None:
+        lost, of = change.lost
+        parts.append("no run finished" if lost == of else f"{lost} of {of} runs did not finish")
+    return ", ".join(parts) or "no run finished"
+>>>>>>> main
 
 
 def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
-from trimtab.model.incident import Incident, IncidentState, Shape
+from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -26,6 +27,8 @@ _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they see may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
+_STAGE: Final = timedelta(hours=6)
+"""What begins so much later is a stage of its own: nearer than that onsets are not told apart."""
 _WELL: Final = 2.5
 """A series has not moved when its median within lies so near its level, in standard errors."""
 _BETTER: Final = 4.0
@@ -43,19 +46,44 @@ def merged(
     spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> tuple[Incident, ...]:
     """Return one incident for each group of spells that belong together, the latest first."""
+    incidents = [
+        _incident(part, frames, site=site, now=now)
+        for group in _groups(spells)
+        for part in _parts(group)
+    ]
+    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
+
+
+def without_lone_runs(
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame]
+) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
+    """Return the spells that are nothing but runs lost alone, and these runs, the latest first."""
+    lost: list[Spell] = []
+    lone: list[LoneRun] = []
+    for group in _groups(spells):
+        runs = lone_runs(group, frames)
+        if runs:
+            lost += group
+            lone += runs
+    return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
+
+
+def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
+    """Return the spells that belong together, directly or through others."""
     groups: list[list[Spell]] = []
     for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
         joined = [group for group in groups if any(_together(member, spell) for member in group)]
         groups = [group for group in groups if group not in joined]
         groups.append([*(spell for group in joined for spell in group), spell])
-    incidents = [_incident(group, frames, site=site, now=now) for group in groups]
-    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
+    return groups
 
 
 def _together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells are of one trouble."""
     if Shape.INTEGRITY in (spell.shape, other.shape):
         return False
+    if Shape.PERIODIC in (spell.shape, other.shape):
+        return _recur_together(spell, other)
     if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= _SHORT
@@ -80,6 +108,16 @@ def _together(spell: Spell, other: Spell) -> bool:
     return abs(spell.at - other.at) <= tolerance
 
 
+def _recur_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells recur at about the same hours of the same days."""
+    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
+        return False
+    return bool(
+        {*spell.recurs.hours} & {*other.recurs.hours}
+        and {*spell.recurs.weekdays} & {*other.recurs.weekdays}
+    )
+
+
 def _of_surveys(spell: Spell) -> bool:
     return spell.key is None and SURVEYS in spell.name
 
@@ -96,13 +134,55 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
     return spell.at <= other.last + slack and other.at <= spell.last + slack
 
 
+def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
+    """Yield a group, and each faint level of it that outlasts the rest as a group of its own.
+
+    A level that was confirmed to have changed is told for as long as it lasts. Where another
+    series shows far more, and recovers, what is left is another trouble.
+    """
+    lead = _lead(group)
+    strong = _strong(group, lead)
+    ended = all(spell.until is not None for spell in strong)
+    last = max(spell.last for spell in strong)
+    longer = [
+        spell
+        for spell in group
+        if spell.is_level
+        and spell not in strong
+        and ended
+        and (spell.until is None or spell.last > last)
+    ]
+    yield [spell for spell in group if spell not in longer]
+    if longer:
+        yield from _parts(longer)
+
+
+def _lead(group: Sequence[Spell]) -> Spell:
+    """Return the spell that shows most; a level leads the dips and lost runs at its beginning."""
+    shown = [spell for spell in group if spell.key is not None]
+    deepest = max(shown or group, key=_leading)
+    levels = [spell for spell in _strong(group, deepest) if spell.is_level]
+    if deepest.shape is Shape.DIP and levels:
+        return max(levels, key=_leading)
+    return deepest
+
+
+def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
+    """Return the spells that begin and end an incident: not faint traces in other series."""
+    return [
+        spell
+        for spell in group
+        if spell.depth >= _STRONG * lead.depth
+        or spell.key is None
+        or (spell.is_level and spell.key == lead.key)
+    ]
+
+
 def _incident(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> Incident:
-    shown = [spell for spell in group if spell.key is not None]
-    lead = max(shown or group, key=_leading)
-    # A faint trace in another series neither begins nor ends it.
-    strong = [spell for spell in group if spell.depth >= _STRONG * lead.depth or spell.key is None]
+    lead = _lead(group)
+    strong = _strong(group, lead)
     at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
     ended = all(spell.until is not None for spell in strong)
     until = max(spell.until or last for spell in strong) if ended else None
@@ -114,7 +194,7 @@ def _incident(
         site=site,
         key=lead.key,
         shape=shape,
-        state=_state(shape, at, until, now),
+        state=_state(shape, at, until, now, targets),
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
@@ -127,6 +207,8 @@ def _incident(
         moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
+        stages=_stages(strong),
+        recurs=lead.recurs,
         targets=targets,
     )
 
@@ -154,10 +236,13 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
     return lead.shape
 
 
-def _state(shape: Shape, at: datetime, until: datetime | None, now: datetime) -> IncidentState:
+def _state(
+    shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
+) -> IncidentState:
+    """Return whether it goes on; single targets that are slow never become the usual."""
     if until is not None:
         return IncidentState.ENDED
-    lasts = shape is Shape.STEP and now - at > _LASTING
+    lasts = shape is Shape.STEP and now - at > _LASTING and not targets
     return IncidentState.LASTING if lasts else IncidentState.OPEN
 
 
@@ -184,6 +269,27 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
             parts.append(text)
     more = len(parts) - 3
     return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
+
+
+def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
+    """Return what became worse when; empty where nothing began clearly later than the rest."""
+    stages: list[list[Spell]] = []
+    for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
+        if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
+            continue
+        if stages and spell.at - stages[-1][0].at < _STAGE:
+            stages[-1].append(spell)
+        else:
+            stages.append([spell])
+    if len(stages) < 2:
+        return ()
+    return tuple(
+        Stage(
+            stage[0].at,
+            "; ".join(dict.fromkeys(f"{spell.name} {spell.what}" for spell in stage)),
+        )
+        for stage in stages
+    )
 
 
 def _moved(group: Sequence[Spell]) -> set[str]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from trimtab.model.incident import Shape
+from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
@@ -36,6 +36,8 @@ class Spell:
         How far out of the usual it is, in its own standard deviations: the deepest leads.
     what
         In words, without the times: "17 % lower".
+    is_level
+        A confirmed change of level: the incident that it is part of lasts as long as it does.
     moved
         Names of the series that show it, where it is shown by several together.
     """
@@ -55,7 +57,9 @@ class Spell:
     runs: int = 0
     unfinished: int = 0
     targets: tuple[str, ...] = ()
+    is_level: bool = False
     moved: tuple[str, ...] = ()
+    recurs: Recurrence | None = None
 
 
 def name_of(key: SeriesKey) -> str:

@@ -1,19 +1,25 @@
-"""Targets that were slow in surveys while the others were not, even where no probe saw it."""
+"""Targets that were slow in surveys while the others were not, even where no probe saw it.
+
+What is usual for a target is what it was before, its slow surveys left out: one that is slow for
+half of the record is slow, and not usual. A stretch goes on until the target recovers.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
-from statistics import median
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from trimtab.explain.context import SURVEYS as COLUMNS
 from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
+from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus
+from trimtab.units import format_percent
 
 SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
@@ -24,11 +30,51 @@ SIGMAS: Final = 5.0
 """And so many of its own robust standard deviations: some targets scatter by nature."""
 SLOW_ALL: Final = 0.85
 """Of the median target, in two surveys running. It scatters far less than single targets do."""
-_BEFORE: Final = 14
+_BEFORE: Final = 30
+"""Surveys that make a usual share: a month of daily ones. What declines slowly is seen as well."""
 _TARGETS_LEAST: Final = 3
 _HISTORY: Final = 5
-"""Surveys of which a target's usual share is made; fewer: it is compared with the others alone."""
+"""Surveys from which the scatter of one target, or the level of all, is known."""
+_SCALE_LEAST: Final = 0.01
+_BACK: Final = 0.5
+"""A target is back when half of what it lost is: in one survey where that is beyond its scatter,
+else in two running."""
+_BY_NATURE: Final = 0.25
+"""Share of the targets. Where so many are far under the median when they are first seen they are
+of another kind; fewer are slow."""
+_GONE: Final = 14
+"""Surveys in which a slow target was not measured any more: it was removed."""
 _SHORT: Final = timedelta(days=2)
+_NOT_RATES: Final = ("B", "s")
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTarget:
+    """A stretch in which one target was slow by itself, in one metric.
+
+    Attributes
+    ----------
+    at, last
+        First and last survey in which it was slow, aware UTC.
+    until
+        The last, once it has recovered; ``None`` while it goes on.
+    detected_at
+        The survey that made it certain enough to report.
+    share, least
+        Its rate relative to its usual one in the last slow survey, and the lowest.
+    surveys
+        In which it was slow.
+    """
+
+    target: str
+    metric: str
+    at: datetime
+    last: datetime
+    until: datetime | None
+    detected_at: datetime
+    share: float
+    least: float
+    surveys: int
 
 
 def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
@@ -40,137 +86,274 @@ def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
         ``at``, ``run``, ``target``, ``metric``, ``value``: rates, where more is better. A value
         of 0 is a target that moved nothing.
     """
-    if not COLUMNS.keys() <= set(surveys.columns):
-        return []
-    marked = _marked(surveys)
-    if marked.is_empty():
-        return []
-    times: list[datetime] = marked.get_column("at").unique().sort().to_list()
-    slow = _slow_at(marked, times)
-    return [_spell(group, times) for group in _groups(slow, times)]
+    stretches = slow_stretches(surveys)
+    times: list[datetime] = surveys.get_column("at").unique().sort().to_list() if stretches else []
+    return [_spell(group) for group in _groups(stretches, times)]
 
 
 def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     """Return the stretches in which the median target was slow: all alike, or most.
 
-    Parameters are those of `slow_targets`. The median target of each survey is compared with that
-    of the `_BEFORE` surveys before it that were well.
+    Parameters are those of `slow_targets`.
     """
-    if not COLUMNS.keys() <= set(surveys.columns):
-        return []
     levels = (
-        surveys.filter(pl.col("value").is_not_null())
+        _rates(surveys)
         .group_by("run", "metric")
         .agg(pl.col("at").min(), pl.col("value").median(), n=pl.col("target").n_unique())
         .filter(pl.col("n") >= _TARGETS_LEAST)
         .sort("at", "metric")
     )
-    slow: dict[datetime, dict[str, float]] = {}
+    stretches: list[SlowTarget] = []
     for (metric,), rows in levels.group_by("metric", maintain_order=True):
-        usual: list[float] = []
-        for at, value in rows.select("at", "value").iter_rows():
-            middle = median(usual[-_BEFORE:]) if len(usual) >= _HISTORY else None
-            if middle and value < SLOW_ALL * middle:
-                slow.setdefault(at, {})[str(metric)] = value / middle
-            else:
-                usual.append(value)
-    times: list[datetime] = levels.get_column("at").unique().sort().to_list()
-    place = {at: index for index, at in enumerate(times)}
-    confirmed = {
-        at: shares
-        for at, shares in slow.items()
-        if min(shares.values()) < CRAWLS
-        or any(0 <= i < len(times) and times[i] in slow for i in (place[at] - 1, place[at] + 1))
-    }
+        table = rows.get_column("value").to_numpy()[:, None]
+        times: list[datetime] = rows.get_column("at").to_list()
+        for part in _walked(table, slow=SLOW_ALL, sigmas=0.0, history=_HISTORY):
+            stretches.append(_stretch("", str(metric), part, times))
+    every: list[datetime] = levels.get_column("at").unique().sort().to_list()
     return [
         replace(
-            _spell(group, times),
+            _spell(group),
             targets=(),
             name=f"median target of {SURVEYS}",
             what=_all_slow(group),
         )
-        for group in _groups(confirmed, times)
+        for group in _groups(stretches, every)
     ]
 
 
-def _all_slow(group: list[tuple[datetime, dict[str, float]]]) -> str:
-    metric, share = min(
-        ((metric, share) for _, shares in group for metric, share in shares.items()),
-        key=lambda survey: survey[1],
+def slow_now(surveys: pl.DataFrame) -> tuple[SlowTarget, ...]:
+    """Return the targets that are slow and have not recovered, the slowest first.
+
+    Parameters are those of `slow_targets`. Of each target the metric in which it is slowest.
+    """
+    worst: dict[str, SlowTarget] = {}
+    for stretch in slow_stretches(surveys):
+        if stretch.until is None and (
+            stretch.target not in worst or stretch.share < worst[stretch.target].share
+        ):
+            worst[stretch.target] = stretch
+    return tuple(sorted(worst.values(), key=lambda stretch: (stretch.share, stretch.target)))
+
+
+def in_words(slow: SlowTarget) -> str:
+    """Return how slow a target is, since when, and by what that is known."""
+    return (
+        f"slow since {slow.at:%Y-%m-%d}: {format_percent(slow.share, 0)} of its usual "
+        f"{slow.metric.replace('_', ' ')} in the last survey"
     )
-    return f"{metric} down to {share * 100:.0f} % of the usual"
 
 
-def _marked(surveys: pl.DataFrame) -> pl.DataFrame:
-    """Return each target's share of its survey's median, relative to its usual one, and z."""
-    survey = ["metric", "target"]
+def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
+    """Return each stretch in which a target was slow in a metric, the earliest first.
+
+    Parameters are those of `slow_targets`. Nothing that came later has a say in whether a target
+    was slow at a time, but what bears out a single slow survey.
+    """
     share = pl.col("value") / pl.col("value").median().over("run", "metric")
     shares = (
-        surveys.filter(pl.col("value").is_not_null())
+        _rates(surveys)
         .group_by("run", "metric", "target")
         .agg(pl.col("at").min(), pl.col("value").median())
         # All targets of a survey are of its time, however long it took.
         .with_columns(at=pl.col("at").min().over("run"), share=share)
         .filter(pl.col("share").is_finite())
-        .sort("at")
     )
-    enough = pl.len().over(survey) >= _HISTORY
-    usual = pl.when(enough).then(pl.col("share").median().over(survey)).otherwise(1.0)
-    relative = shares.with_columns(relative=pl.col("share") / pl.max_horizontal(usual, pl.lit(0.1)))
-    off = (pl.col("relative") - 1).abs()
-    scale = pl.max_horizontal(
-        off.median().over(survey) * 1.4826, off.median().over("metric") * 1.4826
-    )
-    scaled = relative.with_columns(z=(pl.col("relative") - 1) / pl.max_horizontal(scale, 0.01))
-    return scaled.group_by("at", "target").agg(
-        pl.col("relative").min(), pl.col("z").min()
-    ).sort("at", "target")  # fmt: skip
+    stretches: list[SlowTarget] = []
+    for (metric,), rows in shares.sort("at").group_by("metric", maintain_order=True):
+        wide = rows.pivot("target", index="at", values="share", aggregate_function="median")
+        wide = wide.sort("at")
+        times: list[datetime] = wide.get_column("at").to_list()
+        names = wide.columns[1:]
+        table = wide.select(names).to_numpy().astype(float)
+        for part in _walked(table, slow=SLOW, sigmas=SIGMAS, history=0):
+            stretches.append(_stretch(names[part.column], str(metric), part, times))
+    return sorted(stretches, key=lambda stretch: (stretch.at, stretch.target, stretch.metric))
 
 
-def _slow_at(marked: pl.DataFrame, times: list[datetime]) -> dict[datetime, dict[str, float]]:
-    """Return time of survey to the slow targets with their share of the usual."""
-    low = marked.filter((pl.col("relative") < SLOW) & (pl.col("z") < -SIGMAS))
-    shares: dict[datetime, dict[str, float]] = {}
-    for at, target, relative in low.select("at", "target", "relative").iter_rows():
-        shares.setdefault(at, {})[target] = relative
-    place = {at: index for index, at in enumerate(times)}
-
-    def borne_out(at: datetime, target: str) -> bool:
-        near = (place[at] - 1, place[at] + 1)
-        return any(0 <= i < len(times) and target in shares.get(times[i], {}) for i in near)
-
-    return {
-        at: confirmed
-        for at, slow in shares.items()
-        if (confirmed := {t: r for t, r in slow.items() if r < CRAWLS or borne_out(at, t)})
-    }
+def _rates(surveys: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that are rates; none where a column is missing."""
+    if not COLUMNS.keys() <= set(surveys.columns):
+        return pl.DataFrame(schema=COLUMNS)
+    others = [
+        metric
+        for metric in surveys.get_column("metric").unique()
+        if METRIC_UNITS.get(metric) in _NOT_RATES
+    ]
+    return surveys.filter(pl.col("value").is_not_null() & ~pl.col("metric").is_in(others))
 
 
-def _groups(
-    slow: dict[datetime, dict[str, float]], times: list[datetime]
-) -> list[list[tuple[datetime, dict[str, float]]]]:
-    """Return surveys that follow one another and share a slow target."""
-    place = {at: index for index, at in enumerate(times)}
-    groups: list[list[tuple[datetime, dict[str, float]]]] = []
-    for at in sorted(slow):
-        if groups:
-            last, names = groups[-1][-1]
-            if place[at] - place[last] <= 2 and set(names) & set(slow[at]):
-                groups[-1].append((at, slow[at]))
+@dataclass(slots=True)
+class _Part:
+    """A slow stretch of one column, by places among the surveys."""
+
+    column: int
+    first: int
+    last: int
+    detected: int
+    relatives: list[float]
+    over: bool = False
+    well: int = 0
+
+
+def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Part]:
+    """Return the slow stretches of each column of surveys by targets.
+
+    Parameters
+    ----------
+    history
+        Surveys of a column before it is judged; 0: its first one is compared with 1.
+
+    Notes
+    -----
+    Survey by survey, each target is in one of these states; only surveys in which it was well
+    enter what is usual for it::
+
+        well ──slow──▶ doubted ──slow──▶ slow ──half of it back, beyond scatter──▶ well
+          ▲              │                 ▲└─half of it back──▶ better ──again──▶ well
+          └─────well─────┘                 └───────slow────────────┘
+        well ──under half──▶ slow
+    """
+    usual = _Usual(table.shape[1])
+    doubted: dict[int, int] = {}
+    running: dict[int, _Part] = {}
+    parts: list[_Part] = []
+    for place, row in enumerate(table):
+        relative, scale = usual.relative(row, running)
+        seen = np.isfinite(row)
+        low = seen & (relative < slow) & (relative - 1 < -sigmas * scale)
+        first = seen & (usual.count <= history - 1 if history else usual.count == 0)
+        if history or (first & (relative < CRAWLS)).sum() > _BY_NATURE * seen.sum():
+            low &= ~first
+        else:
+            low &= ~first | (relative < CRAWLS)
+        well = seen & ~low
+        for column in [column for column in running if seen[column]]:
+            part = running[column]
+            well[column] = _goes_on(part, place, float(relative[column]), float(scale[column]))
+            if well[column]:
+                del running[column]
+            low[column] = False
+        for column in np.flatnonzero(low).tolist():
+            begun = doubted.pop(column, None)
+            if begun is None and relative[column] >= CRAWLS:
+                doubted[column] = place
                 continue
-        groups.append([(at, slow[at])])
+            earlier = [] if begun is None else [usual.doubted[column]]
+            part = _Part(
+                column, place if begun is None else begun, place, place,
+                [*earlier, float(relative[column])],
+            )  # fmt: skip
+            running[column] = part
+            parts.append(part)
+        for column in [column for column in doubted if well[column]]:
+            del doubted[column]
+        usual.doubted = {column: float(relative[column]) for column in doubted}
+        usual.add(row, well)
+    measured = np.isfinite(table)
+    for part in running.values():
+        part.over = bool(
+            len(table) - part.last > _GONE and not measured[-_GONE:, part.column].any()
+        )
+    return parts
+
+
+def _goes_on(part: _Part, place: int, relative: float, scale: float) -> bool:
+    """Take a survey of a slow column into account; return whether the column is well again."""
+    level = sum(part.relatives) / len(part.relatives)
+    if relative < 1 - (1 - level) * (1 - _BACK):
+        part.relatives.append(relative)
+        part.last, part.well = place, 0
+        return False
+    part.well += 1
+    part.over = part.well > 1 or relative - level > SIGMAS * scale
+    return part.over
+
+
+class _Usual:
+    """What each column was in the surveys in which it was well."""
+
+    def __init__(self, columns: int) -> None:
+        self._values = np.full((columns, _BEFORE), np.nan)
+        self.count = np.zeros(columns, dtype=int)
+        self.doubted: dict[int, float] = {}
+
+    def relative(self, row: Any, running: Iterable[int]) -> tuple[Any, Any]:
+        """Return a survey relative to the usual, and the scatter of each column."""
+        known = self.count > 0
+        middle = np.ones(len(row))
+        middle[known] = _medians(self._values[known])
+        relative = row / np.maximum(middle, 1e-9)
+        off = np.abs(relative - 1)
+        others = known & np.isfinite(row)
+        others[list(running)] = False
+        scale = np.full(len(row), _SCALE_LEAST)
+        if others.sum() >= _TARGETS_LEAST:
+            scale = np.maximum(scale, 1.4826 * float(np.median(off[others])))
+        settled = self.count >= _HISTORY
+        scatter = np.abs(self._values[settled] / middle[settled, None] - 1)
+        scale[settled] = np.maximum(scale[settled], 1.4826 * _medians(scatter))
+        return relative, scale
+
+    def add(self, row: Any, well: Any) -> None:
+        """Take the columns that were well into account."""
+        columns = np.flatnonzero(well)
+        self._values[columns, self.count[columns] % _BEFORE] = row[columns]
+        self.count[columns] += 1
+
+
+def _medians(rows: Any) -> Any:
+    """Return the median of each row that has a number; NaN is none. Far quicker than numpy's."""
+    ordered = np.sort(rows, axis=1)
+    count = np.isfinite(ordered).sum(axis=1)
+    line = np.arange(len(ordered))
+    return (ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2
+
+
+def _stretch(target: str, metric: str, part: _Part, times: Sequence[datetime]) -> SlowTarget:
+    return SlowTarget(
+        target=target,
+        metric=metric,
+        at=times[part.first],
+        last=times[part.last],
+        until=times[part.last] if part.over else None,
+        detected_at=times[part.detected],
+        share=part.relatives[-1],
+        least=min(part.relatives),
+        surveys=len(part.relatives),
+    )
+
+
+def _groups(stretches: Sequence[SlowTarget], times: Sequence[datetime]) -> list[list[SlowTarget]]:
+    """Return the stretches that began together, or are of one target and overlap."""
+    place = {at: index for index, at in enumerate(times)}
+    groups: list[list[SlowTarget]] = []
+    for stretch in stretches:
+        joined = next((group for group in groups if _belongs(stretch, group, place)), None)
+        if joined is None:
+            groups.append([stretch])
+        else:
+            joined.append(stretch)
     return groups
 
 
-def _spell(group: list[tuple[datetime, dict[str, float]]], times: list[datetime]) -> Spell:
-    first, last = group[0][0], group[-1][0]
+def _belongs(stretch: SlowTarget, group: Sequence[SlowTarget], place: dict[datetime, int]) -> bool:
+    if place[stretch.at] - place[group[0].at] <= 1:
+        return True
+    return any(
+        stretch.target == other.target and (other.until is None or stretch.at <= other.until)
+        for other in group
+    )
+
+
+def _spell(group: Sequence[SlowTarget]) -> Spell:
+    first, last = group[0].at, max(stretch.last for stretch in group)
     worst: dict[str, float] = {}
-    for _, shares in group:
-        for target, share in shares.items():
-            worst[target] = min(share, worst.get(target, share))
-    goes_on = last == times[-1]
-    depth = 1 - min(worst.values())
+    for stretch in group:
+        worst[stretch.target] = min(stretch.least, worst.get(stretch.target, stretch.least))
+    goes_on = any(stretch.until is None for stretch in group)
+    least = min(worst.values())
     names = ", ".join(sorted(worst)[:3]) + (f" and {len(worst) - 3} more" if len(worst) > 3 else "")
+    seen_twice = any(stretch.surveys > 1 for stretch in group)
     return Spell(
         shape=Shape.STEP if goes_on or last - first >= _SHORT else Shape.DIP,
         key=None,
@@ -178,15 +361,16 @@ def _spell(group: list[tuple[datetime, dict[str, float]]], times: list[datetime]
         at=first,
         until=None if goes_on else last,
         last=last,
-        detected_at=first if min(group[0][1].values()) < CRAWLS else _second(group),
-        certainty=ChangeStatus.CONFIRMED if len(group) > 1 else ChangeStatus.SUSPECT,
-        depth=depth * 10,
-        what=f"{names}: down to {min(worst.values()) * 100:.0f} % of the usual",
-        effect=min(worst.values()),
-        runs=len(group),
+        detected_at=min(stretch.detected_at for stretch in group),
+        certainty=ChangeStatus.CONFIRMED if seen_twice else ChangeStatus.SUSPECT,
+        depth=(1 - least) * 10,
+        what=f"{names}: down to {least * 100:.0f} % of the usual",
+        effect=least,
+        runs=max(stretch.surveys for stretch in group),
         targets=tuple(sorted(worst)),
     )
 
 
-def _second(group: list[tuple[datetime, dict[str, float]]]) -> datetime:
-    return next((later for (_, _), (later, _) in pairwise(group)), group[0][0])
+def _all_slow(group: Sequence[SlowTarget]) -> str:
+    worst = min(group, key=lambda stretch: stretch.least)
+    return f"{worst.metric} down to {worst.least * 100:.0f} % of the usual"

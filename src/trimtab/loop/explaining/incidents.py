@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.context import CpuProfile, RunFact
 from trimtab.explain.explain import with_standing
-from trimtab.explain.incidents import find_incidents
+from trimtab.explain.incidents import Troubles, find_troubles
 from trimtab.explain.site import Known, explain_moment
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
@@ -26,7 +26,7 @@ from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
-from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
+from trimtab.model.incident import Assessment, Explanation, IncidentState, LoneRun
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 _DAY: Final = timedelta(days=1)
+_NEAR: Final = timedelta(hours=1)
 _MINUTE: Final = timedelta(minutes=1)
 """Times are printed to the minute, and asked for as they were printed."""
 _MANY_RUNS: Final = 3000
@@ -53,6 +54,8 @@ class Explained:
         The last run that was looked at.
     standing
         What was wrong in all of the record.
+    lone_runs
+        Runs that did not finish while those around them did, the latest first.
     """
 
     site: str
@@ -61,6 +64,7 @@ class Explained:
     judged_until: datetime | None
     explanations: tuple[Explanation, ...]
     standing: tuple[Assessment, ...] = ()
+    lone_runs: tuple[LoneRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Moment:
         Of the incidents that it lies in.
     moment
         What was looked for at that very time, held against the week before.
+    lone_runs
+        Runs within an hour of it that did not finish while those around them did.
     """
 
     site: str
@@ -80,6 +86,7 @@ class Moment:
     at: datetime
     explanations: tuple[Explanation, ...]
     moment: Explanation
+    lone_runs: tuple[LoneRun, ...] = ()
 
 
 def incidents_of(
@@ -110,9 +117,10 @@ def incidents_of(
     """
     begin = None if since is None else parse_moment(since, place.timezone)
     with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
-        known, incidents, standing = _looked(
+        known, troubles, standing = _looked(
             store, place, until=until, together=together, progress=progress
         )
+        incidents = troubles.incidents
         in_range = [
             incident
             for incident in incidents
@@ -131,7 +139,10 @@ def incidents_of(
             ),
         )
         progress("explained", 1.0)
-        return Explained(known.site, str(store.location), now, known.now, tuple(order), standing())
+        notes = tuple(run for run in troubles.lone_runs if begin is None or run.at >= begin)
+        return Explained(
+            known.site, str(store.location), now, known.now, tuple(order), standing(), notes
+        )
 
 
 def _processes(store: Store, place: Place) -> int:
@@ -192,7 +203,8 @@ def explain_at(
     """
     at = parse_moment(moment, place.timezone)
     with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
-        known, incidents, standing = _looked(store, place, together=together, progress=progress)
+        known, troubles, standing = _looked(store, place, together=together, progress=progress)
+        incidents = troubles.incidents
         if not known.record_from <= at <= known.now + _DAY:
             raise UsageError(
                 f"nothing is stored for {at.isoformat()}",
@@ -211,7 +223,8 @@ def explain_at(
         source = StoreTelemetry(store, place.name)
         around = explain_moment(min(at, known.now), known, source, standing=standing())
         explained = tuple(with_standing(answer, standing()) for answer in answers)
-        answer_at = Moment(known.site, str(store.location), at, explained, around)
+        notes = tuple(run for run in troubles.lone_runs if abs(run.at - at) <= _NEAR)
+        answer_at = Moment(known.site, str(store.location), at, explained, around, notes)
         progress("explained", 1.0)
         return answer_at
 
@@ -223,8 +236,8 @@ def _looked(
     until: str | None = None,
     together: Together = one_by_one,
     progress: Progress,
-) -> tuple[Known, tuple[Incident, ...], Callable[[], Conditions]]:
-    """Return what is known of a site, its incidents, and what was wrong with it all along.
+) -> tuple[Known, Troubles, Callable[[], Conditions]]:
+    """Return what is known of a site, its troubles, and what was wrong with it all along.
 
     The last when it is asked for: others look for it while incidents are looked for here.
     """
@@ -242,7 +255,7 @@ def _looked(
     known = _known(place, judged, terms, *next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))
     standing = ask_for_standing(store, known, together)
-    incidents = find_incidents(
+    troubles = find_troubles(
         judged.judgement.series,
         judged.frames,
         known.surveys,
@@ -251,8 +264,9 @@ def _looked(
         now=known.now,
         runs=known.runs,
         limits=known.limits,
+        timezone=place.timezone,
     )
-    return known, incidents, cache(lambda: next(standing))
+    return known, troubles, cache(lambda: next(standing))
 
 
 def _known(

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from trimtab.errors import UsageError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
-from trimtab.loop.importing.reading import Reading, kinds, mains, read_file
+from trimtab.loop.importing.reading import Reading, kinds, mains, read_file, says_the_same
 from trimtab.loop.importing.storing import IMPORTED, Beside, Terms, imported_run, run_of, site_of
 from trimtab.loop.sites import site_file
 from trimtab.loop.workers import processors, worker_pool
@@ -65,13 +65,16 @@ class _Read:
     outputs
         Label, size in bytes and sha256 of each raw output.
     sha256
-        Of the file itself, by which it is known again.
+        What the file is known by, see `_identity`.
+    raw_sha256
+        Of its very content, by which it was known before.
     """
 
     candidate: Candidate
     reading: Reading
     outputs: tuple[tuple[str, int, str], ...] = ()
     sha256: str | None = None
+    raw_sha256: str | None = None
 
 
 def import_files(
@@ -164,12 +167,33 @@ def _read_batch(
             raw.put_many(contents)
             contents = {}
         name = None if source is None else Source(source.name, b"")
-        key = None if source is None else hashlib.sha256(reading.original or source.content)
+        raw_sha256, sha256 = (None, None) if source is None else _identity(reading, source)
         reading = replace(reading, source=name, original=None)
-        read.append(_Read(candidate, reading, tuple(outputs), key.hexdigest() if key else None))
+        read.append(_Read(candidate, reading, tuple(outputs), sha256, raw_sha256))
     if raw is not None:
         raw.put_many(contents)
     return read
+
+
+def _identity(reading: Reading, source: Source) -> tuple[str, str]:
+    """Return the hash of a content, and of the same with one end of line at its end.
+
+    A file is known by the second, however many empty lines end it.
+
+    A text without the end of its last line is the same as one with it only if it says the same:
+    it may have been cut there.
+    """
+    content = reading.original or source.content
+    raw = hashlib.sha256(content).hexdigest()
+    if reading.original is None:
+        text = content.rstrip(b"\r\n")
+        rest = content[len(text) :]
+        if rest:
+            end = b"\r\n" if rest.startswith(b"\r\n") else b"\n"
+            content = text + end
+        elif says_the_same(reading, replace(source, content=text + b"\n")):
+            content = text + b"\n"
+    return raw, hashlib.sha256(content).hexdigest()
 
 
 def _contents(reading: Reading) -> list[tuple[str, bytes]]:
@@ -273,10 +297,10 @@ class _Keeper:
             )
         results = []
         several = len({measurement.site for measurement in reading.measurements} - {None}) > 1
-        for ordinal, (measurement, key) in enumerate(_keys(read)):
+        for ordinal, (measurement, key, former) in enumerate(_keys(read)):
             site = site_of(measurement, self.terms, several=several)
             run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal, site=site)
-            runs.append(imported_run(run, read.outputs, key))
+            runs.append(imported_run(run, read.outputs, key, former))
             results.append(_result(measurement, run))
             self.beside.add(measurement, site)
         status, reason = _overall(results)
@@ -332,17 +356,22 @@ def _result(measurement: Measurement, run: Run) -> Imported:
     )
 
 
-def _keys(read: _Read) -> Iterator[tuple[Measurement, str]]:
-    """Yield each result with what it is known by: itself where it tells, else file and place."""
+def _keys(read: _Read) -> Iterator[tuple[Measurement, str, str]]:
+    """Yield each result with what it is known by: itself where it tells, else file and place.
+
+    Then with what it was known by before the end of a file was looked at.
+    """
     times: Counter[str] = Counter()
     for ordinal, measurement in enumerate(read.reading.measurements):
-        key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
+        place = f"#{ordinal}" if ordinal else ""
+        key, former = ((sha256 or "") + place for sha256 in (read.sha256, read.raw_sha256))
         if measurement.identity is not None:
             prefix = _ALIKE if measurement.alike else _COPY
             key = prefix + hashlib.sha256(measurement.identity.encode()).hexdigest()
             times[key] += 1
             key += f"#{times[key]}" if times[key] > 1 else ""
-        yield measurement, key
+            former = key
+        yield measurement, key, former
 
 
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:

@@ -18,6 +18,7 @@ from trimtab.errors import DataError, TrimtabError
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.converting import converted
 from trimtab.measure import darshan
+from trimtab.measure.cut_off import with_time_limit
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.mixed import parts_of
 from trimtab.measure.source import HEAD_BYTES, Format, Source
@@ -29,6 +30,8 @@ from trimtab.visible import visible
 
 SIZE_LIMIT_BYTES = 256 * 1024**2
 """No output of a benchmark is larger; a file of any size can lie in a directory."""
+PREAMBLE_BYTES = 16 * 1024**2
+"""So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
 REPETITION_MAXIMUM = 2**31 - 1
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _GZIP = b"\x1f\x8b"
@@ -87,7 +90,8 @@ def read_file(
         content = _content(path, follow=follow)
         made = converted(content)
         source = Source(path, content if made is None else made)
-        form = _format(source, kind)
+        # What a child printed is of its format, also where it says no more than why not.
+        form = _format(source, kind if made is None else kind or darshan.KIND)
         # Asked last: people write lfs df before and after a benchmark into one file.
         if form is None and kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
             known = lfs_df.KIND
@@ -101,6 +105,7 @@ def read_file(
         source = _with_companions(source, form)
         original = None if made is None else content
         measurements, notes = _read_parts(source, form, kind)
+        measurements = with_time_limit(measurements, source.content)
         _refuse_what_cannot_be(measurements)
         known = ", ".join(dict.fromkeys(measurement.kind for measurement in measurements))
         return Reading(path, known, measurements, notes=notes, source=source, original=original)
@@ -114,6 +119,20 @@ def read_file(
     except Exception as error:  # noqa: BLE001 (a bug that one file shows must not cost the others)
         bug = f"a bug of Trimtab in reading it, {type(error).__name__}: {error}"
         return Reading(path, known, problem=f"{visible(path)}: {bug}")
+
+
+def says_the_same(reading: Reading, source: Source) -> bool:
+    """Return whether another content of the file has the very results of this reading."""
+    form = _format(source, None if reading.kind is None or "," in reading.kind else reading.kind)
+    if form is None or not reading.measurements:
+        return False
+    try:
+        measurements, notes = _read_parts(source, form, None)
+    except DataError:
+        return False
+    return (with_time_limit(measurements, source.content), notes) == (
+        reading.measurements, reading.notes,
+    )  # fmt: skip
 
 
 def _read_parts(
@@ -156,10 +175,30 @@ def _may_be_known(path: str, *, follow: bool) -> bool:
     """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
     with _opened(path, follow=follow) as stream:
         head = stream.read(HEAD_BYTES)
-    if not head or head.startswith(_GZIP) or darshan.is_log(head):
-        return True
-    source = Source(path, head)
-    return _format(source, None) is not None or lfs_df.recognises(source)
+        if not head or head.startswith(_GZIP) or darshan.is_log(head):
+            return True
+        source = Source(path, head)
+        if _format(source, None) is not None or lfs_df.recognises(source):
+            return True
+        if len(head) < HEAD_BYTES or b"\0" in head:
+            return False
+        return _behind_preamble(Source(path, head + stream.read(PREAMBLE_BYTES))) is not None
+
+
+def _behind_preamble(source: Source) -> Format | None:
+    """Return the format that begins first in a text of which the head is of none."""
+    begins: list[tuple[int, Format]] = []
+    for form in formats():
+        mark = form.beginning
+        if mark is None or not any(word in source.content for word in mark.words):
+            continue
+        match = mark.pattern.search(source.content, 0, PREAMBLE_BYTES)
+        if match is not None:
+            begins.append((match.start(), form))
+    for place, form in sorted(begins, key=lambda begin: begin[0]):
+        if form.recognises(Source(source.name, source.content[place : place + HEAD_BYTES])):
+            return form
+    return None
 
 
 def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
@@ -189,7 +228,8 @@ def kinds() -> tuple[str, ...]:
 def _format(source: Source, kind: str | None) -> Format | None:
     if kind is not None:
         return next((form for form in formats() if form.kind == kind), None)
-    return next((form for form in formats() if form.recognises(source)), None)
+    form = next((form for form in formats() if form.recognises(source)), None)
+    return form or _behind_preamble(source)
 
 
 def _unrecognised(source: Source, kind: str | None) -> str:
@@ -203,15 +243,14 @@ def _unrecognised(source: Source, kind: str | None) -> str:
 def mains(path: str) -> tuple[str, ...]:
     """Return the files of which this one may be a part, by its name alone."""
     directory, name = os.path.split(path)
-    names = (form.instead(name) for form in formats())
-    return tuple(os.path.join(directory, main) for main in names if main is not None)  # noqa: PTH118
+    names = (main for form in formats() for main in form.instead(name))
+    return tuple(os.path.join(directory, main) for main in names)  # noqa: PTH118
 
 
 def _main(source: Source, form: Format) -> Source:
     """Return the source of the file that holds the result which this one is a part of."""
     directory = os.path.dirname(source.name)  # noqa: PTH120 (a name of any bytes)
-    main = form.instead(source.file_name)
-    if main is not None:
+    for main in form.instead(source.file_name):
         path = os.path.join(directory, main)  # noqa: PTH118
         if os.path.lexists(path):
             other = Source(path, _content(path, follow=False))

@@ -184,7 +184,9 @@ def _until(measurement: Measurement, began: Moment, terms: Terms) -> datetime | 
     return moment_of(ended, terms).at
 
 
-def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) -> ImportedRun:
+def imported_run(
+    run: Run, outputs: tuple[tuple[str, int, str], ...], key: str, former: str
+) -> ImportedRun:
     """Return a run with its outputs as the store keeps them.
 
     Parameters
@@ -208,7 +210,7 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
         )
         for ordinal, (label, size, sha256) in enumerate(outputs)
     )
-    return ImportedRun(run, usable, key)
+    return ImportedRun(run, usable, key, former)
 
 
 @dataclass(slots=True)

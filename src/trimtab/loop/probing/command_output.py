@@ -126,8 +126,8 @@ class Files:
 def _with(path: str) -> Iterator[str]:
     """Yield a file and what any format would read with it or in place of it."""
     yield path
-    mains = [form.instead(posixpath.basename(path)) for form in formats()]
-    for main in (path, *(_companion(path, name) for name in mains if name is not None)):
+    mains = [main for form in formats() for main in form.instead(posixpath.basename(path))]
+    for main in (path, *(_companion(path, name) for name in mains)):
         if main is None:
             continue
         yield main
@@ -146,9 +146,9 @@ def _companion(path: str, name: str) -> str | None:
 def _main(path: str, contents: Mapping[str, bytes]) -> str:
     """Return the file that holds the result of which this one is a part, else itself."""
     for form in formats():
-        name = form.instead(posixpath.basename(path))
-        main = None if name is None else _companion(path, name)
-        if main is None or main not in contents:
+        mains = (_companion(path, name) for name in form.instead(posixpath.basename(path)))
+        main = next((main for main in mains if main in contents), None)
+        if main is None:
             continue
         if all(form.recognises(Source(file, contents[file])) for file in (path, main)):
             return main

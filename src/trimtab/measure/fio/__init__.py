@@ -1,7 +1,7 @@
 """fio: one process with threads or processes as tasks, on files or on whole devices.
 
 `commands` makes what probes run, `devices` what measures drives and RAID devices; `results` reads
-what came out, of every version from 2.1 on.
+what came out, of every version from 2.1 on, `normal` what it prints for people.
 """
 
 from __future__ import annotations

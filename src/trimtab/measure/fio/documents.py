@@ -12,14 +12,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from trimtab.measure.plain import as_dict, as_list
+from trimtab.message import Message
+from trimtab.model.run import Access
 
 _EDGES: Final = re.compile(
-    r'^(?:(?P<opens>\{)[ \t\r]*$|(?P<closes>\})|(?P<line>\{[ \t]*"fio version".*))', re.MULTILINE
+    r"^(?:(?P<opens>\{)[ \t\r]*$|(?P<closes>\}))"
+    r'|(?P<line>\{[ \t]*"fio version".*)|(?P<behind>\{)[ \t\r]*\n(?=[ \t]*"fio version")',
+    re.MULTILINE,
 )
-"""Where an object begins and ends, or one that another program has put on one line."""
+"""Where an object begins and ends, or one that another program has put on one line.
+
+What begins with fio's version may stand behind other text on its line.
+"""
 _NO_NUMBER: Final = re.compile(r'(?<=")( ?: ?)(?:-?nan|-?inf)(?=[,\s}])')
 """What C prints for a number that is none; JSON has no word for it."""
 _ODD_MAXIMUM: Final = 1000
@@ -47,10 +54,16 @@ class Document:
         Names of numbers that it gives twice, differently: two outputs in one.
     """
 
+    echoes_options: ClassVar[bool] = True
+    """Whether an option that is not among those of a job was not given."""
     value: dict[str, Any]
     text: str
     first_line: int
     mixed: tuple[str, ...] = ()
+
+    def doubt(self, job: int, access: Access) -> Message | None:
+        """Return why figures of a job are not to be believed, apart from what they are."""
+        return None
 
     @cached_property
     def jobs(self) -> list[dict[str, Any]]:
@@ -139,6 +152,7 @@ def take_apart(text: str) -> Output:
     for start, end in _segments(text):
         if broken > _ODD_MAXIMUM:
             break
+        # On one line other text may stand behind it, too.
         document = None if end is None else _decoded(text[start:end])
         if end is None or document is None:
             broken += 1
@@ -179,8 +193,9 @@ def _segments(text: str) -> Iterator[tuple[int, int | None]]:
 def _decoded(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     """Return an object of fio, and which of its numbers stand in it twice and differ."""
     twice: list[str] = []
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _object(pairs, twice))
     try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, twice))
+        value, _ = decoder.raw_decode(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or "fio version" not in value:

@@ -137,6 +137,8 @@ def iops_reason(entry: Entry) -> str | None:
 
 
 def _disagreement(entry: Entry) -> str | None:
+    if not entry.document.echoes_options:  # rounded for people: looked at where it was read
+        return entry.document.doubt(entry.index, entry.access)
     moved, elapsed_s = entry.moved_bytes, entry.elapsed_s
     bandwidth = entry.bandwidth_bytes_per_s
     if moved is None or elapsed_s is None or bandwidth is None:

@@ -58,6 +58,7 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
     figures = together(entries)
     first = entries[0]
     options = options_of(first.document, first.job)
+    is_told = bool(options) and first.document.echoes_options
     mixed = Message("outputs-mixed", "two outputs are mixed") if first.document.mixed else None
     return Phase(
         access=first.access,
@@ -70,8 +71,8 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
         block_size_bytes=size_bytes(options.get("size")),
         cpu_user_s=_processor_time(entries, "usr_cpu"),
         cpu_system_s=_processor_time(entries, "sys_cpu"),
-        direct=options.get("direct", "0") == "1" if options else None,
-        caches_dropped=options.get("invalidate", "1") == "1" if options else None,
+        direct=options.get("direct", "0") == "1" if is_told else None,
+        caches_dropped=options.get("invalidate", "1") == "1" if is_told else None,
         line=first.bandwidth_line,
         reason=mixed or figures.reason,
     )
@@ -111,8 +112,18 @@ def _read_latencies(
 ) -> None:
     access, read = entries[0].access, latencies(entries)
     metric, output = LATENCY[access], draft.output
+    doubt = entries[0].document.doubt(entries[0].index, access)
     draft.latencies += [
-        Sample(metric, value_s, repetition, target, name, output, line, read.reason)
+        Sample(
+            metric,
+            value_s,
+            repetition,
+            target,
+            name,
+            output,
+            line,
+            read.reason or read.coarse.get(name) or doubt,
+        )
         for name, (value_s, line) in read.values_s.items()
     ]
     if target is not None:

@@ -21,6 +21,10 @@ _LIKE_ANOTHER: Final = 1.02
 """A percentile is a bucket's value, and buckets are 1/64 of their octave wide."""
 
 
+_ROUNDED_MAXIMUM: Final = 0.01
+"""A figure is not believed when rounding in print can hide more than this fraction of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Latencies:
     """What is known of the latency of one direction.
@@ -35,12 +39,15 @@ class Latencies:
         Why the distribution is not there.
     reason
         Why the values are not to be believed.
+    coarse
+        Statistic to why it is not: rounding hides too much of it.
     """
 
     values_s: dict[str, tuple[float, int]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     missing: str | None = None
     reason: str | None = None
+    coarse: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,11 @@ class _Reported:
     percentiles: dict[float, tuple[float, str]]
     bins: dict[int, int]
     operations: float
+
+    @property
+    def units(self) -> dict[str, float]:
+        """Statistic to one unit of its last digit, where it was rounded for people."""
+        return as_dict(self.values.get("units"))
 
 
 def latencies(entries: Sequence[Entry]) -> Latencies:
@@ -96,7 +108,20 @@ def _of_one(entry: Entry, reported: _Reported) -> Latencies:
             values[name] = value * reported.unit_s, line
     missing = Message("no-percentiles", "fio printed no percentiles of the completion latency")
     reason = _disorder(reported)
-    return Latencies(values, _in_ns(reported), None if reported.percentiles else missing, reason)
+    gap = None if reported.percentiles else missing
+    return Latencies(values, _in_ns(reported), gap, reason, _coarse(reported, values))
+
+
+def _coarse(reported: _Reported, values: dict[str, tuple[float, int]]) -> dict[str, str]:
+    """Return for each statistic that has too few digits why it is not to be believed."""
+    coarse: dict[str, str] = {}
+    for name, (value_s, _) in values.items():
+        unit = reported.units.get("percentile" if name in QUANTILES else name, 0.0)
+        # Percentiles are rounded up, the others to the nearest or down: all of the unit may hide.
+        if unit * reported.unit_s > _ROUNDED_MAXIMUM * value_s:
+            text = f"fio printed {name} of the latency with too few digits: {value_s:.3g} s"
+            coarse[name] = Message("too-few-digits", text)
+    return coarse
 
 
 def _of_several(entries: Sequence[Entry], reported: Sequence[_Reported]) -> Latencies:
@@ -174,8 +199,9 @@ def _disorder(reported: _Reported) -> str | None:
     least, mean, greatest = (as_number(reported.values.get(key)) for key in ("min", "mean", "max"))
     ordered = rising == sorted(rising)
     if greatest is not None and least is not None:
-        ordered &= least - 1 <= (least if mean is None else mean) <= greatest + 1
+        slack = 1 + sum(reported.units.values())
+        ordered &= least - slack <= (least if mean is None else mean) <= greatest + slack
         if rising:
-            ordered &= rising[-1] <= greatest * _LIKE_ANOTHER + 1
-            ordered &= rising[0] >= math.floor(least / _LIKE_ANOTHER) - 1
+            ordered &= rising[-1] <= greatest * _LIKE_ANOTHER + slack
+            ordered &= rising[0] >= math.floor(least / _LIKE_ANOTHER) - slack
     return None if ordered else Message("figures-disagree", "fio's latencies are inconsistent")

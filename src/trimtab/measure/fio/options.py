@@ -85,13 +85,18 @@ def file_names(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(part.replace("\\:", ":") for part in re.split(r"(?<!\\):", value) if part)
 
 
-def requested(options: Sequence[dict[str, Any]]) -> dict[str, object]:
+def requested(options: Sequence[dict[str, Any]], *, complete: bool = True) -> dict[str, object]:
     """Return the parameters of jobs that ran together, as plain JSON values.
 
     Those that mean what a field of `trimtab.model.run.ProbeSpec` means have its name; all others
     keep fio's name and spelling. One in which jobs differ has a list, in the order of the jobs.
+
+    Parameters
+    ----------
+    complete
+        Whether an option that is not there has its default.
     """
-    several = [_requested_of(values_of_job) for values_of_job in options]
+    several = [_requested_of(values_of_job, complete=complete) for values_of_job in options]
     names = dict.fromkeys(name for values_of_job in several for name in values_of_job)
     merged: dict[str, object] = {}
     for name in names:
@@ -100,10 +105,10 @@ def requested(options: Sequence[dict[str, Any]]) -> dict[str, object]:
     return merged
 
 
-def _requested_of(options: dict[str, Any]) -> dict[str, Any]:
+def _requested_of(options: dict[str, Any], *, complete: bool) -> dict[str, Any]:
     if not options:
         return {}
-    requested_values: dict[str, Any] = dict(_DEFAULTS)
+    requested_values: dict[str, Any] = dict(_DEFAULTS) if complete else {}
     for name in sorted(options.keys() - NO_PARAMETERS):
         ours, meaning = _MEANINGS.get(name, (name, str))
         value = is_set(options, name) if meaning is bool else meaning(options[name])

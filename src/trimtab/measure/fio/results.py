@@ -8,6 +8,7 @@ only parts the figures.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from trimtab.errors import DataError
 from trimtab.measure.fio.documents import Document, Output, take_apart
 from trimtab.measure.fio.figures import total
 from trimtab.measure.fio.jobs import moving, read_jobs, read_operations, read_targets
+from trimtab.measure.fio.normal import NormalDocument, normal_documents
 from trimtab.measure.fio.options import (
     is_set,
     options_of,
@@ -85,10 +87,10 @@ def read(source: Source) -> tuple[Measurement, ...]:
     own.
     """
     text = source.text
-    if '"fio version"' not in text:
-        raise _no_result(source.head)
-    printed = take_apart(text)
+    printed = _with_normal(take_apart(text) if '"fio version"' in text else Output(), text)
     if not printed.documents:
+        if '"fio version"' not in text:
+            raise _no_result(text)
         return (parse(source.raw_output(), ordinal=0),)
     drafts: list[Draft] = []
     executions = list(_executions(printed))
@@ -104,6 +106,26 @@ def read(source: Source) -> tuple[Measurement, ...]:
     return tuple(draft.finished() for draft in drafts)
 
 
+def _with_normal(printed: Output, text: str) -> Output:
+    """Return an output with its normal form, where that is not another form of its JSON."""
+    documents = [
+        document
+        for document in normal_documents(text)
+        if not any(document.is_in(other) for other in printed.documents)
+    ]
+    if not documents:
+        return printed
+    if printed.documents:
+        complaints = [*printed.complaints[:-1], *([] for _ in documents), printed.complaints[-1]]
+        return Output([*printed.documents, *documents], complaints, printed.unfinished)
+    lines_before: list[list[str]] = [[] for _ in range(len(documents) + 1)]
+    starts = [document.first_line for document in documents]
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.startswith("fio: "):
+            lines_before[bisect_left(starts, number)].append(line.rstrip("\r"))
+    return Output([*documents], lines_before)
+
+
 def recognises(source: Source) -> bool:
     """Return whether a file is an output of fio, those that hold no JSON included."""
     return _IS_FIO.search(source.head) is not None
@@ -112,24 +134,33 @@ def recognises(source: Source) -> bool:
 _TERSE: Final = re.compile(r"^[2-5];fio-[0-9]", re.MULTILINE)
 _NORMAL: Final = re.compile(r"^(?:fio-[0-9.]+\S*\r?$|\S.*: \(g=[0-9]+\): rw=)", re.MULTILINE)
 _IS_FIO: Final = re.compile(
-    r'^(?:\{?\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-|[2-5];fio-[0-9]|fio: [a-z]'
-    r"|fio-[0-9]\S*\r?\nStarting |\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",
+    r'^(?:[^{\n]{0,400}\{?\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-|[2-5];fio-[0-9]|fio: [a-z]'
+    r"|fio-[0-9]\S*\r?\nStarting |\S[^\n]{0,200}: \(g=[0-9]+\): rw="
+    r"|\S[^\n]{0,200}: \(groupid=[0-9]+, jobs=[0-9]+\): err=)",
     re.MULTILINE,
 )
-_BEGINNING: Final = re.compile(rb'^\{\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-', re.MULTILINE)
-FORMAT: Final = Format("fio", recognises, read, beginning=Mark((b'"fio version"',), _BEGINNING))
+_BEGINNING: Final = re.compile(
+    rb'^(?:[^{\n]{0,400}\{\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-'
+    rb"|\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",
+    re.MULTILINE,
+)
+FORMAT: Final = Format(
+    "fio", recognises, read, beginning=Mark((b'"fio version"', b"): rw="), _BEGINNING)
+)
 
 
 def _no_result(text: str) -> DataError:
-    for pattern, words in ((_TERSE, "terse"), (_NORMAL, "normal")):
-        if match := pattern.search(text):
-            line = text.count("\n", 0, match.start()) + 1
-            problem = f"this is fio's {words} output, which rounds or leaves out what is needed"
-            hint = "run fio with --output-format=json or json+"
-            return DataError(problem, code="output-format-unsupported", line=line, hint=hint)
+    hint = "run fio with --output-format=json or json+"
+    if match := _TERSE.search(text):
+        line = text.count("\n", 0, match.start()) + 1
+        problem = "this is fio's terse output, which leaves out what is needed"
+        return DataError(problem, code="output-format-unsupported", line=line, hint=hint)
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
             return DataError(f"fio printed no result: {tail(line)}", code="no-result", line=number)
+    if match := _NORMAL.search(text):
+        line = text.count("\n", 0, match.start()) + 1
+        return DataError("fio printed no result", code="no-result", line=line)
     problem = f"this is not the JSON output of fio: {beginning(text) or 'it is empty'}"
     return DataError(problem, code="not-this-format", line=1)
 
@@ -159,7 +190,7 @@ def _continues(document: Document, following: Document) -> bool:
     return all(map(_grew, document.jobs, following.jobs))
 
 
-_SAME_OF_ALL: Final = ("fio version", "global options")
+_SAME_OF_ALL: Final = ("fio version", "global options", "execution")
 _SAME_OF_A_JOB: Final = ("jobname", "groupid", "job options")
 
 
@@ -222,6 +253,8 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
         if entries:
             read_operations(draft, entries, None)
             read_targets(draft, entries, hidden=hidden)
+    if isinstance(document, NormalDocument):
+        _note_normal(draft, document, options, tasks)
     _note_times(draft, document, run, is_last=is_last)
     _note_end(draft, document, options)
     _note_others(draft, document, run)
@@ -231,6 +264,21 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
             reason = Message("data-corrupt", "data read is not what was written")
         _disbelieve(draft, reason, targets_too=True)
     return draft
+
+
+def _note_normal(
+    draft: Draft, document: NormalDocument, options: Sequence[dict[str, Any]], tasks: int | None
+) -> None:
+    """Note what fio's normal output tells of the request, and that it does not tell all of it."""
+    printed = requested(options, complete=False)
+    draft.requested = present(
+        {**printed, "job_names": draft.reported["job_names"], "tasks": tasks, "output": "normal"}
+    )
+    reason = "fio's normal output does not tell size, runtime, direct and files of the jobs"
+    draft.missing.append(missing("parameters", "options-not-printed", reason))
+    if len(_runs(document)) > 1:
+        text = "fio's normal output does not tell whether groups of jobs ran at the same time"
+        draft.warnings.add("groups-in-one-output", text)
 
 
 def _draft(ordinal: int | None) -> Draft:
@@ -326,6 +374,8 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
 
 
 def _end(document: Document) -> datetime | None:
+    if isinstance(document, NormalDocument):
+        return document.printed_at
     in_ms = _moment(document.value.get("timestamp_ms"), 1e-3)
     return _moment(document.value.get("timestamp"), 1.0) if in_ms is None else in_ms
 

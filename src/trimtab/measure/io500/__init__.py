@@ -79,8 +79,8 @@ def _companions(name: str) -> tuple[str, ...]:
     return (_DETAILS_NAME,) if name == _SUMMARY_NAME else ()
 
 
-def _instead(name: str) -> str | None:
-    return _SUMMARY_NAME if name == _DETAILS_NAME else None
+def _instead(name: str) -> tuple[str, ...]:
+    return (_SUMMARY_NAME,) if name == _DETAILS_NAME else ()
 
 
 _BEGINNING: Final = re.compile(rb"^IO500 version\b", re.MULTILINE)

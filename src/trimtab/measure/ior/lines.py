@@ -47,7 +47,7 @@ _NAME: Final = re.compile(r"[\t ]*([A-Za-z0-9 /]+?) *[:=] *(.*)", re.DOTALL)
 _OLD_TEST: Final = re.compile(r"Test ([0-9]+) started")
 _MOVED: Final = re.compile(
     r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate) "
-    r"(?:file size|bytes moved) +(?:=|:) *([0-9]+)[.,\s]"
+    r"(?:file size|bytes moved) +(?:=|:) *(-?[0-9]{1,20})[.,\s]"
 )
 _EXPLAINED: Final = re.compile(
     r"WARNING: (?:Expected|Stat\(\) of|maybe caused by) ?", re.IGNORECASE
@@ -269,9 +269,8 @@ class _Reader:
     def _note(self, line: str, test: Test) -> None:
         complaint = line.lstrip(" [").removeprefix("ior ")
         if moved := _MOVED.match(complaint + "\n"):
-            count = whole_of(moved.group(2))
-            if count is not None:
-                self._moved[moved.group(1)] = count
+            # A sum of sizes that does not fit into 64 bits turns negative: as good as none.
+            self._moved[moved.group(1)] = max(int(moved.group(2)), 0)
         elif complaint.startswith("ERROR:"):
             if len(test.errors) < _COMPLAINTS_MAX:
                 test.errors.append(_without_stale_errno(complaint.removeprefix("ERROR:").strip()))

@@ -50,7 +50,8 @@ class Result:
     doubt
         Why it is not to be believed whatever its figures are.
     in_files_bytes, moved_bytes
-        Of the warning before it, which IOR prints where it is not what was asked for.
+        Of the warning before it, which IOR prints where it is not what was asked for; 0 bytes in
+        files where ``stat`` told nothing.
     """
 
     access: Access

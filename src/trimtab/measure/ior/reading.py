@@ -19,7 +19,16 @@ from trimtab.measure.ior.results import (
     phases_of,
     summed_of,
 )
-from trimtab.measure.measurement import Draft, Measurement, Notes, Phase, beginning, missing, tail
+from trimtab.measure.measurement import (
+    ACCESSES,
+    Draft,
+    Measurement,
+    Notes,
+    Phase,
+    beginning,
+    missing,
+    tail,
+)
 from trimtab.measure.plain import present, time_of
 from trimtab.measure.source import Format, Mark, Source
 from trimtab.message import Message, code_of
@@ -131,6 +140,7 @@ FORMAT: Final = Format(
 def _measured(run: IorRun, test: Test, place: int) -> Measurement:
     """Return the result of one test of a file, which is output 0."""
     parameters = parameters_of(run, test)
+    test.ended = test.ended or _is_whole_for_io500(run, test, parameters)
     draft = Draft("ior", 0, run.version, _name(place, test.number), "client")
     draft.missing += _NOT_PRINTED
     draft.began = moment(test.started if test is not run.tests[0] else run.began or test.started)
@@ -170,6 +180,25 @@ def _problems(run: IorRun, test: Test, parameters: Parameters) -> list[str]:
     elif test.ended and test.summary_alone and parameters.repetitions != 1:
         problems.append(_ONLY_SUMMED)
     return problems
+
+
+_IO500_FILE: Final = re.compile(r" -o[ =]\S*/ior[-_](?:easy|hard|rnd)[^ /]*/\S+")
+_ACCESS_OPTION: Final = {"write": "-w", "read": "-r"}
+
+
+def _is_whole_for_io500(run: IorRun, test: Test, parameters: Parameters) -> bool:
+    """Return whether a test is all that IOR prints as a part of IO500.
+
+    IO500 calls IOR as a library (``./ior`` stands for the program), and since 2020 that prints
+    neither ``Max`` nor ``Finished``: the row of the last repetition is its end.
+    """
+    line = run.command_line or ""
+    if not line.startswith("./ior ") or not _IO500_FILE.search(line):
+        return False
+    words = line.split()
+    requested = [access for access in ACCESSES if _ACCESS_OPTION[access] in words]
+    counts = [sum(result.access == access for result in test.results) for access in requested]
+    return bool(counts) and set(counts) == {parameters.repetitions}
 
 
 def _why_broken(run: IorRun, test: Test) -> str:

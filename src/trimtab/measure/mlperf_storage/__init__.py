@@ -73,9 +73,18 @@ def _companions(name: str) -> tuple[str, ...]:
     )
 
 
-def _instead(name: str) -> str | None:
-    """Return where the first run lies that a report repeats: of a directory its runs count."""
-    return "run-1/summary.json" if name == "mlperf_storage_report.json" else None
+def _instead(name: str) -> tuple[str, ...]:
+    """Return where the first run may lie that a report repeats: of a directory its runs count.
+
+    The benchmark's rules have ``run-1``; submitters named it otherwise, too.
+    """
+    if name != "mlperf_storage_report.json":
+        return ()
+    return tuple(
+        f"{above}run{between}1/summary.json"
+        for above in ("", "runs/", "results/")
+        for between in ("-", "_", "")
+    )
 
 
 FORMAT: Final = Format(KIND, _recognises, read, companions=_companions, instead=_instead)

@@ -349,9 +349,9 @@ def _companions(name: str) -> tuple[str, ...]:
     return (f"{stem}.detail",) if stem != name else ()
 
 
-def _instead(name: str) -> str | None:
+def _instead(name: str) -> tuple[str, ...]:
     stem = name.removesuffix(".detail")
-    return f"{stem}.summary" if stem != name else None
+    return (f"{stem}.summary",) if stem != name else ()
 
 
 _PRINTED: Final = re.compile(

@@ -29,11 +29,12 @@ from trimtab.measure.tokio_abc.telemetry import (
 )
 from trimtab.measure.tokio_abc.workload import (
     Kind,
+    Places,
     Usual,
     Workload,
     difference,
-    file_systems,
     kind_of,
+    places_of,
     spec_of,
     usual,
     workload_of,
@@ -47,10 +48,18 @@ _MIB: Final = 2**20
 _PERFORMANCE: Final = "darshan_agg_perf_by_slowest_posix"
 # Twelve digits in the table; both are Darshan's own figures.
 _TOLERANCE: Final = 1e-3
-_UNNAMED: Final = Message("file-system-unnamed", "the table names no file system")
+_UNKNOWN: Final = "unknown"
+_UNNAMED: Final = Message(
+    "file-system-unnamed",
+    "the row names no file system, and its mount point is of none that the table knows",
+)
 _INCONSISTENT: Final = Message(
     "figures-disagree", "bandwidth, bytes and time in the table are inconsistent"
 )
+
+
+_Program = tuple[Kind, str | None]
+"""A probe, and the path of the application: builds for other nodes do other amounts of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +72,25 @@ class _Row:
         What it did, or why that cannot be told.
     kind
         Where it belongs; ``None`` where that cannot be told.
+    placed
+        Whether the file system is known; a complete run of an unknown one is a run all the same.
     """
 
     row: TableRow
     workload: Workload | str
     kind: Kind | None
+    placed: bool = True
 
     @classmethod
-    def of(cls, row: TableRow, jobs: Mapping[str, str]) -> _Row:
+    def of(cls, row: TableRow, places: Places) -> _Row:
         if row.damage is not None:
             return cls(row, row.damage, None)
         workload = workload_of(row)
-        name = row.text("_file_system") or jobs.get(row.text("_jobid") or "")
-        if name is None:
-            return cls(row, _UNNAMED, None)
+        name = places.of(row, workload)
         known = workload if isinstance(workload, Workload) else None
-        return cls(row, workload, kind_of(row, known, name))
+        if name is None and known is None:
+            return cls(row, workload, None)
+        return cls(row, workload, kind_of(row, known, name or _UNKNOWN), name is not None)
 
 
 def recognises(source: Source) -> bool:
@@ -99,18 +111,19 @@ def read(source: Source) -> tuple[Measurement, ...]:
         The content is no such table, or holds no row that can be used.
     """
     rows = list(rows_of(source.text))
-    jobs = file_systems(rows)
-    read_rows = [_Row.of(row, jobs) for row in rows]
+    places = places_of(rows)
+    read_rows = [_Row.of(row, places) for row in rows]
     if not any(row.kind is not None for row in read_rows):
         raise DataError("the table holds no row with a file system", code="no-result", line=2)
-    members: dict[Kind, list[tuple[TableRow, Workload]]] = {}
+    members: dict[_Program, list[tuple[TableRow, Workload]]] = {}
     by_site: dict[str, list[TableRow]] = {}
     for described in read_rows:
         if described.kind is not None:
             by_site.setdefault(described.kind.site, []).append(described.row)
             if isinstance(described.workload, Workload):
-                members.setdefault(described.kind, []).append((described.row, described.workload))
-    rule = {kind: usual(rows) for kind, rows in members.items()}
+                program = _program(described.row, described.kind)
+                members.setdefault(program, []).append((described.row, described.workload))
+    rule = {program: usual(rows) for program, rows in members.items()}
     happened = {
         line: happening for rows in by_site.values() for line, happening in failovers(rows).items()
     }
@@ -123,7 +136,7 @@ FORMAT: Final = Format(KIND, recognises, read)
 
 def _measurement(
     described: _Row,
-    rule: Mapping[Kind, tuple[Usual, ...]],
+    rule: Mapping[_Program, tuple[Usual, ...]],
     happened: Mapping[int, Happening],
     *,
     percent: bool,
@@ -134,7 +147,7 @@ def _measurement(
         problem = described.workload if isinstance(described.workload, str) else None
         return _without_figures(described, rule, problem or _UNNAMED)
     workload = described.workload
-    expected = spec_of(workload, rule[kind])
+    expected = spec_of(workload, rule[_program(row, kind)])
     status, problem = difference(row, workload, expected)
     sample = _sample(row, workload, problem)
     if not sample.believed and status is RunStatus.OK:
@@ -157,17 +170,18 @@ def _measurement(
         probe=kind.probe,
         snapshot=snapshot_of(row, workload, kind.site, percent=percent),
         happenings=() if happening is None else (happening,),
+        warnings=() if described.placed else (_UNNAMED,),
     )
 
 
 def _without_figures(
-    described: _Row, rule: Mapping[Kind, tuple[Usual, ...]], problem: str
+    described: _Row, rule: Mapping[_Program, tuple[Usual, ...]], problem: str
 ) -> Measurement:
     """Return a failed run: that it was there is all that its row tells."""
     row, kind = described.row, described.kind
     requested: dict[str, object] = {"application": _application(row)}
-    if kind is not None and kind in rule:
-        requested |= rule[kind][0].workload.requested()
+    if kind is not None and (program := _program(row, kind)) in rule:
+        requested |= rule[program][0].workload.requested()
     walltime = row.number("darshan_walltime")
     after = "" if walltime is None else f", and it ended after {walltime:.0f} s"
     return Measurement(
@@ -219,6 +233,10 @@ def _reported(row: TableRow, workload: Workload, *, percent: bool) -> dict[str, 
         "telemetry_problem": counters_problem(row, workload),
     }
     return present(reported)
+
+
+def _program(row: TableRow, kind: Kind) -> _Program:
+    return kind, row.text("darshan_app")
 
 
 def _application(row: TableRow) -> str:

@@ -33,6 +33,7 @@ _SHARE_MINIMUM: Final = 0.25
 _MUCH_LONGER: Final = 2.0
 # Among so many of the most frequent workloads the usual one is looked for.
 _CANDIDATES: Final = 20
+_DATAWARP: Final = re.compile(r"/var/opt/cray/dws/mounts/batch/[0-9]+[_/]([A-Za-z0-9_]{1,40})/?")
 _SYSTEM: Final = re.compile(r"/bin\.([A-Za-z0-9_]{1,40})/[^/]*$")
 
 
@@ -125,17 +126,75 @@ def kind_of(row: TableRow, workload: Workload | None, file_system: str) -> Kind:
     return Kind(site, f"ior-{mode}-{workload.access}")
 
 
-def file_systems(rows: Iterable[TableRow]) -> Mapping[str, str]:
-    """Return the file system of each job that worked in one alone.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where runs worked whose rows name no file system, as far as the table proves it.
 
-    A run that opened nothing has none in its row; the others of its job were in the same place.
+    Attributes
+    ----------
+    mounts
+        Mount point to file system, of those that rows with a name have.
+    jobs
+        Job to file system, of jobs whose rows are all known to be in one.
     """
-    systems: dict[str, set[str]] = {}
-    for row in rows:
-        job, name = row.text("_jobid"), row.text("_file_system")
-        if job and name:
-            systems.setdefault(job, set()).add(name)
-    return {job: next(iter(names)) for job, names in systems.items() if len(names) == 1}
+
+    mounts: Mapping[str, str]
+    jobs: Mapping[str, str]
+
+    def of(self, row: TableRow, workload: Workload | str) -> str | None:
+        """Return the file system of a row; ``None`` where nothing proves it.
+
+        A run that moved bytes is where Darshan saw them move, and nowhere else: others of its job
+        may have worked elsewhere, in a burst buffer for instance. A run that opened nothing is
+        where its job was.
+        """
+        if name := row.text("_file_system"):
+            return name
+        if isinstance(workload, str):
+            return self.jobs.get(row.text("_jobid") or "")
+        mount = _mount_of(row, workload)
+        return None if mount is None else self.mounts.get(mount) or _burst_buffer(mount)
+
+
+def places_of(rows: Iterable[TableRow]) -> Places:
+    """Return what the rows of a table prove about where they worked."""
+    described = [(row, workload_of(row)) for row in rows if row.damage is None]
+    names: dict[str, set[str]] = {}
+    for row, workload in described:
+        name = row.text("_file_system")
+        mount = None if isinstance(workload, str) else _mount_of(row, workload)
+        if name and mount:
+            names.setdefault(mount, set()).add(name)
+    mounts = {mount: next(iter(those)) for mount, those in names.items() if len(those) == 1}
+    known = Places(mounts, {})
+    jobs: dict[str, set[str | None]] = {}
+    for row, workload in described:
+        if (job := row.text("_jobid")) and (row.text("_file_system") or not _is_text(workload)):
+            jobs.setdefault(job, set()).add(known.of(row, workload))
+    alone = {job: places.pop() for job, places in jobs.items() if len(places) == 1}
+    return Places(mounts, {job: place for job, place in alone.items() if place is not None})
+
+
+def _is_text(workload: Workload | str) -> bool:
+    return isinstance(workload, str)
+
+
+def _mount_of(row: TableRow, workload: Workload) -> str | None:
+    """Return the mount point of the bytes that a run moved; ``None`` where they are of several."""
+    verb = workload.access
+    mount = row.text(f"darshan_biggest_{verb}_fs")
+    held = row.number(f"darshan_biggest_{verb}_fs_bytes")
+    if mount is None or not mount.startswith("/"):
+        return None
+    if held is not None and held < (1 - _TOLERANCE) * workload.moved_bytes:
+        return None
+    return mount
+
+
+def _burst_buffer(mount: str) -> str | None:
+    """Return the name of a Cray DataWarp allocation, without the number of its job."""
+    match = _DATAWARP.fullmatch(mount)
+    return None if match is None else f"datawarp-{match[1]}"
 
 
 @dataclass(frozen=True, slots=True)

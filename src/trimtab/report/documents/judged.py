@@ -9,7 +9,7 @@ from datetime import datetime
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
 from trimtab.model.correlation import Correlated, CorrelatedSeries, Correlation
-from trimtab.model.incident import Assessment, Evidence, Explanation, Incident
+from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
     CheckedClaim,
     Claim,
@@ -48,6 +48,7 @@ class IncidentsDocument:
     judged_until: datetime | None
     incidents: tuple[Explanation, ...]
     standing: tuple[Assessment, ...]
+    lone_runs: tuple[LoneRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class ExplainDocument:
     at: datetime
     incidents: tuple[Explanation, ...]
     moment: Explanation
+    lone_runs: tuple[LoneRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,12 @@ shape(
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better"])
+shape(
+    Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better", "stages", "recurs"]
+)
 shape(Explanation, inline={"incident": ()})
+shape(IncidentsDocument, optional=["lone_runs"])
+shape(ExplainDocument, optional=["lone_runs"])
 shape(CorrelateDocument, inline={"correlated": ()})
 shape(Correlation, optional=["alike"])
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})

@@ -80,7 +80,7 @@ shape(
         )
     },
 )
-shape(Status, omit=["last_runs"], derive={"runs": "last_runs"})
+shape(Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets"])
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])

@@ -1,0 +1,94 @@
+"""Runs that did not finish while those around them did: notes, no incidents.
+
+Every site loses a run now and then, to a node, a job or a person. Some lost together are an
+incident where chance hardly brings so many so near to one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import polars as pl
+from scipy.special import bdtrc
+
+from trimtab.explain.incidents.spell import Spell
+from trimtab.model.incident import LoneRun, Shape
+from trimtab.model.series import SeriesKey
+
+A_MONTH: Final = 0.05
+"""How often chance may bring so many lost runs so near to one another in 30 days, at the most.
+
+Of each number of runs: all numbers together give up to 0.2 incidents a month where three hourly
+probes lose 3 % of their runs at random, and fewer elsewhere (tests/explain/incidents)."""
+_BEFORE: Final = timedelta(days=60)
+"""How often runs are lost is told from these days; of a short record half a run is added."""
+_MONTH: Final = timedelta(days=30)
+
+_Probe = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Times of the runs of one probe, and of those that did not finish."""
+
+    every: pl.Series
+    lost: pl.Series
+
+
+def lone_runs(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame]
+) -> tuple[LoneRun, ...]:
+    """Return the lost runs of a group that is nothing else, where chance explains them.
+
+    Empty where the group is an incident: something was slow as well, or too many were lost.
+    """
+    if not all(
+        spell.shape is Shape.DIP and spell.key is not None and 0 < spell.unfinished == spell.runs
+        for spell in group
+    ):
+        return ()
+    begin, end = min(spell.at for spell in group), max(spell.last for spell in group)
+    probes = _probes(frames)
+    within = [
+        (probe, at)
+        for probe, runs in probes.items()
+        for at in runs.lost.filter(runs.lost.is_between(begin, end))
+    ]
+    count = len(within)
+    if count > 1 and not _by_chance(count, begin, end, probes):
+        return ()
+    return tuple(LoneRun(probe[0], probe[1], at) for probe, at in sorted(within))
+
+
+def _probes(frames: Mapping[SeriesKey, pl.DataFrame]) -> dict[_Probe, _Runs]:
+    """Return the runs of each probe; a time has no value for a run that did not finish."""
+    probes: dict[_Probe, _Runs] = {}
+    for key, frame in sorted(frames.items(), key=lambda pair: not pair[0].more_is_better):
+        if key.target is None:
+            every = frame.get_column("at")
+            lost = frame.filter(pl.col("unfinished")).get_column("at")
+            probes.setdefault((key.probe, key.kind, key.comparability), _Runs(every, lost))
+    return probes
+
+
+def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> bool:
+    """Return whether runs are lost so often that so many so near are nothing unusual.
+
+    A lost run begins a group; the others are among the runs that follow up to the last one.
+    """
+    earlier = [
+        part.filter(part.is_between(begin - _BEFORE, begin, closed="left")).len()
+        for runs in probes.values()
+        for part in (runs.lost, runs.every)
+    ]
+    lost, every = sum(earlier[::2]), sum(earlier[1::2])
+    share = (lost + 0.5) / (every + 1)
+    span = sum(runs.every.is_between(begin, end).sum() for runs in probes.values())
+    a_month = every / (_BEFORE / _MONTH)
+    first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
+    if begin - first < _BEFORE:
+        a_month = every / max((begin - first) / _MONTH, 1e-3)
+    return a_month * share * float(bdtrc(count - 2, span - 1, share)) > A_MONTH

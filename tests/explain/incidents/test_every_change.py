@@ -1,0 +1,166 @@
+"""Whatever happens beside it: a confirmed change for the worse is in an incident while it lasts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.calibration import series as noise
+from tests.support.small_site import SITE, SmallSite, hour
+
+from trimtab.explain.incidents import find_troubles
+from trimtab.loop.event_log import Place
+from trimtab.loop.site_judgement import judge_site
+from trimtab.model.incident import Incident, IncidentState
+from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.record.store import Store
+
+DAYS = 40
+PLACED = timedelta(hours=24)
+"""How well the beginning of a change is known."""
+METRICS = ("write_bandwidth", "read_bandwidth")
+
+
+def kept(folder: Path, site: SmallSite) -> tuple[tuple[SeriesJudgement, ...], list[Incident]]:
+    """Return what is judged of a site, and its incidents, both from a store."""
+    with Store.open(site.keep(folder / "small.db")) as store:
+        judged = judge_site(store, Place(SITE, None))
+    assert judged.surveys is not None
+    incidents = find_troubles(
+        judged.judgement.series, judged.frames, judged.surveys, site=SITE, now=hour(24 * DAYS)
+    ).incidents
+    return judged.judgement.series, list(incidents)
+
+
+def worse(judgement: SeriesJudgement) -> list[tuple[ChangePoint, datetime | None]]:
+    """Return the confirmed changes for the worse with what ended them: half of it was back.
+
+    Where the interval holds 1 the level itself did not change: some runs were lost, or were not.
+    """
+    confirmed = [change for change in judgement.changes if change.status is ChangeStatus.CONFIRMED]
+    lasting = []
+    for place, change in enumerate(confirmed):
+        interval = change.effect_interval
+        if change.before is None or (interval is not None and interval.high >= 1):
+            continue
+        if change.after is not None and (change.after >= change.before or interval is None):
+            continue
+        middle = (change.before + (change.after or 0.0)) / 2
+        back = [later.at for later in confirmed[place + 1 :] if (later.after or 0.0) >= middle]
+        lasting.append((change, back[0] if back else None))
+    return lasting
+
+
+def holds(incident: Incident, change: ChangePoint, back: datetime | None) -> bool:
+    """Return whether an incident is there for as long as a change is."""
+    if incident.at > change.at + PLACED:
+        return False
+    if incident.until is None or back is None:
+        return incident.until is None
+    return incident.until >= back - PLACED
+
+
+def check(site: SmallSite) -> None:
+    with TemporaryDirectory() as folder:
+        judged, incidents = kept(Path(folder), site)
+    for judgement in judged:
+        for change, back in worse(judgement):
+            assert any(holds(incident, change, back) for incident in incidents), (
+                judgement.key.metric, str(change.reason), change.at, back,
+                [incident.summary for incident in incidents],
+            )  # fmt: skip
+
+
+def level(seed: int, cov: float = 0.04) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return noise.lognormal(noise.ar1(24 * DAYS, 0.4, rng), cov=cov)
+
+
+@pytest.mark.parametrize("beside", [-2, 0, 1, 6, 20])
+def test_a_run_that_did_not_finish_ends_no_step(tmp_path: Path, beside: int) -> None:
+    values = {name: level(seed) for seed, name in enumerate(METRICS)}
+    for row in values.values():
+        row[500:] *= 0.59
+        row[500 + beside] = np.nan
+    judged, incidents = kept(tmp_path, SmallSite(values))
+    assert all(worse(judgement) for judgement in judged)
+    going_on = [incident for incident in incidents if incident.until is None]
+    (step,) = going_on
+    assert step.state in (IncidentState.OPEN, IncidentState.LASTING)
+    assert abs(step.at - hour(500)) <= PLACED
+    assert step.effect == pytest.approx(0.59, abs=0.03)
+
+
+def test_a_faint_level_that_outlasts_a_deep_dip_is_told() -> None:
+    write, read = level(1), level(2)
+    write[500:506] *= 0.1
+    read[500:] *= 0.9
+    check(SmallSite({"write_bandwidth": write, "read_bandwidth": read}))
+
+
+def test_runs_that_stop_finishing_are_a_change_though_the_others_are_as_fast(
+    tmp_path: Path,
+) -> None:
+    values = level(3)
+    rng = np.random.default_rng(4)
+    values[500:][rng.random(len(values) - 500) < 0.6] = np.nan
+    judged, incidents = kept(tmp_path, SmallSite({"write_bandwidth": values}))
+    assert any(change.status is ChangeStatus.CONFIRMED for change in judged[0].changes)
+    going_on = [incident for incident in incidents if incident.until is None]
+    assert any("did not finish" in incident.summary for incident in going_on)
+
+
+happenings = st.tuples(
+    st.sampled_from(["step", "step", "stay", "lost", "losses", "dip", "both"]),
+    st.integers(24 * 8, 24 * DAYS - 24 * 6),  # from this hour on
+    st.floats(0.3, 0.95),  # to this share
+    st.integers(2, 24 * 12),  # for so many hours
+    st.sampled_from(METRICS),
+)
+
+
+def made(seed: int, cov: float, what: list[tuple[str, int, float, int, str]]) -> SmallSite:
+    """Return a site in which these things happen."""
+    values = {name: level(seed + place, cov) for place, name in enumerate(METRICS)}
+    lost = []
+    for sort, begin, share, length, metric in what:
+        row = values[metric]
+        match sort:
+            case "step":
+                row[begin:] *= share
+            case "stay":
+                row[begin : begin + 48 + length] *= share
+            case "both":
+                for other in values.values():
+                    other[begin : begin + 48 + length] *= share
+            case "dip":
+                row[begin : begin + min(length, 30)] *= share**3
+            case "lost":
+                lost.append(slice(begin, begin + 1))
+            case _:
+                lost.append(slice(begin, begin + min(length, 30)))
+    for part in lost:
+        for row in values.values():
+            row[part] = np.nan
+    return SmallSite(values)
+
+
+@pytest.mark.calibration
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+@given(
+    seed=st.integers(0, 10**6),
+    cov=st.sampled_from([0.01, 0.03, 0.06, 0.1]),
+    what=st.lists(happenings, min_size=1, max_size=5),
+)
+@example(1, 0.04, [("both", 500, 0.59, 200, "write_bandwidth"), ("lost", 502, 0.5, 2, METRICS[0])])
+def test_every_confirmed_change_for_the_worse_is_in_an_incident_while_it_lasts(
+    seed: int, cov: float, what: list[tuple[str, int, float, int, str]]
+) -> None:
+    check(made(seed, cov, what))

@@ -1,0 +1,87 @@
+"""Runs that did not finish alone are notes; several together are an incident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.calibration import series as noise
+from tests.support.counts import at_most
+from tests.support.small_site import SITE, SmallSite, hour
+
+from trimtab.explain.context import SURVEYS
+from trimtab.explain.incidents import find_troubles
+from trimtab.judge.changes import Changes
+from trimtab.judge.series import judge_series
+from trimtab.loop.event_log import Place
+from trimtab.loop.explaining.incidents import explain_at, incidents_of
+from trimtab.model.series import SeriesKey
+from trimtab.record.store import Store
+
+DAYS = 60
+
+
+def level(seed: int, days: int = 35) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return noise.lognormal(noise.ar1(24 * days, 0.4, rng), cov=0.04)
+
+
+def test_one_unfinished_run_alone_is_a_note(tmp_path: Path) -> None:
+    values = {name: level(seed) for seed, name in enumerate(("write_bandwidth", "read_bandwidth"))}
+    for row in values.values():
+        row[400] = np.nan
+    with Store.open(SmallSite(values).keep(tmp_path / "small.db")) as store:
+        place = Place(SITE, None)
+        explained = incidents_of(store, place, now=hour(1000))
+        moment = explain_at(store, place, hour(400).isoformat())
+    assert explained.explanations == ()
+    assert [(run.probe, run.at) for run in explained.lone_runs] == [("hourly", hour(400))]
+    assert moment.lone_runs == explained.lone_runs
+
+
+@pytest.mark.parametrize("lost", [(400, 401), (400, 402, 403), tuple(range(400, 412))])
+def test_several_together_are_an_incident(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    values = level(1)
+    values[list(lost)] = np.nan
+    with Store.open(SmallSite({"write_bandwidth": values}).keep(tmp_path / "s.db")) as store:
+        explained = incidents_of(store, Place(SITE, None), now=hour(1000))
+    (explanation,) = explained.explanations
+    assert explanation.incident.unfinished == len(lost)
+    assert (explanation.incident.at, explained.lone_runs) == (hour(400), ())
+
+
+def test_a_lost_run_beside_a_slow_one_is_part_of_its_incident(tmp_path: Path) -> None:
+    values = level(2)
+    values[400] = np.nan
+    values[401:404] *= 0.3
+    with Store.open(SmallSite({"write_bandwidth": values}).keep(tmp_path / "s.db")) as store:
+        explained = incidents_of(store, Place(SITE, None), now=hour(1000))
+    (explanation,) = explained.explanations
+    assert explanation.incident.at == hour(400)
+    assert explained.lone_runs == ()
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("share", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("probes", [1, 3])
+def test_runs_lost_by_chance_make_few_incidents(share: float, probes: int) -> None:
+    """At most 0.2 incidents a month, in 40 months of hourly probes that lose runs at random."""
+    rng = np.random.default_rng([int(share * 1000), probes])
+    still = Changes((), False, 0.4, 0.05)
+    incidents = 0
+    trials = 20
+    for trial in range(trials):
+        frames = {}
+        for number in range(probes):
+            lost = rng.random(24 * DAYS) < share
+            key = SeriesKey("s", f"probe{number}", "ior", "write_bandwidth", "B/s")
+            frames[key] = noise.frame(level(trial * 10 + number, DAYS), lost.astype(float))
+        judged = [judge_series(frame, key, changes=still) for key, frame in frames.items()]
+        troubles = find_troubles(
+            judged, frames, pl.DataFrame(schema=SURVEYS), site="s", now=hour(24 * DAYS)
+        )
+        incidents += len(troubles.incidents)
+    months = trials * DAYS / 30
+    assert incidents / months <= at_most(0.2, int(months)), incidents

@@ -1,0 +1,75 @@
+"""The same file again, as editors and copies change its end."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.measure.recorded import FIXTURES
+
+from trimtab.loop.importing.importer import import_files
+from trimtab.loop.importing.storing import Terms
+from trimtab.record.store import Store
+
+pytestmark = pytest.mark.cli
+
+OUTPUTS = {
+    "ior": FIXTURES / "ior" / "4.0.0" / "deadline.out",
+    "fio": FIXTURES / "fio" / "3.42" / "two-jobs.out",
+    "mdtest": FIXTURES / "io500" / "io500-isc26" / "standard" / "mdtest-easy-write.txt",
+    "mlperf-storage": FIXTURES / "mlperf-storage" / "dlio-2.0.0" / "success" / "summary.json",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store" / "t.db") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store: Store) -> None:
+    content = OUTPUTS[kind].read_bytes().rstrip(b"\n")
+    kept, results = set(), 0
+    # Of text the last line counts only with its end; JSON says the same without.
+    without = (b"",) if kind in ("fio", "mlperf-storage") else ()
+    for number, end in enumerate((b"\n", b"\n\n", b"\n\n\n", *without)):
+        path = tmp_path / f"{number}.out"
+        path.write_bytes(content + end)
+        (file,) = import_files([str(path)], Terms(site="s"), store)
+        kept.add(file.results[0].run)
+        results = len(file.results)
+        assert len(kept) == 1, end
+    assert len(store.runs(site="s")) == results
+
+
+def test_what_was_kept_under_its_very_content_is_known_again(tmp_path: Path, store: Store) -> None:
+    """As a store of before has it, in which nobody looked at the end of a file."""
+    path = tmp_path / "summary.json"
+    path.write_bytes(OUTPUTS["mlperf-storage"].read_bytes().rstrip(b"\n"))
+    (file,) = import_files([str(path)], Terms(site="s"), store)
+    raw = hashlib.sha256(path.read_bytes()).hexdigest()
+    with sqlite3.connect(tmp_path / "store" / "t.db") as connection:
+        connection.execute("update run set import_key = ?", (raw,))
+    (again,) = import_files([str(path)], Terms(site="s"), store)
+    assert again.results[0].run == file.results[0].run
+    assert not again.results[0].new
+
+
+def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store) -> None:
+    """The last line is what is told of; without its end it may be the half of a number."""
+    whole = OUTPUTS["ior"].read_bytes()
+    lines = whole.splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if line.startswith(b"write "))
+    for name, content in (
+        ("cut", b"".join(lines[: last + 1]).rstrip(b"\n")),
+        ("row", b"".join(lines[: last + 1])),
+    ):
+        (tmp_path / name).write_bytes(content)
+    (first,) = import_files([str(tmp_path / "cut")], Terms(site="s"), store)
+    (second,) = import_files([str(tmp_path / "row")], Terms(site="s"), store)
+    assert first.results[0].run != second.results[0].run
+    assert second.results[0].new
