@@ -447,22 +447,15 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
     return max(_SCATTER_LEAST, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
 
 
-<<<<<<< HEAD
-def _effect_text(change: ChangePoint, more_is_better: bool) -> str:
-    if change.effect is None:
-        return "no run finished"
-    if (unit := change.of_unit) is not None:
-        return unit
-    return percent_off(change.effect, more_is_better=more_is_better)
-=======
 def _effect_text(change: _Change, more_is_better: bool) -> str:
     effect = change.point.effect
     parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
+    if change.point.of_unit is not None:
+        parts = [change.point.of_unit]
     if change.lost is not None:
         lost, of = change.lost
         parts.append("no run finished" if lost == of else f"{lost} of {of} runs did not finish")
     return ", ".join(parts) or "no run finished"
->>>>>>> main
 
 
 def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:
