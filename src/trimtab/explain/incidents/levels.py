@@ -450,6 +450,8 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
 def _effect_text(change: _Change, more_is_better: bool) -> str:
     effect = change.point.effect
     parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
+    if change.point.of_unit is not None:
+        parts = [change.point.of_unit]
     if change.lost is not None:
         lost, of = change.lost
         parts.append("no run finished" if lost == of else f"{lost} of {of} runs did not finish")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlated, CorrelatedSeries
+from trimtab.model.correlation import Correlated, CorrelatedSeries, Correlation
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
     CheckedClaim,
@@ -145,6 +145,7 @@ shape(Explanation, inline={"incident": ()})
 shape(IncidentsDocument, optional=["lone_runs"])
 shape(ExplainDocument, optional=["lone_runs"])
 shape(CorrelateDocument, inline={"correlated": ()})
+shape(Correlation, optional=["alike"])
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
 shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])
