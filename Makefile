@@ -26,7 +26,7 @@
 
 PYTHON ?= python3
 # Processes that share the tests: they wait for devices, jobs and deadlines more than they compute.
-WORKERS ?= 3
+WORKERS ?= 4
 # Tests of the tier unit only compute.
 UNIT_WORKERS ?= auto
 TARGET ?= build/target
@@ -44,7 +44,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
@@ -58,9 +58,18 @@ run: .venv/.core
 check: .venv/.core .venv/.dev
 	$(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)
 
+# The test programs of Rust are compiled while those of Python wait; they run when nobody takes their time.
 test: .venv/.core .venv/.dev
-	# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
-	CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
+	@$(MAKE) --no-print-directory --jobs 2 test-programs test-python
+	$(CARGO_TEST)
+
+# Without link-time optimisation: a dozen test programs that each optimise Parquet anew take minutes.
+CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --workspace --locked --quiet
+
+test-programs: .venv/.core
+	@MAKEFLAGS= nice -n 19 env $(CARGO_TEST) --no-run
+
+test-python: .venv/.core .venv/.dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.core .venv/.dev

@@ -31,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from scripts import worlds_page  # noqa: E402 - as below
 from scripts.page_blocks import remade  # noqa: E402 - as below
 from tests.explain.contexts import plain_context  # noqa: E402 - as below
 from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the package
@@ -46,8 +47,8 @@ from tests.explain.scoring import (  # noqa: E402 - the tests stand beside the p
 from tests.incidents.scenarios import Scenario, scenarios  # noqa: E402
 
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.ranking import CALIBRATION, NAMED  # noqa: E402
-from trimtab.model.incident import Found, Route  # noqa: E402
+from trimtab.explain.ranking import CALIBRATION  # noqa: E402
+from trimtab.model.incident import NAMED, Found, Route  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "explaining.json"
 PAGE = ROOT / "docs" / "explaining.md"
@@ -281,6 +282,7 @@ def made_page(page: str, results: dict[str, Any]) -> str:
         "causes": causes_text(),
         "scores": f"{as_text(results)}\n\nSeeds {', '.join(map(str, results['seeds']))}; "
         f"{results['machine']}, {results['date']}, commit {results['commit']}.\n",
+        "worlds": worlds_page.as_text(json.loads(worlds_page.RESULTS.read_text())),
     }
     return remade(page, made)
 

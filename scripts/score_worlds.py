@@ -33,21 +33,20 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.fit_confidence import machine  # noqa: E402 - the tree is on the path now
+from scripts.fit_confidence import PAGE, machine, made_page  # noqa: E402 - the tree is on the path now
+from scripts.fit_confidence import RESULTS as EXPLAINING  # noqa: E402
+from scripts.worlds_page import BINS, RESULTS  # noqa: E402
 from tests.explain.worlds import WorldSource, incidents_of, known_of  # noqa: E402
 from tests.incidents.world import World as OtherWorld  # noqa: E402
 from tests.worlds.faults import Fault  # noqa: E402
 from tests.worlds.record import Snapshots, make_world  # noqa: E402
 
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.explain import conclude, gather  # noqa: E402
+from trimtab.explain.explain import conclude, gather, ranked_for  # noqa: E402
 from trimtab.explain.incidents import BadChecksums  # noqa: E402
-from trimtab.explain.ranking import rank, weigh  # noqa: E402
 from trimtab.explain.site import context_of, standing_of  # noqa: E402
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "worlds.json"
-BINS = (0.2, 0.5, 0.65, 0.8, 0.9, 1.01)
 MONTH = timedelta(days=30)
 _CAUSES = {cause.id: cause for cause in TABLE}
 _SLACK = timedelta(hours=24)
@@ -216,10 +215,8 @@ def listed(played: Iterable[Played]) -> list[tuple[float, float, bool, str]]:
         for explanation, (incident, causes) in zip(world.explained(), world.gathered, strict=True):
             true = {name for fault in world.faults_of(incident)
                     for name in (fault.cause, *fault.accepted)}  # fmt: skip
-            odds = {
-                each.cause.id: each.log_odds
-                for each in rank([weigh(_CAUSES[n], e, has_beginning=True) for n, e in causes])
-            }
+            gathered = [(_CAUSES[name], evidence) for name, evidence in causes]
+            odds = {each.cause.id: each.log_odds for each in ranked_for(incident, gathered)}
             rows += [(each.confidence, odds[each.cause], each.cause in true, each.cause)
                      for each in explanation.causes]  # fmt: skip
     return rows
@@ -241,11 +238,6 @@ def _calibration(played: Sequence[Played]) -> list[dict[str, float]]:
     return rows
 
 
-def as_text(results: dict[str, Any]) -> str:
-    """Return the results in lines."""
-    return json.dumps(results, indent=1)
-
-
 def main(arguments: list[str]) -> int:
     """Play or load, print, and write the results where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -262,11 +254,12 @@ def main(arguments: list[str]) -> int:
         if asked.keep is not None:
             asked.keep.write_bytes(pickle.dumps(played))
     results = scores(played)
-    print(as_text(results))
+    print(json.dumps(results, indent=1))
     if asked.write:
         kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         kept[asked.write] = {"seeds": asked.seeds, **machine(), **results}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        PAGE.write_text(made_page(PAGE.read_text(), json.loads(EXPLAINING.read_text())))
     return 0
 
 

@@ -19,10 +19,10 @@ from tests.incidents.scenarios import Scenario
 from tests.incidents.world import Truth
 
 from trimtab.explain.causes import TABLE
-from trimtab.explain.explain import conclude, gather
-from trimtab.explain.ranking import NAMED, confidence, rank, weigh
+from trimtab.explain.explain import conclude, gather, ranked_for
+from trimtab.explain.ranking import confidence
 from trimtab.explain.site import Known, context_of, standing_of
-from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape
+from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
 
 CONFIDENT = 0.9
 """Of the causes given at this confidence or more, nine in ten have to be right."""
@@ -213,7 +213,7 @@ def listed_causes(played: Iterable[Played]) -> list[Listed]:
             true = {
                 truth["cause"] for truth in world.truth if _overlap_any(incident, truth, world.now)
             }
-            ranked = rank([weigh(_CAUSES[name], evidence) for name, evidence in causes])
+            ranked = ranked_for(incident, [(_CAUSES[name], evidence) for name, evidence in causes])
             rows += [
                 Listed(
                     world.name, world.sort, each.cause.id, each.log_odds,

@@ -196,3 +196,16 @@ class TestBreadth:
         assert not contrast.surveyed
         assert contrast.alike is None
         assert contrast.reason.code == "no-bad-survey"
+
+
+def test_figures_that_read_the_same_are_no_evidence() -> None:
+    rows = [(T0 + timedelta(hours=7 * hour), 0.1121 + 0.0003 * (hour >= 20), hour >= 20)
+            for hour in range(30)]  # fmt: skip
+    frame = pl.DataFrame(
+        rows, schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "bad": pl.Boolean},
+        orient="row",
+    )  # fmt: skip
+    contrast = in_time(frame)
+    assert contrast.weight > 0.5
+    piece = Sign("share", Route.TIME, "share", unit="1").of(contrast)
+    assert (piece.found, piece.weight) == (Found.NEUTRAL, 0.0), piece.what

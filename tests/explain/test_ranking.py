@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
+from inspect import getsource
 from typing import Any
 
 import pytest
@@ -16,9 +18,9 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain
-from trimtab.explain.ranking import CERTAIN, NAMED, confidence, rank, weigh
+from trimtab.explain.ranking import CERTAIN, confidence, rank, weigh
 from trimtab.message import Message
-from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.model.incident import NAMED, Evidence, Route, Shape
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
@@ -174,3 +176,41 @@ def test_no_cause_raises_on_an_empty_record(shape: Shape, until: datetime | None
     assert result.unexplained or [candidate.cause for candidate in result.causes] == [
         "bad-checksums"
     ]
+
+
+def test_circumstances_without_a_sign_of_the_mechanism_name_no_cause() -> None:
+    of_loops = replace(cause("loops"), signs=frozenset({"loops"}))
+    circumstances = [piece(0.6), piece(0.9, Route.RUNS), piece(-0.3, Route.LOG)]
+    assert weigh(of_loops, circumstances).evidence_weight == pytest.approx(-0.3)
+    sign = Sign("loops", Route.TIME).weighed("loops", 0.5)
+    assert weigh(of_loops, [*circumstances, sign]).evidence_weight > 1
+    # A standing condition has no beginning: what misses its expectation is listed.
+    assert weigh(of_loops, circumstances, has_beginning=False).evidence_weight > 0.5
+
+
+def test_every_cause_names_signs_that_it_can_give() -> None:
+    """A code that was renamed would keep its cause from ever being named."""
+    texts = {cause.id: getsource(import_module(cause.assess.__module__)) for cause in TABLE}
+    shared = "".join(
+        getsource(import_module(f"trimtab.explain.causes.{name}"))
+        for name in ("runs", "shared", "trims")
+    )
+    for each in TABLE:
+        assert each.signs, each.id
+        for code in each.signs:
+            source = (texts[each.id] + shared).partition("signs=frozenset")[0] + shared
+            composed = 'f"{noun}-of-run"' in source and code.endswith("-of-run")
+            assert f'"{code}"' in source or composed, (each.id, code)
+
+
+def test_a_cause_that_was_not_assessed_ranks_after_every_assessed_one() -> None:
+    blind = weigh(cause("blind", prior=0.9), [])
+    cleared = weigh(cause("cleared", prior=0.01), [piece(-1.0)])
+    assert [each.cause.id for each in rank([blind, cleared])] == ["cleared", "blind"]
+
+
+def test_what_is_in_force_is_not_advised() -> None:
+    loops = next(each for each in TABLE if each.id == "allocator-loops")
+    skipped = Sign("thresholds-in-force", Route.EXPECTED).weighed("c1 25, c2 25, c3 5", -0.6)
+    assert "Raise mb_c2" in loops.deciding([])
+    assert "Raise mb_c2" not in loops.deciding([skipped])

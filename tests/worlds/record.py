@@ -15,7 +15,7 @@ from .site import Array, Hours, Site, calm_hours, draw_site, stream, wander
 CAPACITY = 60e12
 OST_BYTES_PER_S = 6e9
 NODE_BYTES_PER_S = 5e9
-RUN_BYTES_PER_NODE = 2e12
+RUN_BYTES_PER_NODE = 2e11
 UNFINISHED_UNDER = 0.05
 """Of the usual bandwidth: the run is cut off by its time limit."""
 PROBLEM = ("slurmstepd: error: *** JOB 88123 CANCELLED DUE TO TIME LIMIT ***", "time limit reached")
@@ -64,7 +64,7 @@ def make_world(seed: int, faults: int | None = None) -> World:
         hours.log = [line for line in hours.log if line["source"] != "person"] + people
     return World(
         site=_site_file(site), runs=sorted(runs, key=lambda run: run["at"]), surveys=surveys,
-        snapshots=Snapshots(hours), events=hours.log, truth=truth, facts=site,
+        snapshots=Snapshots(hours, runs), events=hours.log, truth=truth, facts=site,
     )  # fmt: skip
 
 
@@ -88,9 +88,14 @@ def _site_file(site: Site) -> dict[str, Any]:
         "hardware": {
             "drives_per_ost": 10, "osts": site.osts, "servers": site.servers, "parity_data": 8,
             "parity_parity": 2, "drive_write_bytes_per_s": 3e9, "drive_read_bytes_per_s": 6e9,
-            "network_bytes_per_s": 25e9, "client_network_bytes_per_s": 6.5e9,
+            "network_bytes_per_s": _server_network(site),
+            "client_network_bytes_per_s": 6.5e9,
         },
     }  # fmt: skip
+
+
+def _server_network(site: Site) -> float:
+    return 2 * site.nodes * NODE_BYTES_PER_S / site.servers
 
 
 def _run(site: Site, hour: float, probe: str, kind: str, hosts: Sequence[int]) -> dict[str, Any]:
@@ -214,7 +219,8 @@ def _network_runs(hours: Hours) -> Iterator[dict[str, Any]]:
         hosts = np.sort(rng.choice(site.pool, min(site.servers, site.pool), replace=False)).tolist()
         run = _run(site, hour + 0.8, "network", "lnet_selftest", hosts)
         for metric, rate in (("write_bandwidth", 19e9), ("read_bandwidth", 22e9)):
-            total = rate * float(hours.network[hour].sum()) * float(hours.node[hour, hosts].mean())
+            most = min(rate, 6e9 * len(hosts) / site.servers)
+            total = most * float(hours.network[hour].sum()) * float(hours.node[hour, hosts].mean())
             run["values"][metric] = float(total * np.exp(rng.standard_normal() * 0.02))
         yield run
 
@@ -247,7 +253,7 @@ def _surveys(hours: Hours) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 class Snapshots(Sequence[Mapping[str, Any]]):
     """The snapshots of a world, each made when it is looked at."""
 
-    def __init__(self, hours: Hours) -> None:
+    def __init__(self, hours: Hours, runs: Sequence[Mapping[str, Any]]) -> None:
         site = self.site = hours.site
         self.hours = hours
         rng = stream(site.seed, "snapshots")
@@ -263,10 +269,12 @@ class Snapshots(Sequence[Mapping[str, Any]]):
         moved = np.zeros((site.hours, site.osts), bool)
         moved[1:] = hours.serving[1:] != hours.serving[:-1]
         of_target = restart[:, np.arange(site.osts) // 2] | moved
-        runs = np.zeros(site.hours)
-        runs[:: site.probe_every_h] = RUN_BYTES_PER_NODE * site.nodes / site.osts
-        written = hours.user_write * 3600 + (runs * hours.bytes_share)[:, None]
-        read = hours.user_read * 3600 + (runs * ~hours.cached)[:, None]
+        moved_by_runs = np.zeros(site.hours)
+        for run in runs:
+            hour = int((run["at"] - site.start) / timedelta(hours=1))
+            moved_by_runs[hour] += (run["bytes_written"] or 0.0) / site.osts
+        written = hours.user_write * 3600 + moved_by_runs[:, None]
+        read = hours.user_read * 3600 + (moved_by_runs * ~hours.cached)[:, None]
         requests = written / 1e6
         self.counters = {
             "written": _counted(written, of_target),

@@ -173,6 +173,9 @@ class Context:
         Snapshots within ``bad`` and ``good``.
     events
         The log book from two weeks before ``bad`` on, and the last trim before it.
+    log_entries
+        How many entries the log book has up to the incident's end, of all the record; ``None``:
+        those of ``events``.
     home
         Target to the server that serves it when nothing has failed over.
     """
@@ -190,6 +193,15 @@ class Context:
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
+    log_entries: int | None = None
+
+    @property
+    def end(self) -> datetime:
+        """The end of the bad periods; of a level that stays, of its first days.
+
+        What came later has no part in an explanation, but what confirms it.
+        """
+        return max((window.to for window in self.bad), default=self.now)
 
     def entries(self, fit: Callable[[Event], object]) -> list[Event]:
         """Return the matching entries of the log book, the earliest first."""

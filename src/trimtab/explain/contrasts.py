@@ -98,6 +98,12 @@ class Contrast:
     throughout: bool = False
     reason: Message | None = None
 
+    def is_alike(self, unit: str | None = None) -> bool:
+        """Return whether both figures read the same."""
+        return self.value is not None and format_value(self.value, unit) == format_value(
+            self.reference, unit
+        )
+
     def in_words(self, unit: str | None = None) -> str:
         """Return both figures in words."""
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
@@ -198,7 +204,10 @@ class Sign:
             return sign.not_available(why_not or contrast.reason, source=source)
         text = f"{subject}: {contrast.in_words(details.get('unit', self.unit))}"
         details = {"at": contrast.at, "throughout": contrast.throughout, **details}
-        return sign.counted(text, contrast.weight, contrast, targets=targets, **details)
+        # "11.2 % in the bad hours, 11.2 % in good hours" is a difference that nobody can read.
+        alike = contrast.weight > 0 and contrast.is_alike(details.get("unit", self.unit))
+        weight = 0.0 if alike else contrast.weight
+        return sign.counted(text, weight, contrast, targets=targets, **details)
 
     def counted(
         self, text: str, weight: float, contrast: Contrast, *,

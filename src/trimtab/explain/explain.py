@@ -9,9 +9,9 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
-from trimtab.explain.ranking import NAMED, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.explain.ranking import LONE_RUN, SHOWN, Weighed, assessment, confidence, rank, weigh
 from trimtab.message import Message
-from trimtab.model.incident import Assessment, Evidence, Explanation, Found, Incident, Shape
+from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Found, Incident, Shape
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
@@ -55,10 +55,7 @@ def conclude(
     incident: Incident, gathered: Sequence[Gathered], *, standing: Sequence[Assessment] = ()
 ) -> Explanation:
     """Return the explanation that follows from the evidence of all causes."""
-    has_beginning = incident.shape is not Shape.STANDING
-    ranked = rank(
-        [weigh(*cause_evidence, has_beginning=has_beginning) for cause_evidence in gathered]
-    )
+    ranked = ranked_for(incident, gathered)
     shown = [candidate for candidate in ranked if _is_shown(candidate)]
     rest = [candidate for candidate in ranked if not _is_shown(candidate)]
     stood = tuple(
@@ -76,6 +73,21 @@ def conclude(
         deciding=deciding(shown, rest),
     )
     return with_standing(explanation, standing)
+
+
+def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
+    """Return the causes with what their evidence comes to for this incident, the likeliest first.
+
+    Of what a single run shows most has no cause that lasts long enough to be found.
+    """
+    has_beginning = incident.shape is not Shape.STANDING
+    lone = incident.shape is Shape.DIP and incident.runs <= 1
+    return rank(
+        [
+            weigh(*cause_evidence, has_beginning=has_beginning, shift=LONE_RUN if lone else 0.0)
+            for cause_evidence in gathered
+        ]
+    )
 
 
 def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:
@@ -102,11 +114,10 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
-        text = f"{first.title}, or {second.title}? {first.measurement}"
+        text = f"{first.title}, or {second.title}? {shown[0].deciding}"
         return Message("decide-between-two", text)
     if shown:
-        cause = shown[0].cause
-        return Message("decide-on-first", f"{cause.title}? {cause.measurement}")
+        return Message("decide-on-first", f"{shown[0].cause.title}? {shown[0].deciding}")
     blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
         return Message("no-evidence", "no supporting evidence found")
@@ -123,6 +134,4 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
         None,
     )
     why = "" if missing is None else f" ({missing})"
-    return Message(
-        "not-assessed", f"not assessed: {names}{others}{why}; {blind[0].cause.measurement}"
-    )
+    return Message("not-assessed", f"not assessed: {names}{others}{why}; {blind[0].deciding}")

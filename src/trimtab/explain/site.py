@@ -16,6 +16,7 @@ import polars as pl
 
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
+from trimtab.explain.causes.shared import by_people
 from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.ranking import Weighed, assessment, weigh
@@ -255,6 +256,9 @@ def _context(
         hardware=known.hardware,
         home=known.home,
         profiles=known.profiles,
+        log_entries=sum(
+            by_people(event) and event.at <= (incident.until or known.now) for event in known.events
+        ),
     )
 
 

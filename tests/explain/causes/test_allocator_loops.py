@@ -115,7 +115,7 @@ def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
 
 def test_thresholds() -> None:
     # Thresholds that skip the loop.
-    shows(CAUSE, sound(), "thresholds", Found.AGAINST)
+    shows(CAUSE, sound(), "thresholds-in-force", Found.AGAINST)
     shows(CAUSE, sound(settings=DEFAULTS), "thresholds", Found.FOR)
     lower = [*setting("mb_c1_threshold", "10"), *setting("mb_c2_threshold", "5")]
     shows(CAUSE, sound(settings=lower), "thresholds", Found.NEUTRAL)

@@ -381,3 +381,12 @@ def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
     rows = [reading(START, OSTS[0], "degraded", -1.0), reading(BAD_FROM, OSTS[0], "degraded", 7.0)]
     piece = next(piece for piece in array_degraded.CAUSE.assess(context(rows)))
     assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)
+
+
+@every
+def test_evidence_does_not_change_with_the_end_of_the_record(cause: Cause) -> None:
+    """What ended is explained by what was there until then, whenever it is asked."""
+    ended = incident(Shape.STEP, until=BAD_FROM + 6 * HOUR)
+    for of in (sound(of=ended), quiet(of=ended)):
+        later = replace(of, now=of.now + timedelta(days=200))
+        assert cause.assess(later) == cause.assess(of)

@@ -58,3 +58,10 @@ def test_fullness_that_nobody_read() -> None:
     pieces = [piece for piece in CAUSE.assess(of) if piece.route is not Route.RUNS]
     assert {piece.found for piece in pieces} == {Found.NOT_AVAILABLE}
     assert all("lfs df hung" in (piece.reason or "") for piece in pieces)
+
+
+def test_nothing_speaks_for_it_while_no_target_is_over_the_limit() -> None:
+    fuller = sound(space(0.4, 0.6), surveys=survey(OST_WRITE, 7e9, slow_targets=SLOW))
+    assert not [piece for piece in CAUSE.assess(fuller) if piece.what.code in CAUSE.signs
+                and piece.weight > 0]  # fmt: skip
+    assert weight_of(CAUSE, fuller) < -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.explain.causes.storage import (
     trim,
 )
 
+from trimtab.explain.causes import garbage_collection
 from trimtab.explain.causes.trim_overdue import CAUSE
 from trimtab.explain.context import Context, Window
 from trimtab.message import Message, code_of
@@ -181,7 +183,7 @@ def test_erased_blocks_run_out_by_degrees() -> None:
         shows(CAUSE, sound(of=incident(shape)), "shape-of-decline").weight
         for shape in (Shape.DRIFT, Shape.STEP, Shape.DIP)
     ]
-    assert weights == [0.5, -0.2, -0.7]
+    assert weights == [0.5, -0.2, -1.3]
 
 
 # What trims did
@@ -233,3 +235,32 @@ def test_a_target_that_had_lost_nothing_shows_nothing() -> None:
     of = sound(surveys=[*two[0], *[{**row, "run": "again"} for row in two[1]]],
                events=[trim(5, targets=[OSTS[0]])])  # fmt: skip
     shows(CAUSE, of, "trim-recovery", Found.NOT_AVAILABLE)
+
+
+def test_nothing_after_the_incident_makes_a_trim_overdue() -> None:
+    """Trims were nightly up to a dip of two hours, and stopped a week after it."""
+    dip = incident(Shape.DIP, until=BAD_FROM + 2 * HOUR)
+    nightly = [event(EventKind.TRIM, BAD_FROM - timedelta(hours=4 + 24 * n)) for n in range(8)]
+    of = sound(events=nightly, of=dip)
+    later = replace(of, now=BAD_FROM + timedelta(days=200))
+    piece = shows(CAUSE, later, "trims-missed", Found.AGAINST)
+    assert piece.value == 6 * 3600
+    assert shows(CAUSE, of, "trims-missed").weight == piece.weight
+
+
+def test_a_trim_that_journal_and_timer_both_tell_of_is_one() -> None:
+    """A nightly trim stood in the log book at 02:12 and in the timer at 02:00: every 24 hours."""
+    shown = gauge(
+        "last_trim_at", "",
+        lambda _, at: (at.replace(hour=2) - timedelta(days=at.hour < 2)).isoformat(),
+    )  # fmt: skip
+    logged = [event(EventKind.TRIM, START + timedelta(days=n, hours=2.2)) for n in range(-6, 2)]
+    of = sound(shown, events=logged)
+    assert shows(CAUSE, of, "trims-missed").reference == 24 * 3600
+
+
+def test_disks_need_no_trim_and_collect_no_garbage() -> None:
+    disks = setting("queue/rotational", "1")
+    for cause in (CAUSE, garbage_collection.CAUSE):
+        (piece,) = cause.assess(sound(settings=disks))
+        assert piece.weight <= -1.5

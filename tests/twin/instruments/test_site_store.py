@@ -51,6 +51,11 @@ def test_a_run_is_kept_with_what_it_printed(store):
     fact = run_fact(run, "x")
     assert fact is not None
     assert (fact.nodes, fact.tasks, len(fact.hosts)) == (4, 32, 4)
+    # What it ran on counts, not what it asked for.
+    parameters = {**run.parameters, "job": {"nodes": ["nid1", "nid2"]}}
+    fewer = run_fact(replace(run, parameters=parameters), "x")
+    assert fewer is not None
+    assert fewer.nodes == 2
     assert fact.bytes_written == fact.bytes_read == moved
 
 

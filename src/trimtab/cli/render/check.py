@@ -140,15 +140,17 @@ def _not_believed(run: Run | None) -> list[str]:
 
 
 def _print_findings(out: Console, result: CheckResult) -> None:
-    unseen = [missing for missing in result.not_available if missing.what in _OF_TARGETS]
-    if not (result.findings or unseen):
-        out.print("No misconfiguration found, as far as settings can be read.", style="green")
-    elif not result.findings:
-        out.print("No misconfiguration found in what this client sees.")
+    from trimtab.report.health import health
+
     for finding in result.findings:
         print_finding(out, finding)
-    for missing in unseen:
-        out.print(f"{missing.what}: {visible(missing.reason)}", style="yellow")
+    for missing in result.not_available:
+        if missing.what in _OF_TARGETS:
+            out.print(f"{missing.what}: {visible(missing.reason)}", style="yellow")
+    tone, sentence = health(result, result.findings)
+    if all(finding.severity is Severity.INFO for finding in result.findings):
+        style = {"healthy": "green", "info": "green"}.get(tone, "yellow")
+        out.print(sentence, style=style, soft_wrap=True)
 
 
 def _print_closing(out: Console, result: CheckResult) -> None:

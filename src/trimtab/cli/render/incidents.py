@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, utc_moment
 from trimtab.model.incident import (
+    NAMED,
     Assessment,
     Evidence,
     Explanation,
@@ -119,8 +120,9 @@ def _print_moment(out: Console, explanation: Explanation, *, beside: bool) -> No
 
 
 def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> None:
-    for cause in explanation.causes:
-        _print_cause(out, cause, whole=whole)
+    for place, cause in enumerate(explanation.causes):
+        rank = "leading suspicion" if place == 0 else "suspicion"
+        _print_cause(out, cause, whole=whole, unless_named=rank)
     if whole:
         _print_rest(out, explanation)
     else:
@@ -144,6 +146,8 @@ def _facts(incident: Incident) -> Iterator[str]:
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
+    for number, stage in enumerate(incident.stages, start=1):
+        yield f"stage {number} from {utc_moment(stage.at)}: {stage.what}"
     if incident.better:
         yield f"better at the same moment: {', '.join(incident.better)}"
     if incident.unmoved:
@@ -165,10 +169,22 @@ def _counted(incident: Incident) -> str:
     return f"{runs}, {incident.unfinished} unfinished" if incident.unfinished else runs
 
 
-def _print_cause(out: Console, cause: Assessment, *, whole: bool) -> None:
+def _print_cause(
+    out: Console, cause: Assessment, *, whole: bool, unless_named: str | None = None
+) -> None:
+    """Print a cause with its evidence.
+
+    Parameters
+    ----------
+    unless_named
+        What stands in place of the confidence of a cause that is not likely enough to be named:
+        a figure is printed where it was found to hold, and nowhere else.
+    """
     because = "" if cause.because_of is None else f", because of {cause.because_of}"
     standing = ", wrong in all of the record" if cause.standing else ""
     confidence = "" if cause.standing else f"{format_percent(cause.confidence)}  "
+    if unless_named is not None and cause.confidence < NAMED:
+        confidence = f"{unless_named}  "
     out.print(f"  {confidence}{visible(cause.title)}{because}{standing}", soft_wrap=True)
     shown = cause.evidence if whole else _weighty(cause.evidence)
     for piece in shown:

@@ -140,7 +140,8 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     text = f"{subject}: {shown}"
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
-    return sign.weighed(text, weight, value=shown, reference="c1 25, c2 15, c3 5")
+    code = "thresholds-in-force" if skipped else "thresholds"
+    return sign.weighed(text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5")
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
@@ -170,9 +171,26 @@ CAUSE: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "loops-in-time",
+            "loops-between-targets",
+            "loops-over-limit",
+            "groups-searched",
+            "allocator-cpu-share",
+        }
+    ),
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "
         "free a tenth of it elsewhere, and measure it beside its neighbours. If the allocator "
         "is the cause, loops, CPU and writes change together."
+    ),
+    measurement_where=(
+        (
+            "thresholds-in-force",
+            "The thresholds skip the useless loop already. Free a tenth of one slow target "
+            "elsewhere and measure it beside its neighbours: if the allocator is the cause, loops, "
+            "CPU and writes change together.",
+        ),
     ),
 )

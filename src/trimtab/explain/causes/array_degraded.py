@@ -96,6 +96,9 @@ CAUSE: Final = Cause(
     title="a degraded array, or its rebuild",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {"degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"}
+    ),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."

@@ -26,6 +26,7 @@ _NAME: Final = "checksum_errors_total"
 _KINDS: Final = (*SERVERS, *CLIENTS, *TARGETS)
 _WHAT: Final = "transfers with a bad checksum"
 _GREW: Final = 2.0
+_GREW_BESIDE: Final = 1.2
 _STOOD_BEFORE: Final = 0.0
 _CAME_WITH: Final = 0.6
 _NONE: Final = -2.0
@@ -65,7 +66,9 @@ def _counted(context: Context) -> Evidence:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
         text = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
-        return sign.weighed(text, _GREW, value=n, reference=0.0, targets=sorted(grown), at=first)
+        # Nothing is slow for a transfer that is sent again: as an incident it has one of its own.
+        weight = _GREW if context.incident.shape is Shape.INTEGRITY else _GREW_BESIDE
+        return sign.weighed(text, weight, value=n, reference=0.0, targets=sorted(grown), at=first)
     most = float(bad.get_column("value").max() or 0.0)  # pyright: ignore[reportArgumentType]
     if most > 0:
         text = f"{most:.0f} {_WHAT} counted before the bad hours, none in them"
@@ -178,6 +181,15 @@ CAUSE: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess,
+    signs=frozenset(
+        {
+            "checksums-counted",
+            "checksums-logged",
+            "data-verified",
+            "data-at-risk",
+            "checksums-in-time",
+        }
+    ),
     measurement=(
         "Find the nodes that the messages name, take them out of service, and move verified data "
         "(ior -W -R, or lnet_selftest with check=full) over each of their links; checksums stay on."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from trimtab.explain.context import Context
-from trimtab.model.incident import Evidence
+from trimtab.model.incident import Evidence, Found
 
 Assess = Callable[[Context], tuple[Evidence, ...]]
 
@@ -25,8 +25,14 @@ class Cause:
         Odds, before anything was looked at, that an incident has this cause.
     assess
         Every piece of evidence that was looked for, found or not. Pure; raises nothing.
+    signs
+        Codes of the evidence that is of this mechanism itself. Where none of it speaks for the
+        cause, circumstances (the shape, the season, which metric) do not make it one.
     measurement
         What would decide whether this is the cause, in one sentence: the one-target experiment.
+    measurement_where
+        Code of evidence to the sentence in its place where that evidence was found: what is in
+        force already is not advised.
     brings_about
         Ids of causes that this one may bring about: full brings gated about.
     mitigation
@@ -40,4 +46,12 @@ class Cause:
     assess: Assess
     measurement: str
     brings_about: tuple[str, ...] = ()
+    signs: frozenset[str] = frozenset()
     mitigation: bool = False
+    measurement_where: tuple[tuple[str, str], ...] = ()
+
+    def deciding(self, evidence: Iterable[Evidence]) -> str:
+        """Return the measurement that would decide, beside what was found."""
+        codes = {piece.what.code for piece in evidence if piece.found is not Found.NOT_AVAILABLE}
+        other = (sentence for code, sentence in self.measurement_where if code in codes)
+        return next(other, self.measurement)

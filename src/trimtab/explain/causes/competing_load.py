@@ -218,7 +218,7 @@ def _shape(context: Context) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of the first seed's site runs 24 h (seed 000, VII).
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4, value=days, unit="days")
+        return sign.weighed(text, -0.4 if days < 10 else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
@@ -227,6 +227,7 @@ CAUSE: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # the seeds name none of the 13 days so: equal to the others not named
     assess=assess,
+    signs=frozenset({"load-in-time", "load-of-reach"}),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."

@@ -24,8 +24,8 @@ import polars as pl
 
 from trimtab.explain.breadth import breadth, on_servers
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, of_incident, value_of
-from trimtab.explain.causes.shared import named, with_circumstance
+from trimtab.explain.causes.runs import levels, of_incident, onset_within, value_of
+from trimtab.explain.causes.shared import log_is_kept, named, names_are_stable, with_circumstance
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import OSTS, SettingChange, observe
@@ -56,6 +56,25 @@ _CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
 """How soon a change shows that does something: with the next runs, mostly. A judgement: of the two
 in the seeds only the day is known."""
 _RUNS_UNDISTURBED: Final = 3
+CONFIG_CHANGE: Final = EventKind.CONFIG_CHANGE
+_OF_STORAGE: Final = re.compile(
+    r"\b(?:lustre|o[sb]t\w*|mdt\w*|oss\w{0,3} (?:kernel|firmware)|mds|lnet|lnd|ldiskfs|zfs|osc|mdc"
+    r"|llite|checksums?|mb_\w+|wbt\w*|stripe|striping|rpcs?\w*|read.?ahead|kernel|bios|firmware|microcode"
+    r"|mitigations?|saferet|srso|driver|ofed|fabric|switch|network|slingshot|infiniband|nvme|drives?"
+    r"|raid|clients?|compute nodes?|node image|image|mtu|numa|power cap|governor|turbo|c.?states?"
+    r"|nids?|mount|hyper.?threading|smt)\b",
+    re.I,
+)
+"""Words of what lies between a probe and its bytes."""
+_OF_OTHERS: Final = re.compile(
+    r"\b(?:monitor\w*|agents?|grafana|prometheus|dashboards?|exporters?|log.?rotation|logrotate"
+    r"|login|quotas?|tickets?|accounts?|ldap|slurm|partitions?|scheduler|queue|backup|web|wiki"
+    r"|documentation|certificates?|mail|ups|users?|database|gitlab|jupyter)\b",
+    re.I,
+)
+_OTHER_SUBJECT: Final = 0.15
+"""An entry about something else: "monitoring agent updated"."""
+_NO_SUBJECT: Final = 0.8
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
@@ -64,7 +83,8 @@ _ADDED: Final = 1.5
 """Targets are added once a year or so (``facts/seeds.md`` 41): within a day of a first bad run that
 is hardly chance."""
 _NOTHING_LOGGED: Final = -0.4
-_NOTHING_SET: Final = -0.8
+_NOTHING_SET: Final = -0.3
+"""Firmware, mitigations, limits of power and switches are seldom among what is collected."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -104,19 +124,28 @@ def _over(event: Event) -> datetime:
 
 def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
     """Return log10 of how much likelier the entry is there if it did it than by chance."""
-    begun = context.incident.at
+    begun, within = context.incident.at, onset_within(context)
     gap = begun - event.at
-    if event.at > begun and _down_before(context, event.at):
-        return -1.0
-    far = timedelta() if event.at <= begun <= _over(event) else abs(gap)
+    if event.at > begun + within and _down_before(context, event.at):
+        # Written down later, or another change: neither speaks against one.
+        return 0.0
+    far = timedelta() if event.at <= begun <= _over(event) else max(abs(gap) - within, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
     # How often the log book has such an entry: where there are many, one near by is no wonder.
     first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
-    days = max((context.now - first) / timedelta(days=1), 1.0)
+    days = max(((context.incident.until or context.now) - first) / timedelta(days=1), 1.0)
     rate = (len(changes) - 1 + 0.5) / days
     window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
     by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
-    return max(-0.3, min(_EVENT_MOST, math.log10(soon / by_chance)))
+    weight = max(-0.3, min(_EVENT_MOST, math.log10(soon / by_chance)))
+    return weight if weight <= 0 else min(weight, _subject(event))
+
+
+def _subject(event: Event) -> float:
+    """Return what an entry can weigh at most, by what it says was changed."""
+    if _OF_STORAGE.search(event.detail) or event.targets or event.kind is not CONFIG_CHANGE:
+        return _EVENT_MOST
+    return _OTHER_SUBJECT if _OF_OTHERS.search(event.detail) else _NO_SUBJECT
 
 
 def _down_before(context: Context, at: datetime) -> bool:
@@ -140,10 +169,13 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     sign = Sign("change-logged", Route.LOG, "a change in the log book")
     begun = context.incident.at
     if event is None:
-        if not context.events:
+        if not context.events and not context.log_entries:
             return sign.missing(
                 "log-empty", "the log book is empty: changes may be missing from it"
             )
+        if not log_is_kept(context):
+            reason = "the log book has too few entries to show that nothing was changed"
+            return sign.missing("log-not-kept", reason)
         text = "the log book has no change in the two days before the first bad run"
         return sign.weighed(text, _NOTHING_LOGGED, code="change-not-logged")
     hours = (begun - event.at) / timedelta(hours=1)
@@ -165,13 +197,13 @@ def _changes(context: Context) -> list[SettingChange]:
 
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """Return the settings that changed about when it began."""
-    begun = context.incident.at
+    begun, within = context.incident.at, onset_within(context)
     return tuple(
         change
         for change in changes
-        if change.before_at <= begun + _AFTER / 4
-        and change.at >= begun - _BEFORE / 4
-        and not (change.before_at > begun and _down_before(context, change.before_at))
+        if change.before_at <= begun + max(_AFTER / 4, within)
+        and change.at >= begun - max(_BEFORE / 4, within)
+        and not (change.before_at > begun + within and _down_before(context, change.before_at))
     )
 
 
@@ -192,8 +224,11 @@ def _set(
         return sign.missing("no-settings", reason, source="settings")
     others = [change for change in changes if change not in near]
     if not near:
-        text = f"no setting changed at the onset; {len(others)} at other times"
-        # Mitigations, firmware and switches are not among the settings that are read.
+        text = f"no collected setting changed at the onset; {len(others)} at other times"
+        if not _clients_known(context):
+            # Where only servers are read, what was changed on clients is not known to be as it was.
+            reason = "no setting of the clients is collected; of the others none changed"
+            return sign.missing("client-settings-unknown", reason, source="settings")
         return sign.weighed(
             text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others))
         )
@@ -226,6 +261,9 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     bad = seen.filter(pl.col("bad"))
     if bad.is_empty() or not good:
         return sign.not_available(observe(context).why_not("capacity_bytes", kinds=OSTS))
+    if not names_are_stable(seen.filter(~pl.col("bad"))):
+        reason = "the snapshots name other targets at every time, as tables of extremes do"
+        return sign.missing("targets-vary", reason)
     first = bad.group_by("target").agg(pl.col("at").min()).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
     if added.is_empty():
@@ -253,6 +291,11 @@ def _weight_of_setting(
     window = max(min(change.at - change.before_at for change in near), _SOON)
     by_chance = 1 - math.exp(-rate * (window / timedelta(days=1)))
     return max(0.2, min(_SETTING_MOST, math.log10(0.8 / by_chance)))
+
+
+def _clients_known(context: Context) -> bool:
+    frame = context.telemetry.settings
+    return "kind" in frame.columns and frame.filter(pl.col("kind") == "client").height > 0
 
 
 def _times_of_settings(context: Context) -> list[datetime]:
@@ -373,6 +416,15 @@ CAUSE: Final = Cause(
     title="a change of configuration",
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
+    signs=frozenset(
+        {
+            "change-logged",
+            "setting-changed",
+            "targets-added",
+            "setting-reverted",
+            "slow-among-changed",
+        }
+    ),
     measurement=(
         "On one client or target out of service, alternate the old and the new value, a dozen "
         "runs each. Protection of data and system stays on; the test shows its cost."

@@ -232,9 +232,12 @@ CAUSE: Final = Cause(
     title="too few targets open for new files",
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
+    signs=frozenset(
+        {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
+    ),
     measurement=(
-        "Open the least full of the closed targets, keep the others in reserve, and see whether "
-        "the next runs of the probe recover."
+        "Open the least full of the closed targets until at most a quarter is closed, for a day, "
+        "and see whether the next runs of the probe recover."
     ),
     mitigation=True,
 )

@@ -17,7 +17,7 @@ from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
-from trimtab.explain.causes.shared import UNSEEN
+from trimtab.explain.causes.shared import UNSEEN, disks
 from trimtab.explain.causes.trims import recovery_evidence
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign, between_targets, expected, in_time
@@ -45,6 +45,9 @@ trims and at 83 % with nightly ones and more drives (``facts/flash.md`` f, readi
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against garbage collection during writes."""
     seen = observe(context)
+    on_disks = disks(context)
+    if on_disks is not None:
+        return (on_disks,)
     return (
         *_amplified(context, seen),
         latency_tail(context),
@@ -132,7 +135,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return sign.of(contrast, why_not=why, source=None)
-    weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.1
+    weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.0
     return sign.counted(f"{subject}: {contrast.in_words()}", weight, contrast)
 
 
@@ -141,6 +144,15 @@ CAUSE: Final = Cause(
     title="garbage collection in the drives during writes",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "amplification-in-time",
+            "amplification-between-targets",
+            "amplification-over-limit",
+            "latency-tail",
+            "trim-recovery",
+        }
+    ),
     measurement=(
         "Trim one slow target and measure it at once beside an untrimmed one. If writes recover "
         "and server CPU does not fall, the drives were the limit."

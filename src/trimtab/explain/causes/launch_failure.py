@@ -53,6 +53,8 @@ FILE_SYSTEM: Final = re.compile(
 """A file system that does not let a probe begin: not a launcher's doing."""
 _NOT_MEASURED: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED)
 _ALL_SILENT: Final = 1.2
+_ONE_RUN: Final = 4
+"""What a single run without figures is weighed down by: it happens by itself now and then."""
 _MEASURED: Final = -1.5
 _WORDS_NAMES: Final = 1.8
 _WORDS_LAUNCHER: Final = 1.4
@@ -83,7 +85,7 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
     text = f"{len(none)} of {len(bad)} {sign.subject} in the bad hours"
     text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
-    sure = len(bad) / (len(bad) + 1)
+    sure = len(bad) / (len(bad) + (1 if len(none) > 1 else _ONE_RUN))
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
     first = none[0] if none else None
@@ -92,7 +94,11 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
 
 def _is_silent(run: RunFact) -> bool:
     """Return whether a run measured nothing; one that hung in resolving names did not either."""
-    return not run.values and (run.status in _NOT_MEASURED or _speaks(run))
+    if run.values:
+        return False
+    # A run that failed for a reason of its own was launched: a node crashed, a disk was full.
+    launched = run.status is RunStatus.FAILED and bool(run.problem) and not _speaks(run)
+    return (run.status in _NOT_MEASURED and not launched) or _speaks(run)
 
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
@@ -233,6 +239,16 @@ CAUSE: Final = Cause(
     title="name resolution or launch failure: nothing was measured",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    signs=frozenset(
+        {
+            "runs-not-started",
+            "launch-words",
+            "names-unresolved",
+            "launcher-failed",
+            "run-never-began",
+            "launch-failure-logged",
+        }
+    ),
     measurement=(
         "On a client node resolve the servers' names (getent hosts) and start an empty job as the "
         "probe is started; then run the probe once by hand."

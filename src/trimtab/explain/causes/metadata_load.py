@@ -111,7 +111,8 @@ def _metric(context: Context) -> Evidence:
     if key.metric in _RATES or key.metric == "metadata_time":
         weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
         return sign.weighed(f"the incident shows in {key.metric}", weight)
-    return sign.weighed(f"the incident shows in {key.metric}", -0.2)
+    weight = -0.2 if _any(context.incident.moved_with, ("file_", "directory_")) else -0.6
+    return sign.weighed(f"the incident shows in {key.metric}", weight)
 
 
 def _any(names: Iterable[str], words: Iterable[str]) -> bool:
@@ -124,6 +125,7 @@ CAUSE: Final = Cause(
     title="load on the metadata servers",
     prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
+    signs=frozenset({"metadata-operations"}),
     measurement=(
         "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "
         "of the busiest MDT and of a quiet one."

@@ -19,7 +19,7 @@ from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, on_se
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import Sign, expected, in_time, presence
+from trimtab.explain.contrasts import Contrast, Sign, expected, in_time, presence
 from trimtab.explain.telemetry import SERVERS, TARGETS, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route
@@ -70,6 +70,8 @@ def _selftest(context: Context) -> Evidence:
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
     # Whatever direction: a link may be slow in one alone.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
+    if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
+        return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
     if contrast.weight > 0 and contrast.value is not None:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
@@ -77,6 +79,13 @@ def _selftest(context: Context) -> Evidence:
         weight = contrast.weight + min(0.9, 0.3 * lost)
         return sign.counted(text, weight, contrast)
     return sign.of(contrast)
+
+
+def _is_beyond(frame: pl.DataFrame, contrast: Contrast) -> bool:
+    """Return whether a test lost more than it scatters by when all is well."""
+    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())
+    lowest = good.get_column("value").quantile(0.05)
+    return contrast.value is not None and lowest is not None and contrast.value < 0.98 * lowest
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -190,7 +199,8 @@ def _connections(context: Context) -> Evidence:
     at_once = per_time.filter(pl.col("bad")).get_column("machines").max()
     return sign.of(
         presence(frame, absent=-0.3),
-        subject=f"{subject} (at most {at_once} at a time): share of hours",
+        subject=(f"{subject} (at most {at_once} at a time)" if at_once else subject)
+        + ": share of hours",
     )
 
 
@@ -241,6 +251,15 @@ CAUSE: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
+    signs=frozenset(
+        {
+            "selftest-in-time",
+            "selftest-of-line-rate",
+            "connections-broken",
+            "network-saturated",
+            "network-logged",
+        }
+    ),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways (trimtab ladder "
         "measures the network), and compare with a good time or with the line rate."

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -22,6 +24,11 @@ TOGETHER: Final = 2
 """So many runs on either side, or no ratio is made."""
 _MOVED: Final = 0.03
 """log10-free: a loss of 3 % is the least that two medians of an hourly probe could tell."""
+ONSET_LEAST: Final = timedelta(hours=3)
+"""A probe comes every hour or few; what began between two of them is seen by the second."""
+ONSET_MOST: Final = timedelta(hours=48)
+_RUNS_PLACED: Final = 15.0
+_LEVEL_RUNS: Final = 8
 _TAILS: Final = ("p99.9", "p99", "p95")
 _TAIL_UP: Final = 1.5
 """Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
@@ -76,6 +83,27 @@ def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
     """Return the values above 0 that runs have of the metric in which the incident shows."""
     values = (value_of(context, run) for run in runs)
     return [value for value in values if value is not None and value > 0]
+
+
+@once
+def onset_within(context: Context) -> timedelta:
+    """Return how well the beginning of the incident is known: less for a small step in much noise.
+
+    The likelihood places a step of d in noise of s within some (s / d)^2 runs; runs of one series
+    are correlated, which doubles it. Never better than `ONSET_LEAST`, nor than from run to run.
+    """
+    good = of_incident(context, bad=False)
+    logs = [math.log(value) for value in levels(context, good)]
+    effect = context.incident.effect
+    times = [run.at for run in (*good, *of_incident(context, bad=True))]
+    gaps = sorted(later - earlier for earlier, later in pairwise(sorted(times)))
+    spacing = gaps[len(gaps) // 2] if gaps else ONSET_LEAST
+    if effect is None or effect <= 0 or effect == 1 or len(logs) < _LEVEL_RUNS:
+        return min(max(ONSET_LEAST, 1.5 * spacing), ONSET_MOST)
+    middle = median(logs)
+    noise = 1.4826 * median(abs(value - middle) for value in logs)
+    runs = 1.5 + _RUNS_PLACED * (noise / math.log(effect)) ** 2
+    return min(max(ONSET_LEAST, runs * spacing), ONSET_MOST)
 
 
 def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], Ratio]:

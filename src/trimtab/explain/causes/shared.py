@@ -18,6 +18,7 @@ from typing import Final
 
 import polars as pl
 
+from trimtab.explain.causes.runs import ONSET_LEAST, onset_within
 from trimtab.explain.context import SETTINGS, SURVEYS, Context
 from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, marked
@@ -27,13 +28,11 @@ from trimtab.units import format_duration
 
 UNSEEN: Final = 0.04
 """Odds of a cause that none of the 13 bad days had: half an event in 13."""
-SLACK: Final = timedelta(hours=3)
-"""A condition that begins within it of the first bad run began with it: probes are hourly, and
-what has begun between two of them is seen by the second."""
+SLACK: Final = ONSET_LEAST
+"""A condition that begins within it of the first bad run began with it."""
+_KEPT_FROM: Final = 4
+_PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
 LOG: Final = Sign("event-not-logged", Route.LOG)
-_FAINT: Final = 0.8
-_PLACED: Final = timedelta(hours=12)
-"""How well the beginning of a level is known that is less than a fifth lower."""
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run an entry of the log book still is of interest."""
 _ALWAYS: Final = 0.9
@@ -92,9 +91,7 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     present_at = [at for at, present in bad if present]
     if not present_at:
         return sign.weighed(f"{condition}: not seen in the bad hours", 0.0, code="condition-unseen")
-    faint = context.incident.effect is not None and context.incident.effect > _FAINT
-    level = context.incident.shape is Shape.STEP and faint
-    slack = max(SLACK, _step(seen.get_column("at").to_list()) * 1.5, _PLACED if level else SLACK)
+    slack = max(_step(seen.get_column("at").to_list()) * 1.5, onset_within(context))
     late = present_at[0] - context.incident.at
     absent_before = any(at < present_at[0] for at, _ in bad)
     went_on = bad[-1][0] - present_at[-1]
@@ -112,7 +109,7 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
 
 
 def logged(
-    context: Context, kinds: Iterable[EventKind], noun: str, *, weight: float, late: float = -0.4
+    context: Context, kinds: Iterable[EventKind], noun: str, *, weight: float, late: float = 0.0
 ) -> Evidence:
     """Return whether the log book has events of some kinds at the onset of the incident.
 
@@ -123,18 +120,19 @@ def logged(
     weight
         Where one happened in the day before the first bad run, or with it, and was not over.
     late
-        Where the first came after the first bad runs only.
+        Where the first came after the first bad runs only: people write down what they have seen
+        to, hours later, so it speaks for little and against nothing.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
-    begun = context.incident.at
+    begun, within = context.incident.at, onset_within(context)
     before = [
         event
         for event in events
-        if begun - _BEFORE <= event.at <= begun + SLACK
-        and (event.until is None or event.until >= begun)
+        if begun - _BEFORE <= event.at <= begun + within
+        and (event.until is None or event.until >= begun - within)
     ]
-    after = [event for event in events if event.at > begun + SLACK and context.is_bad(event.at)]
+    after = [event for event in events if event.at > begun + within and context.is_bad(event.at)]
     if not before and not after:
         return LOG.weighed(f"the log book has no {noun.removeprefix('a ')}", 0.0)
     event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
@@ -147,6 +145,45 @@ def logged(
 def in_log(code: str, text: str, weight: float, event: Event) -> Evidence:
     """Return an entry of the log book as evidence, in words."""
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
+
+
+def disks(context: Context) -> Evidence | None:
+    """Return that the targets lie on disks, which collect no garbage and need no trim.
+
+    ``None`` where they do not, or where it is not known.
+    """
+    rotational = settings(context, "queue/rotational").filter(pl.col("bad"))
+    values = rotational.get_column("value").drop_nulls()
+    if values.is_empty() or not values.str.starts_with("1").all():
+        return None
+    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
+    return sign.weighed("the targets lie on disks: they collect no garbage, and need no trim", -2.0)
+
+
+def names_are_stable(frame: pl.DataFrame) -> bool:
+    """Return whether every time names the same targets: else none is missing, and none is new.
+
+    A table of the fullest and the emptiest target names two at a time, and others the next time.
+    """
+    counts = frame.group_by("at").agg(pl.col("target").n_unique().alias("targets"))
+    usual = counts.get_column("targets").median()
+    return isinstance(usual, float) and frame.get_column("target").n_unique() <= 1.1 * usual + 0.5
+
+
+def log_is_kept(context: Context) -> bool:
+    """Return whether somebody keeps a log book, so that what is not in it counts for something.
+
+    One event that an import brought along makes no log book.
+    """
+    entries = context.log_entries
+    if entries is None:
+        entries = sum(by_people(event) for event in context.events)
+    return entries >= _KEPT_FROM
+
+
+def by_people(event: Event) -> bool:
+    """Return whether somebody wrote an entry, not a program about what it did itself."""
+    return event.source not in _PROGRAMS
 
 
 def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:

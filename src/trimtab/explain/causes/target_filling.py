@@ -41,8 +41,8 @@ _OPEN: Final = 0.5
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
-_FEW: Final = 0.25
-"""When more than a quarter of all fill like this it is no longer one that fills."""
+_FEW: Final = 0.1
+"""When more than a tenth of all fill like this it is no longer one that fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class _Growth:
     @property
     def stands_out(self) -> bool:
         """Whether it is one that fills, or a few: not a part of all, nor a little before all."""
-        few = len(self.targets) <= max(1.0, _FEW * self.of)
+        few = len(self.targets) <= max(2.0, _FEW * self.of)
         return few and self.beyond >= _LITTLE and self.grown >= _TIMES * max(0.0, self.others)
 
 
@@ -201,6 +201,7 @@ CAUSE: Final = Cause(
     title="one target filling fast",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    signs=frozenset({"filled-alone"}),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
         "stop or restripe them, and see whether the next runs are well."

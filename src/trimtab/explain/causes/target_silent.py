@@ -20,6 +20,7 @@ from trimtab.explain.causes.shared import (
     grown,
     logged,
     named,
+    names_are_stable,
     surveyed,
     targets_of,
     timing,
@@ -161,9 +162,9 @@ def _in_snapshots(seen: Observations) -> Evidence:
     gone = sorted(good - bad)
     # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
     counts = used.group_by("bad", "at").agg(pl.col("target").n_unique().alias("targets"))
-    usual = counts.filter(~pl.col("bad")).get_column("targets").median()
     now = counts.filter(pl.col("bad")).get_column("targets").max()
-    fewer = now + len(gone) <= usual  # type: ignore[operator]
+    usual = counts.filter(~pl.col("bad")).get_column("targets").median()
+    fewer = now + len(gone) <= usual and names_are_stable(used.filter(~pl.col("bad")))  # type: ignore[operator]
     if gone and fewer and len(gone) <= len(good) / 4:
         text = f"{named(gone)} missing from the snapshots of the bad hours"
         return sign.weighed(text, 0.8, targets=gone)
@@ -226,6 +227,16 @@ CAUSE: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    signs=frozenset(
+        {
+            "survey-silent",
+            "survey-missing",
+            "idle-while-busy",
+            "connection-lost",
+            "snapshot-missing",
+            "event-logged",
+        }
+    ),
     measurement=(
         "Write to every target by itself for a few seconds (trimtab survey): the silent one hangs "
         "or reaches next to nothing."

@@ -78,7 +78,12 @@ def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> 
         full, breadth(context), by=_FULLER, present_from=context.limits.fullness, absent=-0.8
     )
     of_all = _breadth(len(worst), full.get_column("target").n_unique())
+    contrast = contrast if worst else _not_for(contrast)
     return _BETWEEN.of(_shrunk(contrast, of_all), "fullness", targets=worst)
+
+
+def _not_for(contrast: Contrast) -> Contrast:
+    return replace(contrast, weight=min(contrast.weight, 0.0))
 
 
 def _shrunk(contrast: Contrast, of_all: float) -> Contrast:
@@ -103,6 +108,9 @@ def _in_time(
     more = in_time(over, over="mean", ratio=_TWICE, by=least, present_from=least, absent=-0.6)
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
     of_all = _breadth(len(worst), n)
+    if not worst:
+        # A target that is fuller than before and under the limit is not over it.
+        more, fuller = _not_for(more), _not_for(fuller)
     more, fuller = _shrunk(more, of_all), _shrunk(fuller, of_all)
     return heavier(
         _SHARE.of(more, "share of targets over the limit", targets=worst),
@@ -115,6 +123,7 @@ CAUSE: Final = Cause(
     title="targets over the fullness limit",
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess,
+    signs=frozenset({"over-limit-share", "fullest-in-time", "fullness-between-targets"}),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "
         "beside one as full that is left alone."

@@ -21,18 +21,27 @@ from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.dose_response import UNDONE, Dose, doses
 from trimtab.explain.causes.runs import writes_and_reads
-from trimtab.explain.causes.shared import SLACK, UNSEEN, named
-from trimtab.explain.causes.trims import end_of, last_seen, mount_trims, recovery_evidence, trims
+from trimtab.explain.causes.shared import SLACK, UNSEEN, disks, named
+from trimtab.explain.causes.trims import (
+    distinct,
+    end_of,
+    last_seen,
+    mount_trims,
+    recovery_evidence,
+    still_last,
+    trims,
+)
 from trimtab.explain.context import Context
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import observe
 from trimtab.message import Message
-from trimtab.model.event import Event
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
 
 _FULL_WRITES: Final = 5.0
 """Target sizes written since the last trim at which a tenth of the writes was gone."""
+_STEADY: Final = 2.0
+"""Sizes after which more costs nothing more: the steady state of the simulation."""
 _NIGHTLY: Final = 0.1
 """A day's expected traffic is 0.07 sizes (``facts/seeds.md`` 42): under it trims are frequent."""
 _NEVER: Final = 0.35
@@ -57,6 +66,9 @@ _BETWEEN: Final = Sign(
 
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against an overdue trim."""
+    on_disks = disks(context)
+    if on_disks is not None:
+        return (on_disks,)
     seen = observe(context)
     shown = last_seen(seen)
     dose_of = doses(context, seen, shown)
@@ -93,7 +105,7 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
     same = [
         dose
         for dose in dose_of.values()
-        if dose.before is not None and dose.before >= dose.sizes / 2
+        if dose.before is not None and dose.before >= min(dose.sizes / 2, _STEADY)
     ]
     throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
     return _DOSE.weighed(
@@ -123,7 +135,7 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     text = f"{_IN_TIME.subject}: {now:.2g}, {before:.2g} before"
     grown = now - before
     weight = 0.0
-    if grown >= UNDONE and now >= 1.5 * before:
+    if grown >= UNDONE and now >= 1.5 * before and before < _STEADY:
         weight = 0.7 if now >= max(1.0, 3 * before) else 0.4
     return _IN_TIME.weighed(
         text, weight, value=now, reference=before, throughout=weight == 0.0 and before >= UNDONE
@@ -162,16 +174,21 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         source="trims in the log book, last_trim_at",
         unit="s",
     )
-    events = trims(context)
+    events = [event for event in trims(context) if end_of(event) <= _end(context)]
     names = sorted(
         {*shown, *(target for event in events for target in event.targets), *context.home}
     )
+    last = still_last(observe(context))
     of_all = {end_of(event) for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
-    # Most targets are trimmed together.
-    of_one = cache(lambda known: _wait(context, sorted(known)))
-    known = (frozenset(of_all | _trims_of(name, of_some, shown)) for name in names or [""])
-    waits = [wait for dose in known if (wait := of_one(dose)) is not None]
+    # Most targets are trimmed together, and a year of nights is long.
+    logged = cache(lambda known: _wait(context, sorted(known)))
+    waits: list[_Wait] = []
+    for name in names or [""]:
+        of_log = frozenset(of_all | {end_of(e) for e in of_some if name in e.targets})
+        wait = logged(of_log) or _shown_wait(context, name, shown.get(name, ()), last)
+        if wait is not None:
+            waits.append(wait)
     if not waits:
         return sign.missing("too-few-trims", "too few trims are known before it", source=None)
     overdue = [wait for wait in waits if wait.times >= _STAYED_AWAY]
@@ -202,21 +219,45 @@ class _Wait:
         return self.waited_s / self.usual_s
 
 
-def _trims_of(
-    target: str, events: Sequence[Event], shown: Mapping[str, Sequence[datetime]]
-) -> set[datetime]:
-    return {end_of(event) for event in events if target in event.targets} | set(
-        shown.get(target, ())
-    )
+def _end(context: Context) -> datetime:
+    """Return the end of the incident, or of the record where it goes on: nothing later counts."""
+    return context.incident.until or context.now
 
 
-def _wait(context: Context, known: Sequence[datetime]) -> _Wait | None:
-    before = [at for at in known if at <= context.incident.at]
+def _usual_s(before: Sequence[datetime]) -> float | None:
     if len(before) < _INTERVALS + 1:
         return None
     gaps = [later - earlier for earlier, later in pairwise(before)]
-    usual_s = max(median(gap.total_seconds() for gap in gaps), 3600.0)
-    until = min((at for at in known if at > context.incident.at), default=context.now)
+    return max(median(gap.total_seconds() for gap in gaps), 3600.0)
+
+
+def _wait(context: Context, logged: Sequence[datetime]) -> _Wait | None:
+    """Return the wait for a trim by a log book that has every trim."""
+    before = distinct(at for at in logged if at <= context.incident.at)
+    usual_s = _usual_s(before)
+    if usual_s is None:
+        return None
+    end = _end(context)
+    until = min((at for at in logged if context.incident.at < at <= end), default=end)
+    return _Wait(usual_s, (until - before[-1]).total_seconds(), before[-1])
+
+
+def _shown_wait(
+    context: Context,
+    target: str,
+    shown: Sequence[datetime],
+    last: Mapping[tuple[str, datetime], datetime],
+) -> _Wait | None:
+    """Return the wait that snapshots show: as long as one says that the trim is still the last.
+
+    Few snapshots of an incident are loaded, and trims between two of them are not seen.
+    """
+    before = distinct(at for at in shown if at <= context.incident.at)
+    usual_s = _usual_s(before)
+    if usual_s is None:
+        return None
+    seen_until = last.get((target, before[-1]), context.incident.at)
+    until = min(max(seen_until, context.incident.at), _end(context))
     return _Wait(usual_s, (until - before[-1]).total_seconds(), before[-1])
 
 
@@ -240,7 +281,7 @@ def _shape(context: Context, *, known: bool) -> Evidence:
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
         return sign.weighed("the pool of erased blocks drains over days", 0.0)
-    weight = {Shape.DRIFT: 0.5, Shape.DIP: -0.7, Shape.STEP: -0.2}.get(shape, 0.0)
+    weight = {Shape.DRIFT: 0.5, Shape.DIP: -1.3, Shape.STEP: -0.2}.get(shape, 0.0)
     text = "it fell gradually" if shape is Shape.DRIFT else f"the incident is a {shape}"
     return sign.weighed(f"{text}; the pool of erased blocks drains over days", weight)
 
@@ -250,6 +291,15 @@ CAUSE: Final = Cause(
     title="trim overdue",
     prior=UNSEEN,
     assess=assess,
+    signs=frozenset(
+        {
+            "trim-dose",
+            "trim-dose-in-time",
+            "trim-dose-between-targets",
+            "trims-missed",
+            "trim-recovery",
+        }
+    ),
     measurement=(
         "Trim one target in a quiet hour and measure it beside its neighbours before and after. "
         "If trims were overdue, its writes recover in full."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -32,6 +33,7 @@ _NEAREST: Final = timedelta(hours=3)
 """Within which a few runs of an hourly probe lie on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
 """An incident whose last bad run lies so near the end of a trim ended with it."""
+_LASTED: Final = 3
 _RUNS: Final = 2
 """Fewest runs on either side."""
 RECOVERED: Final = 0.5
@@ -50,6 +52,11 @@ _LAGGED: Final = 0.9
 _DISCARDED: Final = 0.001
 """Of a target's size between two snapshots: a trim. Without one nothing is discarded at all, so
 anything that is not a rounding will do; a nightly trim finds what was freed in a day."""
+_BETWEEN_SNAPSHOTS: Final = timedelta(hours=26)
+"""Of snapshots so far apart the time of a trim between them is known; beyond, only that there was
+one or several: the latest moment stands for them, so that a dose is a lower bound."""
+_SAME: Final = timedelta(hours=3)
+"""A journal, a timer and a counter give one trim three times, minutes to hours apart."""
 _WORD: Final = re.compile(r"(?<!no)\b(discard|fstrim)\b")
 
 
@@ -91,7 +98,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     """Return for each target the trims that telemetry shows, whoever made them.
 
     Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
-    trim as well, some time between the two snapshots.
+    trim as well, some time between the two snapshots, unless the timer has told of it.
     """
     trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
@@ -109,8 +116,31 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
     )
     trimmed = grew.filter(pl.col("grown") >= pl.col("size") * _DISCARDED)
     for target, start, end in trimmed.select("target", "before", "at").iter_rows():
-        trims_of.setdefault(target, []).append(start + (end - start) / 2)
+        times = trims_of.setdefault(target, [])
+        if any(start - _SAME <= at <= end for at in times):
+            continue
+        near = end - start <= _BETWEEN_SNAPSHOTS
+        times.append(start + (end - start) / 2 if near else end)
     return trims_of
+
+
+def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
+    """Return until which snapshot a trim was known to be the last one of its target."""
+    shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.col("at").max())
+    return {
+        (target, at): until
+        for target, text, until in shown.iter_rows()
+        if (at := _moment(text)) is not None
+    }
+
+
+def distinct(times: Iterable[datetime]) -> list[datetime]:
+    """Return the times by time, those of one trim once."""
+    separate: list[datetime] = []
+    for at in sorted(times):
+        if not separate or at - separate[-1] > _SAME:
+            separate.append(at)
+    return separate
 
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
@@ -124,6 +154,8 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
 
 def recovery(context: Context) -> Recovery | Message:
     """Return what the trims within the incident recovered, or why that is unknown."""
+    if context.incident.runs in range(1, _LASTED):
+        return Message("too-few-runs", "it was over after a run or two: no trim can have helped it")
     within = [
         event
         for event in trims(context)
@@ -206,6 +238,9 @@ def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
 
 def _share(context: Context, trim: Event, near: timedelta) -> float | None:
     """Return how much of what was lost came back with a trim; ``None`` if unknown."""
+    if context.incident.key is None:
+        # Runs of several probes have no level in common.
+        return None
     end, until = end_of(trim), context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
     after = [run for run in (*bad, *good) if end < run.at <= end + near]

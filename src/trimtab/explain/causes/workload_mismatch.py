@@ -149,13 +149,21 @@ def _counts(
     bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
     sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1")
-    sides = [[n for run in runs if (n := of(run)) is not None] for runs in (bad, good)]
-    if not sides[0] or not sides[1]:
+    # Probes differ in what they ask for: each run is held against its own.
+    of_probe: dict[str, Counter[int]] = {}
+    for run in good:
+        if (n := of(run)) is not None:
+            of_probe.setdefault(run.probe, Counter())[n] += 1
+    usual = {probe: counts.most_common(1)[0][0] for probe, counts in of_probe.items()}
+    differ = [
+        [n != usual[run.probe] for run in runs if run.probe in usual and (n := of(run)) is not None]
+        for runs in (bad, good)
+    ]
+    if not differ[0] or not differ[1]:
         return sign.missing("count-unknown", f"the runs do not report {noun}")
-    usual = Counter(sides[1]).most_common(1)[0][0]
-    other = sum(n != usual for n in sides[0]) / len(sides[0])
-    before = sum(n != usual for n in sides[1]) / len(sides[1])
-    text = f"{format_percent(other, 0)} of the bad runs differed from the usual {usual} {noun}"
+    other, before = (sum(side) / len(side) for side in differ)
+    sizes = " or ".join(str(n) for n in sorted(set(usual.values())))
+    text = f"{format_percent(other, 0)} of the bad runs differed from the usual {sizes} {noun}"
     apart = other - before >= _SHARE
     return sign.weighed(text, 1.2 * other if apart else -0.3, value=other, reference=before)
 
@@ -165,6 +173,7 @@ CAUSE: Final = Cause(
     title="a probe that ran another workload than requested",
     prior=UNSEEN,  # no case in the seeds: equal to the other unnamed causes
     assess=assess,
+    signs=frozenset({"workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"}),
     measurement=(
         "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
         "site file."

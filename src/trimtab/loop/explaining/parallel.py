@@ -190,7 +190,8 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
         bytes_read=_moved(totals, cost, "bytes_read"),
-        nodes=_count(requested.get("nodes")) or len(nodes) or None,
+        # What it ran on, not what was asked for: half of the nodes are half of the bandwidth.
+        nodes=len(set(nodes)) or _count(requested.get("nodes")),
         tasks=_count(requested.get("tasks")),
     )
 
