@@ -22,7 +22,7 @@ def test_each_vulnerability_is_a_setting(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "meltdown").write_text("Mitigation: PTI\n")
     (place / "mds").write_text("Vulnerable\n")
-    settings = vulnerabilities(Host(tmp_path))
+    settings = vulnerabilities(Host(str(tmp_path)))
     assert {name: one.value for name, one in settings.items() if isinstance(one, Setting)} == {
         "cpu_vulnerability/meltdown": "Mitigation: PTI",
         "cpu_vulnerability/mds": "Vulnerable",
@@ -30,7 +30,7 @@ def test_each_vulnerability_is_a_setting(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_say_is_not_unchanged(tmp_path: Path) -> None:
-    (missing,) = vulnerabilities(Host(tmp_path)).values()
+    (missing,) = vulnerabilities(Host(str(tmp_path))).values()
     assert isinstance(missing, NotAvailable)
 
 
