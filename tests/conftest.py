@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -65,6 +66,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test its tier, before ``-m`` chooses among them, and long files the first turn."""
     give_tiers(items)
     slow_files_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Never look for garbage among what was collected: thousands of tests that stay to the end."""
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

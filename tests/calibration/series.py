@@ -136,14 +136,14 @@ def with_week(values: Floats, depth: float = 0.1) -> Floats:
 def null_cases(hours: int = YEAR_HOURS) -> list[Case]:
     """Return the kinds of series in which nothing happens: every kind at every autocorrelation.
 
-    The real residuals come last, and are left out where the data are absent (`real_residuals`).
+    The real residuals come last, and are left out where the data are absent (`TOKIO`).
     """
     made = [
         Case(f"{kind}, phi {phi}", kind, phi, hours, None, None, _maker(kind, phi))
         for kind in KINDS
         for phi in PHIS
     ]
-    if real_residuals():
+    if TOKIO.is_dir():
         made.append(Case("tokio", "tokio", None, hours, None, None, _of_real))
     return made
 

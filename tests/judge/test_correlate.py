@@ -170,3 +170,22 @@ def test_a_counter_becomes_a_rate_and_a_reset_none():
     found = rate_of(counter.reverse())
     assert found["value"].to_list() == [1.0, 2.0, 1.0]
     assert found["at"].to_list() == [hour(1), hour(2), hour(4)]
+
+
+def test_counters_that_differ_by_a_constant_are_one_finding():
+    x, noise_of_others = ar(200, 0.3, 1), ar(200, 0.3, 7)
+    y = 5 + x + 0.3 * ar(200, 0.3, 2)
+    told = correlate(
+        series(y),
+        {
+            "used": telemetry(x), "used and reserved": telemetry(x + 3), "free": telemetry(9 - x),
+            "other": telemetry(noise_of_others),
+        },
+    )  # fmt: skip
+    assert [(one.name, one.alike) for one in told] == [
+        ("used", ("used and reserved", "free")),
+        ("other", ()),
+    ]
+    assert told[0].beside is None
+    alone = correlate(series(y), {"used": telemetry(x), "other": telemetry(noise_of_others)})
+    assert told[0].q_value == alone[0].q_value

@@ -229,6 +229,55 @@ def test_a_job_that_moved_nothing_is_no_result() -> None:
     assert one.status is RunStatus.FAILED
 
 
+@pytest.mark.parametrize("damage", [None, -2.08e-304, -5.0])
+def test_a_damaged_time_costs_what_is_made_of_it_and_nothing_else(damage: float | None) -> None:
+    """Logs of another byte order have such times in one record of one module."""
+    groups = [group(rank, rank) for rank in range(4)]
+    whole = measured(*groups)
+    keys = {"read_s": set(), "write_s": {"write_time"}, "metadata_s": {"metadata_time"}}
+    for key, lost in keys.items():
+        broken = [{**groups[0], key: damage}, *groups[1:]]
+        (one,) = FORMAT.read(Source("x", with_sum(dump(*groups), groups[0], broken[0], key)))
+        assert one.status is RunStatus.PARTIAL
+        assert one.codes == ("time-damaged",)
+        for sample, other in zip(one.samples, whole.samples, strict=True):
+            if sample.value is None:
+                assert code_of(sample.reason or "") == "time-damaged"
+                of_whole = sample.metric in lost or sample.metric.endswith("bandwidth")
+                assert of_whole or sample.target == "OST0000"
+            else:
+                assert (sample.value, sample.reason) == (other.value, other.reason)
+        assert figure(one, "bytes_written").value == figure(whole, "bytes_written").value
+        assert figure(one, "write_bandwidth").value is None
+        assert "slowest_rank" not in one.reported
+
+
+def with_sum(content: bytes, group: dict[str, Any], other: dict[str, Any], key: str) -> bytes:
+    """Return a dump with one group changed, and its sum as the process makes it."""
+    header, job, module, *rest = content.splitlines()
+    sums = json.loads(module) | {key: other[key]}
+    changed = b"\n".join([header, job, json.dumps(sums).encode(), *rest]) + b"\n"
+    return changed.replace(json.dumps(group).encode(), json.dumps(other).encode())
+
+
+def test_a_damaged_time_of_a_shared_file_leaves_its_slowest_process() -> None:
+    (one,) = FORMAT.read(Source("x", dump(shared(2))))
+    (other,) = FORMAT.read(
+        Source("x", with_sum(dump(shared(2)), shared(2), shared(2, metadata_s=-1.0), "metadata_s"))
+    )
+    assert figure(other, "write_bandwidth").value == figure(one, "write_bandwidth").value
+    assert figure(other, "metadata_time", "sum").value is None
+
+
+def test_times_that_are_none_are_dumped_as_none() -> None:
+    from trimtab.measure.darshan import dump as process
+
+    assert [process._seconds(value) for value in (1.5, 0, -1e-300, float("nan"), float("inf"))] == [
+        *(1.5, 0.0),
+        *(None, None, None),
+    ]
+
+
 def test_a_line_that_was_lost_or_altered_is_noticed() -> None:
     whole = dump(group(0, 1), group(1, 2), group(2, 3)).splitlines(keepends=True)
     for index in range(len(whole)):

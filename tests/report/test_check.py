@@ -17,6 +17,7 @@ from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.finding import Severity
 from trimtab.model.run import RunStatus
+from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Scope, VerdictStatus
 from trimtab.report.check import answer, charts_of, render_check
 
@@ -183,7 +184,7 @@ def test_an_empty_check_says_so(empty: CheckResult) -> None:
     assert "<svg" not in html
     assert page.headings["h2"] == [one for one in SECTIONS if one != "Charts"]
     for words in (
-        "No findings in what could be seen; not every target answered and no device could be seen",
+        "Not measured: no findings in what could be seen; not every target answered; no device",
         "Nothing was measured in this check.",
         "No device can be seen beneath this file system.",
         "No target answered.",
@@ -217,7 +218,7 @@ def test_a_run_that_went_wrong_is_in_the_answer(healthy: CheckResult, status: Ru
     result = replace(healthy, run=run, verdicts=(), timelines=(), histograms=())
     said = answer(result)
     assert "ran out of space." in said.details[0]
-    assert said.sentence.startswith("Healthy") == (status is RunStatus.PARTIAL)
+    assert said.sentence.startswith("Not measured: ")
     assert_self_contained(render_check(result))
 
 
@@ -240,7 +241,20 @@ def test_notes_alone_are_healthy_only_where_nothing_speaks_against_it(full: Chec
     steady = replace(full, findings=info, verdicts=met)
     assert answer(steady).sentence == "Healthy, with 1 finding to note (info)."
     blind = replace(steady, path=replace(full.path, devices=()))
-    assert answer(blind).sentence.startswith("1 finding (info) in what could be seen;")
+    assert answer(blind).sentence.startswith(
+        "Partly seen: 1 finding (info) in what could be seen; no device"
+    )
+
+
+def test_healthy_needs_a_measurement_and_most_settings(healthy: CheckResult) -> None:
+    assert answer(replace(healthy, run=None)).sentence.startswith("Not measured: no findings")
+    (target,) = healthy.settings
+    names = [f"setting-{number}" for number in range(5)]
+    unread = {name: NotAvailable("permission denied") for name in names}
+    dark = replace(healthy, settings={target: {**healthy.settings[target], **unread}})
+    assert answer(dark).sentence.startswith("Partly seen: no findings")
+    assert "settings could not be read" in answer(dark).sentence
+    assert answer(replace(healthy, settings={})).tone == "unclear"
 
 
 def test_24_drives_are_all_there_and_the_odd_one_is_marked(full_html: str) -> None:

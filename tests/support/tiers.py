@@ -8,7 +8,7 @@ cli           run the installed commands
 system        need other processes, the kernel, Slurm, PostgreSQL, hangs, kills, large inputs
 calibration   compute for long: how often verdicts are wrong over many simulated series, simulations
               against slow twins, outputs cut at every line
-soak          the same with long counts: ``make soak``
+soak          the same with long counts: ``make soak``, which tries more of each property too
 ============= ====================================================================================
 
 A test belongs to the tier of the nearest mark (test, class, file), else to that of its directory.

@@ -76,4 +76,6 @@ def _line(correlation: Correlation) -> str:
     )
     if correlation.beside is not None and correlation.rho_beside is not None:
         facts.append(f"{correlation.rho_beside:+.2f} beside {correlation.beside}")
+    if correlation.alike:
+        facts.append(f"the same as {', '.join(correlation.alike)}")
     return f"{rho:>6}  {visible(correlation.name)}: {visible(', '.join(facts))}"

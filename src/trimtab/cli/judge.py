@@ -222,13 +222,17 @@ def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
 
     worse = change.effect is not None and (change.effect < 1) == series_judgement.key.more_is_better
     style = ("red" if worse else "green") if change.status is ChangeStatus.CONFIRMED else "yellow"
-    text = Text(f"{change.status.value:<9}", style=style)
+    unit_change = change.of_unit
+    word = change.status.value if unit_change is None else "unit?"
+    text = Text(f"{word:<9}", style=style if unit_change is None else "yellow")
     levels = ""
     if change.before is not None and change.after is not None:
         unit = series_judgement.key.unit
         levels = f" ({format_value(change.before, unit)} to {format_value(change.after, unit)})"
     effect = "" if change.effect is None else f" {change_text(change.effect)}"
     interval = change_interval_text(change.effect_interval)
+    if unit_change is not None:
+        effect, interval = f" {unit_change}", None
     return text.append(
         f"  since {moment(change.at)}{effect}{f' ({interval})' if interval else ''}{levels}; "
         f"detected {moment(change.detected_at)}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from trimtab.explain.context import Window
-from trimtab.model.incident import Incident, Shape
+from trimtab.model.incident import Incident, Recurrence, Shape
 from trimtab.model.series import SeriesKey
 
 BAD_TIMES: Final = 12
@@ -24,6 +25,7 @@ _BAD_LONGEST: Final = timedelta(days=4)
 _GOOD_LONGEST: Final = timedelta(days=7)
 """A week has every hour of it: a busy Monday is compared with one."""
 _GOOD_SHORTEST: Final = timedelta(hours=24)
+_HOUR: Final = timedelta(hours=1)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
 """A level that is less than a tenth lower is placed to within a day."""
@@ -69,6 +71,8 @@ def windows_of(
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Window(record_from, now),), ())
+    if incident.recurs is not None:
+        return _recurring(incident, incident.recurs, min(now, incident.until or now))
     spacing = _spacing(frames.get(incident.key)) if incident.key is not None else _RUN_LONGEST
     end = min(now, (incident.until or now) + spacing)
     last = min(end, incident.at + _BAD_LONGEST) if incident.shape is Shape.STEP else end
@@ -84,6 +88,26 @@ def windows_of(
         after = Window(end + gap, min(now, end + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
     return Stretches((bad,), tuple(good))
+
+
+def _recurring(incident: Incident, recurs: Recurrence, last: datetime) -> Stretches:
+    """Return the hours of the last week in which it recurred, and the hours between them."""
+    zone = ZoneInfo(recurs.timezone)
+    weeks = 1 if len(recurs.weekdays) == 7 else 3
+    begin = max(incident.at, last - weeks * _GOOD_LONGEST)
+    bad: list[Window] = []
+    day = begin.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    while day <= last:
+        start = day + timedelta(hours=recurs.from_hour)
+        if day.weekday() in recurs.weekdays:
+            window = Window(
+                start.astimezone(UTC), (start + len(recurs.hours) * _HOUR).astimezone(UTC)
+            )
+            bad.append(Window(max(begin, window.from_), min(last, window.to)))
+        day += timedelta(days=1)
+    bad = [window for window in bad if window.to > window.from_]
+    around = [Window(window.from_ - _HOUR, window.to + _HOUR) for window in bad]
+    return Stretches(tuple(bad), tuple(without([Window(begin, last)], around)))
 
 
 def snapshot_times(

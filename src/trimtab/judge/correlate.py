@@ -41,6 +41,10 @@ LEVEL: Final = 0.05
 _DAYS_MINIMUM: Final = 7
 """With fewer days an effect of the hour cannot be distinguished from chance."""
 
+_ALIKE: Final = 0.9999
+"""Rank correlation of two telemetry series from which on they are one: the same, but for rounding.
+A falling counter of what is left is as much the same as a rising one of what is used."""
+
 _NEARLY_ONE: Final = 1 - 1e-9
 
 
@@ -89,7 +93,9 @@ def correlate(
     Returns
     -------
     tuple of Correlation
-        One per telemetry series, with p- and q-values and the reason.
+        One per telemetry series, with p- and q-values and the reason. Series that rank the runs
+        alike are one, under the name that comes first: testing one thing several times would
+        make it look surer, and each of them would explain the others away.
 
     Raises
     ------
@@ -108,7 +114,11 @@ def correlate(
         name: _pairs(tidy, readings, more_is_better, tolerance_s, timezone)
         for name, readings in telemetry.items()
     }
-    correlations = [_correlation(name, of) for name, of in pairs.items()]
+    alike = _alike(pairs)
+    pairs = {name: pairs[name] for name in alike}
+    correlations = [
+        replace(_correlation(name, of), alike=alike[name]) for name, of in pairs.items()
+    ]
     correlations = _beside(_corrected(correlations, level), pairs)
     results = [replace(result, reason=_reason(result, level)) for result in correlations]
     return tuple(
@@ -203,6 +213,26 @@ def _unit(values: Floats) -> Floats:
     centred = values - values.mean()
     length = float(np.sqrt((centred**2).sum()))
     return centred / length if length > 1e-9 * len(values) else np.zeros(len(values))
+
+
+def _alike(pairs: Mapping[str, _Pairs]) -> dict[str, tuple[str, ...]]:
+    """Return each telemetry that is by itself, with the names of those that rank as it does."""
+    import numpy as np
+
+    groups: dict[str, list[str]] = {}
+    for name, of_name in pairs.items():
+        first = next(
+            (
+                other
+                for other in groups
+                if pairs[other].runs == of_name.runs
+                and of_name.telemetry.any()
+                and float(np.abs(pairs[other].telemetry @ of_name.telemetry)) >= _ALIKE
+            ),
+            name,
+        )
+        groups.setdefault(first, []).append(name)
+    return {first: tuple(names[1:]) for first, names in groups.items()}
 
 
 def _correlation(name: str, pairs: _Pairs) -> Correlation:

@@ -114,6 +114,8 @@ class PathState:
         Permission bits.
     readable, writable, executable
         For this process, with its effective ids; not writable on a read-only file system.
+    fs_uuid
+        UUID of the file system of a directory, as the kernel has it.
     """
 
     path: str
@@ -131,6 +133,7 @@ class PathState:
     executable: bool | None = None
     space: Space | None = None
     failure: Failure | None = None
+    fs_uuid: str | None = None
 
     @property
     def dangling(self) -> bool:

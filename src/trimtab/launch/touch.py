@@ -14,6 +14,7 @@ from __future__ import annotations
 import binascii
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -29,6 +30,9 @@ Answer = dict[str, Any]
 
 PROBE_PREFIX = b".trimtab-"
 """Every directory that Trimtab makes starts with this; none other is made or removed here."""
+
+_FS_IOC_GETFSUUID = 0x80111500
+"""``_IOR(0x15, 0, struct fsuuid2)`` of linux/fs.h: a length and 16 bytes."""
 
 _KINDS = (
     (stat.S_ISDIR, "directory"),
@@ -97,9 +101,32 @@ def describe(request: Request) -> Answer:
             answer[key] = os.access(path, mode, effective_ids=True)
         step = "statvfs"
         answer["space"] = space(path)
+        if answer["kind"] == "directory":
+            answer["fs_uuid"] = fs_uuid(path)
     except OSError as error:
         answer["failure"] = failure(error, step)
     return answer
+
+
+def fs_uuid(directory: bytes) -> str | None:
+    """Return the UUID of a directory's file system as the kernel has it, for any user.
+
+    ``None`` before Linux 6.9, and where the file system has none.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        answer = fcntl.ioctl(descriptor, _FS_IOC_GETFSUUID, bytes(17))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    length, digits = answer[0], answer[1:].hex()
+    if length != 16 or not digits.strip("0"):
+        return None
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def free_space(request: Request) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,9 @@ from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress, frames_of, series_of
 from trimtab.measure.plain import as_dict, as_number
+from trimtab.measure.tokio_abc.telemetry import AMOUNTS
 from trimtab.model.correlation import Correlated, CorrelatedSeries
+from trimtab.model.run import Run
 from trimtab.model.telemetry import TELEMETRY_UNITS
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ _RUNS_MINIMUM: Final = 24
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
+_OF_THE_RUN: Final = ("server_bytes_read", "server_bytes_written")
+"""They hold the bytes of the run itself: as a rate they are its own bandwidth, with what others
+moved beside it (``other_bytes_read``, ``other_bytes_written``)."""
 _Told = dict[str, list[tuple[datetime, float]]]
 
 
@@ -187,11 +192,25 @@ def _reports(store: Store, site: str, begin: datetime, end: datetime) -> dict[st
         if run.at is None:
             continue
         # What else an imported run tells is of the run itself: its length moves with its rate.
-        for name, value in as_dict(as_dict(run.parameters.get("told")).get("telemetry")).items():
-            if (number := as_number(value)) is not None:
-                rows = telemetry.setdefault(series, {}).setdefault(f"told: {name}", [])
-                rows.append((run.at, number))
+        report = as_dict(run.parameters.get("told"))
+        for name, value in as_dict(report.get("telemetry")).items():
+            number = as_number(value)
+            # A slow run lasts longer: it gathers more of everything.
+            duration_s = _duration_s(run, report) if name in AMOUNTS else 1.0
+            if number is None or duration_s is None or name in _OF_THE_RUN:
+                continue
+            title = f"told: {name}, a second" if name in AMOUNTS else f"told: {name}"
+            rows = telemetry.setdefault(series, {}).setdefault(title, [])
+            rows.append((run.at, number / duration_s))
     return telemetry
+
+
+def _duration_s(run: Run, report: Mapping[str, object]) -> float | None:
+    """Return how long a run took, where that is known and more than nothing."""
+    duration_s = as_number(report.get("walltime_s"))
+    if duration_s is None and run.at is not None and run.until is not None:
+        duration_s = (run.until - run.at).total_seconds()
+    return duration_s or None
 
 
 def _report_frames(telemetry: _Told) -> dict[str, pl.DataFrame]:

@@ -37,6 +37,9 @@ class Correlation:
         correlation after allowing for it.
     apart_s
         Median distance in seconds between a run and its telemetry value.
+    alike
+        Other telemetry that ranks the runs in the same way (counters that differ by a constant):
+        one finding with this.
     reason
         Codes: ``moves-with``, ``no-more-than-chance``, ``too-few-runs``, ``telemetry-constant``,
         ``performance-constant``.
@@ -54,6 +57,7 @@ class Correlation:
     rho_beside: float | None
     apart_s: float | None
     reason: Message
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class Shape(StrEnum):
     """The level decreased day by day."""
     UNSTEADY = "unsteady"
     """The level is constant; the spread of the runs exceeds the goal."""
+    PERIODIC = "periodic"
+    """Low at the same hours of every day, or on the same weekdays, again and again."""
     INTEGRITY = "integrity"
     """Data at risk: transfers with a bad checksum, regardless of performance."""
     STANDING = "standing"
@@ -183,6 +185,68 @@ class Instrument:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of an incident: what became worse when, after what came before.
+
+    Attributes
+    ----------
+    at
+        When it began, aware UTC.
+    what
+        The series, or the targets, and how much: "hourly write_bandwidth 17 % lower".
+    """
+
+    at: datetime
+    what: str
+
+
+_WEEKDAYS: Final = (
+    "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """Hours of some weekdays at which something recurs.
+
+    Attributes
+    ----------
+    weekdays
+        Monday is 0.
+    from_hour, to_hour
+        First hour, and the one after the last, local time; equal: the whole day.
+    timezone
+        IANA name.
+
+    Examples
+    --------
+    >>> str(Recurrence(tuple(range(7)), 1, 4, "UTC"))
+    'every day from 01 to 04 UTC'
+    >>> str(Recurrence((4,), 0, 0, "Europe/Berlin"))
+    'on Fridays'
+    """
+
+    weekdays: tuple[int, ...]
+    from_hour: int
+    to_hour: int
+    timezone: str
+
+    @property
+    def hours(self) -> tuple[int, ...]:
+        """The hours of a day; past midnight they are of the same evening."""
+        count = (self.to_hour - self.from_hour) % 24 or 24
+        return tuple((self.from_hour + number) % 24 for number in range(count))
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        days = ", ".join(_WEEKDAYS[day] for day in self.weekdays)
+        days = "every day" if len(self.weekdays) == 7 else f"on {days}"
+        if self.from_hour == self.to_hour:
+            return days
+        return f"{days} from {self.from_hour:02d} to {self.to_hour:02d} {self.timezone}"
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """A period in which a series, or a site, performed below its level.
 
@@ -210,6 +274,10 @@ class Incident:
         Names of other series that changed with it, and of those that did not.
     better
         Series that got better at the same moment, each with how much.
+    recurs
+        When it recurs; ``None`` unless the shape is ``periodic``.
+    stages
+        What became worse when, the first first; empty where all began together.
     targets
         Slow targets, where surveys show them; empty: the whole file system.
     """
@@ -232,6 +300,8 @@ class Incident:
     unmoved: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     better: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    recurs: Recurrence | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,13 @@ GAVE_UP: Final = frozenset({"emergency_ro", "shutdown"})
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 FileSystemFamily = Literal[
-    "local", "shared-disk", "lustre", "parallel", "network", "memory", "user-space", "unknown"
-]
-"""Where the data are: a disk of this host, a disk of several hosts, servers, or unknown."""
+    "local", "shared-disk", "lustre", "parallel", "network", "memory", "user-space", "kernel",
+    "unknown",
+]  # fmt: skip
+"""Where the data are: a disk of this host, a disk of several hosts, servers, or unknown.
+
+``kernel``: nowhere. Its files are made when they are read.
+"""
 
 # fmt: off
 _TYPES: Final[dict[FileSystemFamily, frozenset[str]]] = {
@@ -40,6 +44,11 @@ _TYPES: Final[dict[FileSystemFamily, frozenset[str]]] = {
         "vboxsf", "vmhgfs", "prl_fs", "dvs", "sshfs",
     }),
     "memory": frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}),
+    "kernel": frozenset({
+        "proc", "sysfs", "cgroup", "cgroup2", "devpts", "debugfs", "tracefs", "securityfs", "bpf",
+        "pstore", "efivarfs", "configfs", "fusectl", "mqueue", "binfmt_misc", "nsfs", "selinuxfs",
+        "rpc_pipefs", "resctrl", "nfsd",
+    }),
 }
 # fmt: on
 _FAMILIES: Final[dict[str, FileSystemFamily]] = {

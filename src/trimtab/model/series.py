@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Final
 
-from trimtab.message import Message
+from trimtab.message import Message, code_of
 from trimtab.model.verdict import Interval, Trend, Verdict, VerdictStatus
 
 
@@ -37,6 +38,10 @@ class SeriesKey:
     comparability: str = ""
     target: str | None = None
     more_is_better: bool = True
+
+
+UNIT_CHANGE: Final = "change-of-unit"
+"""Code of the reason of a change that is as large as one unit is of another."""
 
 
 class ChangeStatus(StrEnum):
@@ -72,7 +77,8 @@ class ChangePoint:
     n_before, n_after
         Runs behind the levels.
     reason
-        Size and support. Codes: ``change-confirmed``, ``change-suspected``, ``change-dismissed``.
+        Size and support. Codes: ``change-confirmed``, ``change-suspected``, ``change-dismissed``;
+        ``change-of-unit`` where the ratio is that of two units.
     """
 
     at: datetime
@@ -88,6 +94,13 @@ class ChangePoint:
     suspected_at: datetime | None = None
     confirmed_at: datetime | None = None
     dismissed_at: datetime | None = None
+
+    @property
+    def of_unit(self) -> str | None:
+        """Which change of unit it seems to be, in words; ``None``: it seems to be none."""
+        if code_of(self.reason) != UNIT_CHANGE:
+            return None
+        return self.reason.partition(";")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from trimtab.model.check import CheckResult, HistoryPoint
-from trimtab.model.finding import Finding, Missing, Severity
+from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import Access, LatencyHistogram, Run, RunStatus, Timeline
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.model.verdict import Scope, Verdict, VerdictStatus
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.charts import history_chart, repetition_chart
+from trimtab.report.health import by_metric, health
 from trimtab.report.layers import layers_of
 from trimtab.report.render import drawn, environment
 from trimtab.report.traces import latency_chart, timeline_chart
-from trimtab.units import format_percent, format_value, plural
+from trimtab.units import format_percent, format_value
 from trimtab.visible import shell_text
 
 Trace = TypeVar("Trace", Timeline, LatencyHistogram)
@@ -96,7 +97,7 @@ def answer(result: CheckResult) -> Answer:
     """Return the answer of a check: how healthy, how fast, how steady."""
     findings = sorted_findings(result.findings)
     details = (_probe_sentence(result.run), _speed_sentence(result), _steady_sentence(result))
-    tone, sentence = _health(result, findings)
+    tone, sentence = health(result, findings)
     return Answer(tone, sentence, tuple(detail for detail in details if detail))
 
 
@@ -108,8 +109,8 @@ def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
 def charts_of(result: CheckResult) -> list[Chart]:
     """Return the charts that the result has the data for, in the order of the page."""
     samples = result.run.samples if result.run else ()
-    within = _by_metric(result.verdicts, Scope.REPETITIONS)
-    across = _by_metric(result.verdicts, Scope.HISTORY)
+    within = by_metric(result.verdicts, Scope.REPETITIONS)
+    across = by_metric(result.verdicts, Scope.HISTORY)
     metrics = [f"{access}_bandwidth" for access in _ACCESSES]
     charts = [
         *(repetition_chart(samples, metric, within.get(metric)) for metric in metrics),
@@ -126,42 +127,6 @@ def charts_of(result: CheckResult) -> list[Chart]:
         ),
     ]
     return [chart for chart in charts if chart is not None]
-
-
-def _health(result: CheckResult, findings: Sequence[Finding]) -> tuple[str, str]:
-    """Return tone and sentence; healthy is said only where nothing speaks against it."""
-    count = plural(len(findings), "finding")
-    worst = findings[0] if findings else None
-    if worst and worst.severity is not Severity.INFO:
-        rank = "" if len(findings) == 1 else "the worst is "
-        return worst.severity.value, f"{count}, {rank}{worst.severity.value}: {worst.title}"
-    known = f"{count} (info)" if worst else "no findings"
-    missed = [
-        text.metric_text(metric)
-        for metric, verdict in _by_metric(result.verdicts, Scope.HISTORY).items()
-        if verdict.status is VerdictStatus.MISSED
-    ]
-    if missed:
-        return "warning", f"Not steady: {' and '.join(missed)} missed the goal; {known}."
-    limits = _limits_of_sight(result)
-    if limits:
-        return "unclear", f"{known[:1].upper()}{known[1:]} in what could be seen; {limits}."
-    if worst:
-        return "info", f"Healthy, with {count} to note (info)."
-    return "healthy", "Healthy: nothing was found that is set up badly."
-
-
-def _limits_of_sight(result: CheckResult) -> str:
-    limits = []
-    if not result.snapshot.complete:
-        limits.append("not every target answered")
-    if result.path.kind in {"local", "opaque"} and not result.path.devices:
-        limits.append("no device could be seen beneath the path")
-    if result.path.kind == "network":
-        limits.append("the servers of a network file system cannot be seen from here")
-    if result.run and result.run.status not in {RunStatus.OK, RunStatus.PARTIAL}:
-        limits.append("the probe gave nothing to judge")
-    return " and ".join(limits)
 
 
 def _probe_sentence(run: Run | None) -> str:
@@ -181,7 +146,7 @@ def _probe_sentence(run: Run | None) -> str:
 
 
 def _speed_sentence(result: CheckResult) -> str:
-    within = _by_metric(result.verdicts, Scope.REPETITIONS)
+    within = by_metric(result.verdicts, Scope.REPETITIONS)
     parts = []
     for metric, verdict in within.items():
         figure = "not known" if verdict.mean is None else format_value(verdict.mean, verdict.unit)
@@ -193,7 +158,7 @@ def _speed_sentence(result: CheckResult) -> str:
 
 
 def _steady_sentence(result: CheckResult) -> str:
-    across = _by_metric(result.verdicts, Scope.HISTORY)
+    across = by_metric(result.verdicts, Scope.HISTORY)
     if not across:
         return ""
     goals = {verdict.goal for verdict in across.values() if verdict.goal is not None}
@@ -214,15 +179,6 @@ def _levels(verdicts: Sequence[Verdict]) -> str:
         return ""
     words = " and ".join(f"{level * 100:g} %" for level in levels)
     return f"The ranges beneath the figures are confidence intervals at {words}."
-
-
-def _by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
-    """Return the verdicts on the whole file system by metric."""
-    return {
-        verdict.metric: verdict
-        for verdict in verdicts
-        if verdict.scope is scope and verdict.target is None
-    }
 
 
 def _verdict_groups(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:

@@ -120,6 +120,8 @@ def _tail_charts(
 def _effect(change: ChangePoint) -> str:
     if change.effect is None:
         return "not known"
+    if (unit := change.of_unit) is not None:
+        return unit
     effect = f"{100 * (change.effect - 1):+.1f} %"
     interval = change.effect_interval
     if interval is None:

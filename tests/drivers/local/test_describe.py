@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_a_partition_has_its_disks_queue() -> None:
     assert found.is_flash is True
     assert found.fs_uuid == "5b1f0c9e-6c1f-4e0e-9d1e-0a6f0c2d7b11"
     assert found.notes == ()
+
+
+def test_root_and_others_know_a_path_by_the_same_name(tmp_path: Path) -> None:
+    """Without udev the UUID comes from the kernel, which tells everybody; blkid is for root."""
+    machine = shutil.copytree(HOSTS / "nvme-partition", tmp_path / "machine", symlinks=True)
+    for place in ("dev/disk", "run/udev"):
+        shutil.rmtree(machine / place, ignore_errors=True)
+    uuid = "11111111-2222-4333-8444-555555555555"
+    state = replace(touch_of("259:2")("/"), fs_uuid=uuid)
+    found = describe("/", host=Host(str(machine)), touch=lambda path: state, execute=no_tools)
+    assert (found.fs_uuid, found.identity) == (uuid, f"{uuid}:/")
+
+
+@pytest.mark.parametrize("path", ["/proc", "/proc/self/fd"])
+def test_files_that_the_kernel_makes_up_are_refused(path: str) -> None:
+    with raises(UsageError, "stores-nothing"):
+        describe(path, touch=touch_of(None), execute=no_tools)
 
 
 def test_the_link_of_a_drive_is_speed_times_width() -> None:

@@ -127,6 +127,23 @@ def test_a_faint_suspect_waits_for_confirmation() -> None:
     assert merged_of(frames, {WRITE: [dismissed]}) == ()
 
 
+def test_a_cascade_shows_its_stages() -> None:
+    frames = {
+        WRITE: quiet(1, (600, HOURS, 0.8), (618, HOURS, 0.7)),
+        READ: quiet(2, (600, 604, 0.5)),
+    }
+    changes = {WRITE: [change(600, 0.8), change(618, 0.7, before=0.8e11, after=0.56e11)]}
+    (incident,) = merged_of(frames, changes)
+    assert [stage.at for stage in incident.stages] == [at(600), at(618)]
+    assert incident.stages[0].what == (
+        "hourly read_bandwidth 50 % lower; hourly write_bandwidth 20 % lower"
+    )
+    assert incident.stages[1].what == "hourly write_bandwidth 30 % lower"
+    together = {WRITE: quiet(1, (600, HOURS, 0.8)), READ: quiet(2, (600, HOURS, 0.8))}
+    (incident,) = merged_of(together, {WRITE: [change(600, 0.8)], READ: [change(603, 0.8)]})
+    assert incident.stages == ()
+
+
 def test_a_level_without_a_ratio_is_an_incident_too() -> None:
     frame = quiet(1).with_columns(
         value=pl.when(pl.int_range(pl.len()) >= 700).then(None).otherwise("value"),

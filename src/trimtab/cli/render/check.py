@@ -32,7 +32,7 @@ def print_check(result: CheckResult) -> None:
         out.print(f"  {visible(note)}", style="dim")
     print_verdicts(out, result.run, result.verdicts, result.comparisons)
     out.print()
-    _print_findings(out, result.findings)
+    _print_findings(out, result)
     _print_closing(out, result)
 
 
@@ -136,12 +136,15 @@ def _not_believed(run: Run | None) -> list[str]:
     return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
 
 
-def _print_findings(out: Console, findings: tuple[Finding, ...]) -> None:
-    if not findings:
-        out.print("No misconfiguration found, as far as settings can be read.", style="green")
-        return
-    for finding in findings:
+def _print_findings(out: Console, result: CheckResult) -> None:
+    from trimtab.report.health import health
+
+    for finding in result.findings:
         print_finding(out, finding)
+    tone, sentence = health(result, result.findings)
+    if all(finding.severity is Severity.INFO for finding in result.findings):
+        style = {"healthy": "green", "info": "green"}.get(tone, "yellow")
+        out.print(sentence, style=style, soft_wrap=True)
 
 
 def _print_closing(out: Console, result: CheckResult) -> None:

@@ -146,6 +146,8 @@ def _facts(incident: Incident) -> Iterator[str]:
     )
     if incident.moved_with:
         yield f"moved alike: {', '.join(incident.moved_with)}"
+    for number, stage in enumerate(incident.stages, start=1):
+        yield f"stage {number} from {utc_moment(stage.at)}: {stage.what}"
     if incident.better:
         yield f"better at the same moment: {', '.join(incident.better)}"
     if incident.unmoved:

@@ -276,6 +276,8 @@ def _suspect(series_status: SeriesStatus) -> str:
     change = series_status.suspect
     assert change is not None
     effect = "" if change.effect is None else f" by {100 * (change.effect - 1):+.0f} %"
+    if change.of_unit is not None:
+        effect = f" ({change.of_unit})"
     return (
         f"suspect: {series_status.verdict.metric} of {visible(series_status.probe)} "
         f"may have changed{effect} since "

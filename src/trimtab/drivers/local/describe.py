@@ -16,7 +16,7 @@ from trimtab.launch import bounded
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import BlockDevice, PathDescription
-from trimtab.model.mounts import Mount, find_mount, kind_of, parse_mountinfo
+from trimtab.model.mounts import Mount, family_of, find_mount, kind_of, parse_mountinfo
 from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
@@ -44,7 +44,7 @@ def describe(
     NoAnswer
         The file system did not answer.
     UsageError
-        The path does not exist, or is a link to nothing.
+        The path does not exist, is a link to nothing, or is on a file system of the kernel's own.
     ToolError
         The mount table cannot be read or does not name the path's mount.
     """
@@ -56,20 +56,41 @@ def describe(
         raise ToolError(
             f"{MOUNT_TABLE} names no mount for {visible(real_path)}", code="mount-not-found"
         )
-    return describe_mount(host, mount, path=path, real_path=real_path, execute=execute)
+    if family_of(mount.fs_type) == "kernel":
+        raise UsageError(
+            f"{visible(path)} is on {mount.fs_type}, whose files the kernel makes up: "
+            "it stores nothing",
+            code="stores-nothing",
+            hint="name a directory of the file system that is to be looked at",
+        )
+    return describe_mount(
+        host, mount, path=path, real_path=real_path, execute=execute, fs_uuid=state.fs_uuid
+    )
 
 
 def describe_mount(
-    host: Host, mount: Mount, *, path: str, real_path: str, execute: Execute
+    host: Host,
+    mount: Mount,
+    *,
+    path: str,
+    real_path: str,
+    execute: Execute,
+    fs_uuid: str | None = None,
 ) -> PathDescription:
-    """Return what stands beneath a mount, for a path on it; the path is not touched."""
+    """Return what stands beneath a mount, for a path on it; the path is not touched.
+
+    Parameters
+    ----------
+    fs_uuid
+        The UUID that the kernel tells of the path, where it does.
+    """
     kind = kind_of(mount.fs_type)
     notes = [note] if (note := _note(mount)) else []
     devices: tuple[BlockDevice, ...] = ()
     if kind == "local":
         devices, unseen = devices_beneath(host, mount_table(host), mount)
         notes += unseen
-    uuid = file_system_uuid(host, mount, devices, execute) if devices else None
+    uuid = file_system_uuid(host, mount, devices, execute, fs_uuid) if devices else None
     if isinstance(uuid, NotAvailable):
         notes.append(uuid.reason)
     return PathDescription(
@@ -127,12 +148,17 @@ def existing(state: bounded.PathState) -> str:
 
 
 def file_system_uuid(
-    host: Host, mount: Mount, devices: tuple[BlockDevice, ...], execute: Execute
+    host: Host,
+    mount: Mount,
+    devices: tuple[BlockDevice, ...],
+    execute: Execute,
+    fs_uuid: str | None = None,
 ) -> str | NotAvailable:
     """Return the UUID of a file system, or why it is not known.
 
-    From udev's links, else udev's database, else the superblock through blkid, which reads the
-    device and not the mount. Superblock reading needs root.
+    From udev's links, else udev's database, else from the kernel (``fs_uuid``, Linux 6.9), all of
+    which any user may read; else the superblock through blkid, which reads the device and not the
+    mount and needs root. A path without a site is known by it: who sees none keeps another record.
     """
     name = devices[0].name
     links = host.list_directory("/dev/disk/by-uuid")
@@ -145,11 +171,15 @@ def file_system_uuid(
         match := re.search(r"^E:ID_FS_UUID=(\S+)$", database, re.MULTILINE)
     ):
         return match.group(1)
+    if fs_uuid is not None:
+        return fs_uuid
     if not host.is_this_one:
         return NotAvailable("the file system's UUID is in none of udev's files")
     if os.geteuid() != 0:
         return not_available(
-            "root-needed", "the file system's UUID is not in udev's files; blkid needs root"
+            "root-needed",
+            "the file system's UUID is not in udev's files, and blkid needs root: what root "
+            "records of this path is under another name (--site gives both the same)",
         )
     # -p reads the superblock itself: the cache may remember the file system before this one.
     argv = ("blkid", "-p", "-o", "value", "-s", "UUID", f"/dev/{name}")

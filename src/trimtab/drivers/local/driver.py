@@ -302,6 +302,7 @@ class LocalDriver:
             path=description.path,
             real_path=description.real_path,
             execute=self._execute,
+            fs_uuid=state.fs_uuid,
         )
         if state.space is None:
             return NotAvailable(f"statvfs of {description.path} failed")

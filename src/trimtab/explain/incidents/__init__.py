@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -19,10 +20,11 @@ from trimtab.explain.incidents.failures import failures
 from trimtab.explain.incidents.integrity import BadChecksums, integrity
 from trimtab.explain.incidents.levels import drift, steps, unsteady
 from trimtab.explain.incidents.merging import merged, without_lone_runs
+from trimtab.explain.incidents.periodic import periodic
 from trimtab.explain.incidents.pooled import pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.incidents.targets import slow_surveys, slow_targets
-from trimtab.model.incident import Incident, LoneRun
+from trimtab.model.incident import Incident, LoneRun, Shape
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 
@@ -55,6 +57,7 @@ def find_troubles(
     now: datetime,
     runs: Sequence[RunFact] = (),
     limits: SiteLimits | None = None,
+    timezone: str = "UTC",
 ) -> Troubles:
     """Find the incidents of a site, and what is only worth a note.
 
@@ -79,6 +82,8 @@ def find_troubles(
         are not believed are incidents of their own.
     limits
         Limits of the site; ``None``: the defaults.
+    timezone
+        IANA name of the site's zone, for what recurs at some hours or weekdays.
 
     Returns
     -------
@@ -93,25 +98,47 @@ def find_troubles(
     ]
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
-        spells += [*steps(judgement, frame), *drift(judgement)]
-    dips_of = {judgement.key: dips(judgement, frame) for judgement, frame in judged}
+        spells += [
+            *steps(judgement, frame), *drift(judgement), *periodic(judgement, frame, timezone),
+        ]  # fmt: skip
+    dips_of = {judgement.key: _dips(judgement, frame, spells) for judgement, frame in judged}
     lost, lone = without_lone_runs([*spells, *chain.from_iterable(dips_of.values())], frames)
     first_spells = tuple(spells)
     for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
-        taken = [
-            _hours(spell, now)
-            for spell in (*first_spells, *lost)
-            if spell.key in (judgement.key, None)
-        ]
-        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
+        key = judgement.key
+        taken = [_hours(s, now) for s in (*first_spells, *lost) if s.key in (key, None)]
+        low = [dip for dip in dips_of[key] if dip not in lost]
         spells += unsteady(judgement, low, taken, limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 
 
+def _dips(judgement: SeriesJudgement, frame: pl.DataFrame, spells: Sequence[Spell]) -> list[Spell]:
+    """Return the dips of a series but those that recur."""
+    recurring = [
+        spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == judgement.key
+    ]
+    return [dip for dip in dips(judgement, frame) if not _recurs(dip, recurring)]
+
+
+def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
+    """Return whether a dip is one of those that recur, and no other trouble."""
+    for spell in recurring:
+        assert spell.recurs is not None
+        local = dip.at.astimezone(ZoneInfo(spell.recurs.timezone))
+        if (
+            spell.at <= dip.at <= spell.last
+            and local.hour in spell.recurs.hours
+            and local.weekday() in spell.recurs.weekdays
+            and dip.last - dip.at < timedelta(days=1)
+        ):
+            return True
+    return False
+
+
 def _hours(spell: Spell, now: datetime) -> Window:
     """Return the hours whose spread a spell explains: a step's edges, the whole of a dip."""
     end = spell.until or now
-    long = end - spell.at > timedelta(days=4)
+    long = end - spell.at > timedelta(days=4) and spell.shape is not Shape.PERIODIC
     return Window(spell.at, spell.at if long else end)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,13 @@ those that still finish may be as fast as ever."""
 _LEVEL_RUNS: Final = 336
 """Runs of a level that say how it scatters: two weeks of hourly ones."""
 _SCATTER_RUNS: Final = 12
+_SCATTER_LEAST: Final = 0.01
+_AROUND: Final = timedelta(days=14)
+_DECLINE_DAYS: Final = 10
+_DECLINE_LEAST: Final = 5.0
+"""Days, at least, over which a level is lost gradually; what takes less is a step."""
+_EVERY: Final = 2
+"""Days between the beginnings and ends of a line that are tried."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
 _MANY: Final = 3
@@ -106,8 +113,14 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     more = judgement.key.more_is_better
     changes = _changes(judgement, frame)
     times: list[datetime] = frame.get_column("at").to_list()
+    gradual: set[int] = set()
+    for places in _downward(changes, more):
+        decline = _decline(judgement, frame, [changes[place].point for place in places])
+        if decline is not None:
+            gradual |= set(places)
+            yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
-        if not change.is_worse(more_is_better=more) or _is_faint(change):
+        if index in gradual or not change.is_worse(more_is_better=more) or _is_faint(change):
             continue
         point = change.point
         back = _recovery(change, changes[index + 1 :], more)
@@ -132,6 +145,125 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             unfinished=_unfinished(frame, begun, upto),
             is_level=change.confirmed,
         )
+
+
+def _downward(changes: Sequence[_Change], more_is_better: bool) -> Iterator[list[int]]:
+    """Yield the places of confirmed changes that follow one another downwards, two at least."""
+    places: list[int] = []
+    for index, change in enumerate(changes):
+        if not change.confirmed or _is_faint(change):
+            continue
+        if change.lost is None and change.is_worse(more_is_better=more_is_better):
+            places.append(index)
+            continue
+        if len(places) > 1:
+            yield places
+        places = []
+    if len(places) > 1:
+        yield places
+
+
+@dataclass(frozen=True, slots=True)
+class _Decline:
+    """A loss day by day: when it began, and the ratio of the last level to the first."""
+
+    at: datetime
+    ratio: float
+
+
+def _decline(
+    judgement: SeriesJudgement, frame: pl.DataFrame, points: Sequence[ChangePoint]
+) -> _Decline | None:
+    """Return the gradual loss that describes days better than the steps confirmed in it do.
+
+    Notes
+    -----
+    The logarithms of daily medians, from two weeks before the first step to two weeks after the
+    last, are fitted by constant levels between the k steps, and by a level, a straight line and a
+    level. The fit of the smaller Bayesian information criterion describes them; steps have 2 k + 1
+    parameters, the line has four.
+    """
+    confirmed = [
+        change.at for change in judgement.changes if change.status is ChangeStatus.CONFIRMED
+    ]
+    begin = max((at for at in confirmed if at < points[0].at), default=points[0].at - _AROUND)
+    end = min((at for at in confirmed if at > points[-1].at), default=points[-1].at + _AROUND)
+    begin, end = max(begin, points[0].at - _AROUND), min(end, points[-1].at + _AROUND)
+    within = frame.filter(pl.col("at").is_between(begin, end, closed="left"))
+    daily = (
+        within.filter(pl.col("value") > 0)
+        .group_by_dynamic("at", every="1d")
+        .agg(pl.col("value").median())
+    )
+    if daily.height < _DECLINE_DAYS:
+        return None
+    days = daily.get_column("at").dt.epoch("us").to_numpy() / 86400e6 + 0.5
+    logs = np.log(daily.get_column("value").to_numpy())
+    part = np.searchsorted([point.at.timestamp() / 86400 for point in points], days)
+    levels = [logs[part == number] for number in np.unique(part)]
+    n = len(days)
+    stepped = sum(float(((level - level.mean()) ** 2).sum()) for level in levels)
+    line = min(
+        (
+            (*_ramp(days, logs, first, last), first)
+            for first in days[::_EVERY]
+            for last in days[::_EVERY]
+            if last - first >= _DECLINE_LEAST
+        ),
+        default=None,
+    )
+    if line is None:
+        return None
+    least = (0.5 * _SCATTER_LEAST) ** 2 * n
+    cost = n * np.log(max(stepped, least)) + (2 * len(points) + 1) * np.log(n)
+    if n * np.log(max(line[0], least)) + 4 * np.log(n) >= cost:
+        return None
+    began = datetime.fromtimestamp(float(line[2]) * 86400, tz=UTC)
+    return _Decline(max(begin, min(began, points[0].at)), float(np.exp(line[1])))
+
+
+def _ramp(days: Any, logs: Any, first: float, last: float) -> tuple[float, float]:
+    """Return the squares that a line between two days leaves, and what is lost along it."""
+    ramp = np.clip((days - first) / (last - first), 0.0, 1.0)
+    about = ramp - ramp.mean()
+    loss = float(about @ logs) / max(float(about @ about), 1e-12)
+    rest = logs - logs.mean() - loss * about
+    return float(rest @ rest), loss
+
+
+def _gradual(
+    judgement: SeriesJudgement,
+    frame: pl.DataFrame,
+    changes: Sequence[_Change],
+    places: Sequence[int],
+    decline: _Decline,
+) -> Spell:
+    """Return the spell of a gradual loss: it lasts as long as any of its steps does."""
+    more = judgement.key.more_is_better
+    first = changes[places[0]].point
+    times: list[datetime] = frame.get_column("at").to_list()
+    backs = [_recovery(changes[place], changes[place + 1 :], more) for place in places]
+    ended = [back.at for back in backs if back is not None]
+    last = times[-1]
+    if len(ended) == len(backs):
+        last = max(at for at in times if at < max(ended))
+    effect = decline.ratio
+    return Spell(
+        shape=Shape.DRIFT,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=decline.at,
+        until=last if len(ended) == len(backs) else None,
+        last=last,
+        detected_at=first.detected_at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=abs(1 - effect) / _scatter(first, judgement, frame),
+        what=f"{percent_off(effect, more_is_better=more)}, day by day",
+        effect=effect,
+        runs=sum(decline.at <= at <= last for at in times),
+        unfinished=_unfinished(frame, decline.at, last),
+        is_level=True,
+    )
 
 
 def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
@@ -310,14 +442,16 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
     values = before.get_column("value").drop_nulls().tail(_LEVEL_RUNS).to_numpy()
     values = values[values > 0]
     if len(values) < _SCATTER_RUNS:
-        return max(0.01, judgement.overall.mad_cv or 0.01)
+        return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
     middle = float(np.median(values))
-    return max(0.01, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
+    return max(_SCATTER_LEAST, 1.4826 * float(np.median(np.abs(values - middle))) / middle)
 
 
 def _effect_text(change: _Change, more_is_better: bool) -> str:
     effect = change.point.effect
     parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
+    if change.point.of_unit is not None:
+        parts = [change.point.of_unit]
     if change.lost is not None:
         lost, of = change.lost
         parts.append("no run finished" if lost == of else f"{lost} of {of} runs did not finish")

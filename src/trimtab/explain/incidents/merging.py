@@ -12,7 +12,7 @@ import polars as pl
 
 from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
-from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape
+from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -27,6 +27,8 @@ _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they see may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
+_STAGE: Final = timedelta(hours=6)
+"""What begins so much later is a stage of its own: nearer than that onsets are not told apart."""
 _WELL: Final = 2.5
 """A series has not moved when its median within lies so near its level, in standard errors."""
 _BETTER: Final = 4.0
@@ -80,6 +82,8 @@ def _together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells are of one trouble."""
     if Shape.INTEGRITY in (spell.shape, other.shape):
         return False
+    if Shape.PERIODIC in (spell.shape, other.shape):
+        return _recur_together(spell, other)
     if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= _SHORT
@@ -102,6 +106,16 @@ def _together(spell: Spell, other: Spell) -> bool:
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         return _overlap(spell, other, _NEAR) and (begins or unsure)
     return abs(spell.at - other.at) <= tolerance
+
+
+def _recur_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells recur at about the same hours of the same days."""
+    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
+        return False
+    return bool(
+        {*spell.recurs.hours} & {*other.recurs.hours}
+        and {*spell.recurs.weekdays} & {*other.recurs.weekdays}
+    )
 
 
 def _of_surveys(spell: Spell) -> bool:
@@ -193,6 +207,8 @@ def _incident(
         moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
+        stages=_stages(strong),
+        recurs=lead.recurs,
         targets=targets,
     )
 
@@ -253,6 +269,27 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
             parts.append(text)
     more = len(parts) - 3
     return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
+
+
+def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
+    """Return what became worse when; empty where nothing began clearly later than the rest."""
+    stages: list[list[Spell]] = []
+    for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
+        if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
+            continue
+        if stages and spell.at - stages[-1][0].at < _STAGE:
+            stages[-1].append(spell)
+        else:
+            stages.append([spell])
+    if len(stages) < 2:
+        return ()
+    return tuple(
+        Stage(
+            stage[0].at,
+            "; ".join(dict.fromkeys(f"{spell.name} {spell.what}" for spell in stage)),
+        )
+        for stage in stages
+    )
 
 
 def _moved(group: Sequence[Spell]) -> set[str]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from trimtab.model.incident import Shape
+from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.verdict import Interval
 
@@ -59,6 +59,7 @@ class Spell:
     targets: tuple[str, ...] = ()
     is_level: bool = False
     moved: tuple[str, ...] = ()
+    recurs: Recurrence | None = None
 
 
 def name_of(key: SeriesKey) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import ratio_interval
+from trimtab.judge.changes.unit_change import unit_change
 from trimtab.message import Message
-from trimtab.model.series import ChangePoint, ChangeStatus
+from trimtab.model.series import UNIT_CHANGE, ChangePoint, ChangeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,9 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
     code, support = _support(confirmed, dismissed)
     size = _size(effect, interval, (len(before), len(after)))
     unfinished = _unfinished(sides, (before, after))
+    unit = None if effect is None else unit_change(effect, interval)
+    if unit is not None:
+        code, size = UNIT_CHANGE, f"{unit}; {size}"
     return ChangePoint(
         at=runs.at[place],
         detected_at=detected,

@@ -47,6 +47,12 @@ _NORMAL_TAIL: Final = 2.17
 """The quantile by which tails are measured, and where a normal variable has it: further out there
 are too few independent sums in two months, further in there is no tail."""
 
+SPLIT: Final = 6.0
+"""Standard errors apart from which two levels within a short history are not one, for its noise."""
+
+SPLIT_RUNS: Final = (24, 3)
+"""Runs before such a split, and after it: fewer before do not show their noise."""
+
 _TRIM: Final = 4.0
 """A change between two blocks counts as so many of their scales at most: there may be a step."""
 
@@ -109,6 +115,39 @@ def noise_of(heights: Floats) -> Noise:
         hours=_tails(white, innovation, 12),
         slow=_excess(white, innovation, _BLOCK),
     )
+
+
+def split_of(heights: Floats) -> int | None:
+    """Return the first run of a second level that stands out of its own noise; ``None``: one level.
+
+    A change not yet reported is in every block of a short history: it would hide in the noise that
+    it makes. The best split of the ranks (A. N. Pettitt, Applied Statistics 28 (1979)) counts when
+    the two levels are `SPLIT` standard errors apart in the noise about each of them.
+
+    Parameters
+    ----------
+    heights
+        By time; NaN where a run did not finish, which is the lowest.
+    """
+    import numpy as np
+
+    n = len(heights)
+    if n < sum(SPLIT_RUNS):
+        return None
+    order = np.argsort(np.argsort(np.nan_to_num(heights, nan=-np.inf), kind="stable"))
+    before = np.arange(SPLIT_RUNS[0], n - SPLIT_RUNS[1] + 1)
+    sums = np.cumsum(order - (n - 1) / 2)[before - 1]
+    split = int(before[np.argmax(np.abs(sums) / np.sqrt(before * (n - before)))])
+    sides = [side[np.isfinite(side)] for side in (heights[:split], heights[split:])]
+    if any(len(side) < least for side, least in zip(sides, SPLIT_RUNS, strict=True)):
+        return None
+    levels = [median(side) for side in sides]
+    about = np.concatenate([side - level for side, level in zip(sides, levels, strict=True)])
+    noise = noise_of(about)
+    runs = sum(1 / len(side) for side in sides)
+    phi = noise.autocorrelation
+    error = noise.scale * math.sqrt(runs * (1 + phi) / (1 - phi))
+    return split if abs(levels[1] - levels[0]) >= SPLIT * error else None
 
 
 def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.arrays import median
-from trimtab.judge.changes.noise import Noise, noise_of, residuals, whitened
+from trimtab.judge.changes.noise import Noise, noise_of, residuals, split_of, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
@@ -141,10 +141,12 @@ class WalkForward:
         age_s = now_s - float(self.runs.time_s[first])
         if now_s - self.renewed_s < (DAY_S if age_s < HISTORY_S / 2 else 2 * DAY_S):
             return
-        heights, running = self._about_levels(first, place)
+        settled = self._settled(first, place)
+        heights, running = self._about_levels(first, place, settled is None)
         if np.isfinite(heights[running]).sum() < RUNS_MINIMUM // 2:
             return
-        running[self._settled(first, place) :] = False
+        if settled is not None:
+            running[settled:] = False
         if age_s >= WEEKS_MINIMUM * 7 * DAY_S:
             noise = self.noise or noise_of(heights[running])
             self.seasonality = self._seasonality(heights, first, noise)
@@ -152,16 +154,26 @@ class WalkForward:
         self.noise = noise_of(heights[running])
         self.renewed_s = now_s
 
-    def _about_levels(self, first: int, place: int) -> tuple[Floats, Bools]:
+    def _about_levels(self, first: int, place: int, short: bool) -> tuple[Floats, Bools]:
         """Return heights about the level of their time, and which to use for the noise.
 
         A level at which most runs do not finish says nothing about the scatter of those that do.
+
+        Parameters
+        ----------
+        short
+            Whether the last runs are among those used: they may be of a level not yet reported.
         """
         import numpy as np
 
         heights = self.runs.height[first:place].copy()
         running = np.ones(len(heights), dtype=np.bool_)
-        for begin, end in zip(self.levels, (*self.levels[1:], place), strict=True):
+        levels = self.levels
+        if short:
+            begin = max(levels[-1], first)
+            split = split_of(heights[begin - first :])
+            levels = levels if split is None else [*levels, begin + split]
+        for begin, end in zip(levels, (*levels[1:], place), strict=True):
             part = slice(max(0, begin - first), max(0, end - first))
             finished = np.isfinite(heights[part])
             if finished.any():
@@ -184,13 +196,16 @@ class WalkForward:
         week = (age_s // (7 * DAY_S)).astype(np.int64)
         return weekly_seasonality(about, hour, week, noise) * noise.scale
 
-    def _settled(self, first: int, place: int) -> int:
-        """Return how many runs of the history are too old for a change not yet reported."""
+    def _settled(self, first: int, place: int) -> int | None:
+        """Return how many runs of the history are too old for a change not yet reported.
+
+        ``None`` where they are too few: all are used then.
+        """
         import numpy as np
 
         recent_s = self.runs.time_s[place] - CONFIRM_S
         settled = int(np.searchsorted(self.runs.time_s, recent_s)) - first
-        return settled if settled >= SETTLED_RUNS else place - first
+        return settled if settled >= SETTLED_RUNS else None
 
     def _window(self, end: int, known: int) -> tuple[int, Window]:
         """Return the runs of the current level before ``end``, and the index of the first.

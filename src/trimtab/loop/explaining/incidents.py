@@ -264,6 +264,7 @@ def _looked(
         now=known.now,
         runs=known.runs,
         limits=known.limits,
+        timezone=place.timezone,
     )
     return known, troubles, cache(lambda: next(standing))
 

@@ -90,7 +90,8 @@ def read_file(
         content = _content(path, follow=follow)
         made = converted(content)
         source = Source(path, content if made is None else made)
-        form = _format(source, kind)
+        # What a child printed is of its format, also where it says no more than why not.
+        form = _format(source, kind if made is None else kind or darshan.KIND)
         # Asked last: people write lfs df before and after a benchmark into one file.
         if form is None and kind in (None, lfs_df.KIND) and lfs_df.recognises(source):
             known = lfs_df.KIND

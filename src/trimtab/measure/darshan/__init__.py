@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from trimtab.errors import DataError
 from trimtab.measure.darshan import targets
-from trimtab.measure.darshan.groups import SUMS, Group, Module, group_of
+from trimtab.measure.darshan.groups import SUMS, TIMES, Group, Module, group_of, time_of
 from trimtab.measure.measurement import ACCESSES, BANDWIDTH, Measurement
 from trimtab.measure.plain import as_dict, as_number, as_text, as_whole, present, time_since_1970
 from trimtab.measure.source import Format, Source
@@ -168,8 +168,10 @@ def _module(
 ) -> Module:
     """Return a module with the groups that follow it; they must add up to its sums."""
     name, count = line["module"], as_whole(line.get("groups"))
-    sums = {key: as_number(line.get(key)) for key in SUMS}
+    sums = {key: as_number(line.get(key)) for key in SUMS if key not in TIMES}
     known = {key: value for key, value in sums.items() if value is not None}
+    known |= {key: time_of(line.get(key)) for key in TIMES if key in line}
+    sums |= dict.fromkeys(TIMES)
     if not isinstance(name, str) or count is None or count < 0 or len(known) < len(sums):
         raise DataError("the sums of a module are damaged", code="dump-damaged", line=number)
     groups: list[Group] = []
@@ -183,7 +185,9 @@ def _module(
             groups.append(group)
     for key in SUMS:
         total = math.fsum(getattr(group, key) for group in groups)
-        if not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
+        if math.isnan(total):
+            known[key] = total
+        elif not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
             problem = f"{key} of {name} is given as {known[key]:g}, its files make {total:g}"
             problem += ": a line was lost or altered"
             raise DataError(problem, code="sum-mismatch", line=number)
@@ -195,7 +199,7 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
     reported: dict[str, object] = {
         "job": job.identifier,
         "elapsed_s": job.elapsed_s,
-        "metadata_s": module.sums["metadata_s"],
+        "metadata_s": targets.seconds(module.sums["metadata_s"])[0],
         **_slowest_rank(module),
     }
     missing: list[Missing] = []
@@ -211,6 +215,8 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
     if not module.groups:
         status = RunStatus.FAILED
         problem = Message("no-bytes", "Darshan recorded no bytes read or written")
+    elif damaged := [sample for sample in samples if sample.reason == targets.DAMAGED]:
+        status, problem = RunStatus.PARTIAL, damaged[0].reason
     elif module.partial:
         status = RunStatus.PARTIAL
         text = "Darshan ran out of memory for its records: some files are not in the log"
@@ -243,24 +249,26 @@ def _totals(module: Module) -> Iterator[Sample]:
     for access in ACCESSES:
         if not moved[access]:
             continue
-        reason = None if slowest > 0 else targets.NO_TIME
+        total, reason = targets.rate_of(moved[access], slowest)
         if all(moved.values()):
             text = "the job read and wrote, and Darshan's slowest-rank time covers both"
             reason = Message("time-of-both", text)
-        yield sample(BANDWIDTH[access], None if reason else moved[access] / slowest, reason=reason)
+        yield sample(BANDWIDTH[access], None if reason else total, reason=reason)
         rate, reason = targets.rate_of(moved[access], module.slowest_of(access))
         yield sample(BANDWIDTH[access], rate, statistic="data", reason=reason)
     for access in ACCESSES:
         yield sample(targets.BYTES[access], moved[access])
         if moved[access]:
-            yield sample(f"{access}_time", module.sums[f"{access}_s"], statistic="sum")
-    yield sample("metadata_time", module.sums["metadata_s"], statistic="sum")
+            spent, reason = targets.seconds(module.sums[f"{access}_s"])
+            yield sample(f"{access}_time", spent, statistic="sum", reason=reason)
+    spent, reason = targets.seconds(module.sums["metadata_s"])
+    yield sample("metadata_time", spent, statistic="sum", reason=reason)
 
 
 def _slowest_rank(module: Module) -> dict[str, object]:
     """Return the rank that spent the longest in files of its own, and how long."""
     times = module.own_s()
-    if not times:
+    if not times or any(map(math.isnan, times.values())):
         return {}
     rank = max(times, key=lambda candidate: (times[candidate], -candidate))
     return {"slowest_rank": rank, "slowest_rank_s": times[rank]}

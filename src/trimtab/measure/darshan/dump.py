@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import math
 import os
 import resource
 import sys
@@ -161,14 +162,14 @@ def _module_lines(
         group = _group(record, prefix, places)
         records += 1
         for key in _SUMS:
-            sums[key] += group[key]
+            sums[key] = _added(sums[key], group[key])
         if group["rank"] == SHARED:
             groups["shared", records] = group
             continue
         key = (group["rank"], group["mount"], group["type"], group["targets"])
         if key in groups:
             for part in ("files", *_SUMS):
-                groups[key][part] += group[part]
+                groups[key][part] = _added(groups[key][part], group[part])
         else:
             groups[key] = group
     partial = bool(library.log_get_modules(log)[name].get("partial_flag"))
@@ -194,15 +195,25 @@ def _group(record: Any, prefix: str, places: _Places) -> _Group:
         "files": 1,
         "bytes_read": int(counters[f"{prefix}_BYTES_READ"]),
         "bytes_written": int(counters[f"{prefix}_BYTES_WRITTEN"]),
-        "read_s": float(times[f"{prefix}_F_READ_TIME"]),
-        "write_s": float(times[f"{prefix}_F_WRITE_TIME"]),
-        "metadata_s": float(times[f"{prefix}_F_META_TIME"]),
+        "read_s": _seconds(times[f"{prefix}_F_READ_TIME"]),
+        "write_s": _seconds(times[f"{prefix}_F_WRITE_TIME"]),
+        "metadata_s": _seconds(times[f"{prefix}_F_META_TIME"]),
     }
     if group["rank"] == SHARED:
         for which in ("fastest", "slowest"):
             group[f"{which}_rank"] = int(counters[f"{prefix}_{which.upper()}_RANK"])
-            group[f"{which}_s"] = float(times[f"{prefix}_F_{which.upper()}_RANK_TIME"])
+            group[f"{which}_s"] = _seconds(times[f"{prefix}_F_{which.upper()}_RANK_TIME"])
     return group
+
+
+def _seconds(value: Any) -> float | None:
+    """Return a time; ``None`` for what is none, so that it costs itself and no other figure."""
+    seconds = float(value)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _added(amount: Any, more: Any) -> Any:
+    return None if amount is None or more is None else amount + more
 
 
 if __name__ == "__main__":

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trimtab.measure.plain import as_number, as_text, as_whole
 from trimtab.model.run import Access
 
-SUMS: Final = ("bytes_read", "bytes_written", "read_s", "write_s", "metadata_s")
+TIMES: Final = ("read_s", "write_s", "metadata_s")
+SUMS: Final = ("bytes_read", "bytes_written", *TIMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """What one process did to all its files that lie alike, or all processes to one shared file.
+
+    A time that is damaged in the log (negative, or none) is NaN, and so is all that is made of it.
 
     Attributes
     ----------
@@ -73,7 +78,7 @@ class Module:
     def slowest_s(self) -> float:
         """Return Darshan's ``agg_time_by_slowest``."""
         shared = sum(group.slowest_s for group in self.groups if group.rank is None)
-        return max(self.own_s().values(), default=0.0) + shared
+        return _longest(self.own_s().values()) + shared
 
     def slowest_of(self, access: Access) -> float | None:
         """Return the time of the slowest rank in one access; see `slowest_of`."""
@@ -97,24 +102,36 @@ def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float
             return None
         else:
             shared += group.slowest_s
-    return max(seconds.values(), default=0.0) + shared
+    return _longest(seconds.values()) + shared
+
+
+def _longest(seconds: Iterable[float]) -> float:
+    """Return the longest of some times, NaN where one of them is not known; 0 of none."""
+    times = list(seconds)
+    return math.nan if any(map(math.isnan, times)) else max(times, default=0.0)
+
+
+def time_of(value: object) -> float:
+    """Return a time of the dump, NaN where the log has none: an endian or clock error."""
+    seconds = as_number(value)
+    return math.nan if seconds is None else seconds
 
 
 def group_of(value: dict[str, Any], line: int) -> Group | None:
     """Return a group of the dump, ``None`` where something in it cannot be."""
     rank, files = value.get("rank"), as_whole(value.get("files"))
-    figures = [as_number(value.get(key)) for key in SUMS]
-    known = [figure for figure in figures if figure is not None]
+    moved = [as_number(value.get(key)) for key in SUMS[: -len(TIMES)]]
+    times = [time_of(value.get(key)) for key in TIMES if key in value]
+    known = [figure for figure in moved if figure is not None]
     held = value.get("targets")
     indices = [as_whole(index) for index in held] if isinstance(held, list) else []
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < -1:
         return None
-    if files is None or files < 1 or len(known) < len(figures):
+    if files is None or files < 1 or len(known) < len(moved) or len(times) < len(TIMES):
         return None
     if any(index is None or not 0 <= index <= 0xFFFF for index in indices):
         return None
-    slowest = as_number(value.get("slowest_s")) if rank < 0 else 0.0
-    if slowest is None:
+    if rank < 0 and "slowest_s" not in value:
         return None
     return Group(
         None if rank < 0 else rank,
@@ -123,6 +140,7 @@ def group_of(value: dict[str, Any], line: int) -> Group | None:
         tuple(index for index in indices if index is not None),
         files,
         *known,
-        slowest_s=slowest,
+        *times,
+        slowest_s=time_of(value["slowest_s"]) if rank < 0 else 0.0,
         line=line,
     )

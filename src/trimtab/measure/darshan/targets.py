@@ -6,6 +6,7 @@ files are counted and left out.
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,7 @@ from trimtab.model.run import Access, Sample
 
 BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
 NO_TIME: Final = Message("no-time", "Darshan recorded no time")
+DAMAGED: Final = Message("time-damaged", "a time in the log is negative or no number")
 _SHARED_FILE: Final = Message(
     "shared-file-no-time", "a shared file was read and written: Darshan records no separate times"
 )
@@ -67,7 +69,14 @@ def rate_of(moved: float, slowest_s: float | None) -> tuple[float | None, str | 
     """Return the bandwidth over the time of the slowest process, or why there is none."""
     if slowest_s is None:
         return None, _SHARED_FILE
+    if math.isnan(slowest_s):
+        return None, DAMAGED
     return (moved / slowest_s, None) if slowest_s > 0 else (None, NO_TIME)
+
+
+def seconds(value_s: float) -> tuple[float | None, str | None]:
+    """Return a time, or why there is none."""
+    return (None, DAMAGED) if math.isnan(value_s) else (value_s, None)
 
 
 def _single(
@@ -113,11 +122,11 @@ def _samples(target: str, groups: list[Group]) -> list[Sample]:
         if not moved:
             continue
         rate, reason = rate_of(moved, slowest_of(groups, access))
-        spent = sum(group.spent_s(access) for group in groups)
+        spent, why = seconds(sum(group.spent_s(access) for group in groups))
         samples += [
             Sample(BANDWIDTH[access], rate, 0, target, "total", 0, line, reason),
             Sample(BYTES[access], moved, 0, target, "total", 0, line),
-            Sample(f"{access}_time", spent, 0, target, "sum", 0, line),
+            Sample(f"{access}_time", spent, 0, target, "sum", 0, line, why),
         ]
     return samples
 
@@ -137,7 +146,7 @@ def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
         for index, size in moved.items()
         if size and size >= enough
     }
-    if len(costs) < _TARGETS_MINIMUM:
+    if len(costs) < _TARGETS_MINIMUM or any(map(math.isnan, costs.values())):
         return {}
     median = statistics.median(costs.values())
     worst = max(costs, key=lambda index: (costs[index], -index))

@@ -31,6 +31,13 @@ _OPERATIONS: Final = (
     *("close", "getattr", "getxattr", "link", "mkdir", "mknod", "open", "rename", "rmdir"),
     *("setattr", "statfs", "unlink", "readdir", "inode_updates"),
 )
+AMOUNTS: Final = frozenset(
+    {
+        *("server_bytes_read", "server_bytes_written", "other_bytes_read", "other_bytes_written"),
+        "metadata_operations",
+    }
+)
+"""Figures of `amounts` that grow with the length of the run."""
 _CPU: Final = {"oss": "every OSS", "mds": "the MDS"}
 _AS_FRACTION: Final = (
     ("fullest_target_fraction", "fshealth_ost_most_full_pct"),

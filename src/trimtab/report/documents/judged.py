@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
 from trimtab.model.compare import CompareResult, Effect, TakenOut
-from trimtab.model.correlation import Correlated, CorrelatedSeries
+from trimtab.model.correlation import Correlated, CorrelatedSeries, Correlation
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, LoneRun
 from trimtab.model.ladder import (
     CheckedClaim,
@@ -138,11 +138,14 @@ shape(
 shape(JudgeDocument, inline={"judgement": ()})
 shape(Evidence, omit=["throughout"])
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better"])
+shape(
+    Incident, inline={"key": ("probe", "metric", "unit")}, optional=["better", "stages", "recurs"]
+)
 shape(Explanation, inline={"incident": ()})
 shape(IncidentsDocument, optional=["lone_runs"])
 shape(ExplainDocument, optional=["lone_runs"])
 shape(CorrelateDocument, inline={"correlated": ()})
+shape(Correlation, optional=["alike"])
 shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
 shape(CompareDocument, inline={"result": ()})
 shape(Effect, omit=["margin", "level"])

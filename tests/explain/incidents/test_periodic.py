@@ -1,0 +1,106 @@
+"""What is low at the same hours or weekdays is found and said; noise makes none of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.calibration import series as noise
+from tests.support.small_site import hour
+
+from trimtab.explain.context import SURVEYS
+from trimtab.explain.incidents import find_troubles
+from trimtab.explain.incidents.periodic import periodic
+from trimtab.explain.stretches import windows_of
+from trimtab.judge.changes import Changes
+from trimtab.judge.series import judge_series
+from trimtab.model.incident import Incident, Shape
+from trimtab.model.series import SeriesKey
+
+WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
+READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
+STILL = Changes((), False, 0.4, 0.05)
+
+pytestmark = pytest.mark.calibration
+
+
+def level(seed: int, days: int, cov: float = 0.05) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return noise.lognormal(noise.ar1(24 * days, 0.4, rng), cov=cov)
+
+
+def incidents_in(
+    frames: dict[SeriesKey, np.ndarray], timezone: str = "UTC"
+) -> tuple[Incident, ...]:
+    tidy = {key: noise.frame(values) for key, values in frames.items()}
+    days = max(len(values) for values in frames.values()) // 24
+    return find_troubles(
+        [judge_series(frame, key) for key, frame in tidy.items()], tidy,
+        pl.DataFrame(schema=SURVEYS), site="s", now=hour(24 * days), timezone=timezone,
+    ).incidents  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.4, 0.75])
+def test_every_night_is_one_incident(share: float) -> None:
+    values = level(1, 50)
+    hours = np.arange(len(values))
+    nights = (hours >= 24 * 20) & np.isin(hours % 24, (1, 2, 3))
+    values[nights] *= share
+    incidents = incidents_in({WRITE: values, READ: level(2, 50)})
+    (incident,) = [entry for entry in incidents if entry.shape is Shape.PERIODIC]
+    others = [entry for entry in incidents if entry is not incident]
+    # Steps that are confirmed are told; the nights make no dips and no unsteady weeks besides.
+    assert all(entry.shape is Shape.STEP and (entry.effect or 0) > 0.95 for entry in others)
+    assert incident.until is None
+    assert abs(incident.at - hour(24 * 20 + 1)) <= timedelta(days=1)
+    assert incident.effect == pytest.approx(share, abs=0.05)
+    assert "every day from 01 to 04 UTC" in incident.summary
+    stretches = windows_of(incident, {}, hour(0), hour(24 * 50))
+    assert {window.from_.hour for window in stretches.bad} == {1}
+    assert all(1 <= window.from_.hour < window.to.hour <= 4 for window in stretches.bad)
+    assert all(not any(good.holds(bad.from_) for bad in stretches.bad) for good in stretches.good)
+
+
+def test_it_is_said_in_the_zone_of_the_site_and_over_midnight() -> None:
+    values = level(1, 50)
+    values[np.isin(np.arange(len(values)) % 24, (22, 23, 0))] *= 0.6
+    (incident,) = incidents_in({WRITE: values})
+    assert "every day from 22 to 01 UTC" in incident.summary
+    (incident,) = incidents_in({WRITE: values}, "Asia/Tokyo")
+    assert "every day from 07 to 10 Asia/Tokyo" in incident.summary
+
+
+def test_fridays_of_reads_alone() -> None:
+    write, read = level(1, 84), level(2, 84)
+    read[(np.arange(len(read)) // 24) % 7 == 4] *= 0.7
+    (incident,) = [
+        entry for entry in incidents_in({WRITE: write, READ: read}) if entry.shape is Shape.PERIODIC
+    ]
+    assert incident.key == READ
+    assert "% lower on Fridays" in incident.summary
+
+
+def test_what_stopped_has_ended() -> None:
+    values = level(3, 80)
+    hours = np.arange(len(values))
+    values[(hours < 24 * 50) & (hours >= 24 * 20) & np.isin(hours % 24, (1, 2, 3))] *= 0.5
+    (incident,) = [
+        entry for entry in incidents_in({WRITE: values}) if entry.shape is Shape.PERIODIC
+    ]
+    assert incident.until is not None
+    assert abs(incident.until - hour(24 * 49 + 3)) <= timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in noise.null_cases(hours=24 * 365) if case.kind in {"normal", "t3", "laplace"}],
+    ids=lambda case: case.name,
+)
+def test_noise_makes_none(case: noise.Case) -> None:
+    """None in two years of each kind of noise."""
+    for seed in (1, 2):
+        frame = case.make(seed)
+        judged = judge_series(frame, WRITE, changes=STILL)
+        assert periodic(judged, frame, "UTC") == []
