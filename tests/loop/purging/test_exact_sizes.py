@@ -157,7 +157,8 @@ def test_a_stale_size_keeps_no_file_that_nobody_touched(tmp_path: Path) -> None:
         file = root / f"f{number}"
         file.write_bytes(b"x" * (number * 100))
         os.chown(file, 1000, 1000)
-        os.utime(file, (NOW_S - 300 * 86_400,) * 2)
+        used_s = NOW_S - 300 * 86_400
+        os.utime(file, (used_s, used_s))
     directory = tmp_path / "index"
     manifest = scan_index(str(root), directory, ScanOptions(), version="0")
     assert manifest.sizes is None  # sizes are exact here

@@ -50,7 +50,7 @@ def slow_estimate(sample: SizeSample, domain: list[bool]) -> Estimate:
     if not variance:
         return Estimate(total, total, total)
     degrees = max(1.0, min(variance**2 / squared, max(freedom, 1)))
-    half = t.ppf(0.975, degrees) * math.sqrt(variance)
+    half = float(t.ppf(0.975, degrees)) * math.sqrt(variance)
     return Estimate(total, total - half, total + half)
 
 

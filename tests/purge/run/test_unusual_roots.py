@@ -59,10 +59,10 @@ def set_project(path: Path, number: int, *, inherit: bool) -> None:
     try:
         words = bytearray(28)
         fcntl.ioctl(file, GET_ATTRIBUTES, words)
-        fields = list(struct.unpack("=5I8s", words))
-        fields[0] = fields[0] | INHERIT if inherit else fields[0] & ~INHERIT
-        fields[3] = number
-        fcntl.ioctl(file, SET_ATTRIBUTES, struct.pack("=5I8s", *fields))
+        flags, extent, extents, _, cow_extent, pad = struct.unpack("=5I8s", words)
+        flags = flags | INHERIT if inherit else flags & ~INHERIT
+        words = struct.pack("=5I8s", flags, extent, extents, number, cow_extent, pad)
+        fcntl.ioctl(file, SET_ATTRIBUTES, words)
     finally:
         os.close(file)
 
