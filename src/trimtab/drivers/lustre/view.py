@@ -82,6 +82,11 @@ class ServerView:
         return self._parameters("imports")
 
     @cached_property
+    def client_parameters(self) -> Parameters:
+        """What ``lctl get_param`` printed of it as a client."""
+        return self._parameters("client-settings")
+
+    @cached_property
     def links(self) -> tuple[Link, ...]:
         """The connections of its MDTs to the targets."""
         return tuple(links(self.imports, self.file_system, on=self.name))
@@ -216,6 +221,8 @@ class ServerView:
     def _printed(self, key: str) -> Parameters | None:
         if key == "imports":
             return self.imports
+        if key == "client-settings":
+            return self.client_parameters
         return self.parameters if key == "parameters" else None
 
     def _parameters(self, key: str) -> Parameters:
