@@ -1,4 +1,4 @@
-"""`trimtab targets` shows what surveys in the store say of each target, if the store can be read."""
+"""`trimtab targets` shows what surveys say of each target, where the store can be read."""
 
 from __future__ import annotations
 
