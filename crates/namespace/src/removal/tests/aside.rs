@@ -60,14 +60,15 @@ fn what_replaces_by_mistake_is_put_back() {
         fs::remove_file(world.at("run/next")).unwrap();
         std::os::unix::fs::symlink("file", world.at("run/next")).unwrap();
     };
-    let cases: [(&dyn Fn(&World), _); 3] =
-        [(&saved, Outcome::NotSame), (&directory, Outcome::ChangedType), (&link, Outcome::NotSame)];
-    for (between, outcome) in cases {
+    let becomes = |between: &dyn Fn(&World), outcome| {
         let world = World::new();
         assert_eq!(world.settle_next(between), (Outcome::Deleted, outcome));
         assert!(fs::symlink_metadata(world.at("run/next")).is_ok());
         assert!(world.content("run/file").is_none() && world.stranded().is_empty());
-    }
+    };
+    becomes(&saved, Outcome::NotSame);
+    becomes(&directory, Outcome::ChangedType);
+    becomes(&link, Outcome::NotSame);
 }
 
 /// A rename between two names of one file does nothing and says that it worked.
