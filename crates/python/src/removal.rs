@@ -13,6 +13,9 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
 use crate::rules::{Rules, raised};
 
+/// Rows of a plan, each with the code of what became of it.
+type RowOutcomes = Vec<(u64, u8)>;
+
 /// The two kinds of deletion.
 enum Way {
     Name(Box<ByName>),
@@ -110,7 +113,7 @@ impl Removal {
         self.work(py, |way| of_either!(way, removal => removal.recover(first, count)))
     }
 
-    fn sweep(&self, py: Python<'_>) -> PyResult<(Vec<(u64, u8)>, Vec<Vec<u8>>)> {
+    fn sweep(&self, py: Python<'_>) -> PyResult<(RowOutcomes, Vec<Vec<u8>>)> {
         let swept = self.locked(py, |way| match way {
             Way::Name(removal) => removal.sweep(),
             // What goes by FID is moved nowhere.
