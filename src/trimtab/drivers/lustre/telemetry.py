@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from trimtab.drivers.lustre.asking import JOBS
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.settings import target_settings
 from trimtab.drivers.lustre.state import lost, state_readings, why_not_served
@@ -52,7 +53,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
-        Reading("concurrent_jobs", None, reason="no scheduler was queried"),
+        _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
     # An md array that is degraded is told beside Lustre's own flag.
@@ -68,6 +69,14 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         tuple([*of_lustre, *of_backing]),
         target_settings(view, target, server, backing),
     )
+
+
+def _jobs(view: View) -> Reading:
+    """Return the running jobs of the whole machine, the same with each target."""
+    name, jobs = "concurrent_jobs", view.client.jobs
+    if isinstance(jobs, NotAvailable):
+        return Reading(name, None, reason=jobs.reason)
+    return Reading(name, jobs, source=" ".join(JOBS))
 
 
 def _nothing(reason: str) -> Iterator[Reading]:

@@ -23,6 +23,7 @@ from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
 from trimtab.model.telemetry import INACTIVE, NotAvailable
 
 NOTHING: Final = parse_parameters("")
+_NO_SCHEDULER: Final = NotAvailable("no scheduler was queried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,8 @@ class ClientView:
         The lines of ``lfs df`` by target.
     problems
         What did not come, and why; empty when everything came.
+    jobs
+        How many jobs Slurm runs now, or why that is not known: no problem of the file system.
     """
 
     parameters: Parameters = NOTHING
@@ -251,6 +254,7 @@ class ClientView:
     problems: tuple[str, ...] = ()
     space_source: str = "lfs df"
     why_no_space: str | None = None
+    jobs: int | NotAvailable = _NO_SCHEDULER
 
 
 @dataclass
