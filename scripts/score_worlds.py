@@ -2,7 +2,7 @@
 
     python -m scripts.score_worlds --seeds 0 40                     play, print
     python -m scripts.score_worlds --seeds 0 40 --keep FILE         keep what was played
-    python -m scripts.score_worlds --fit FILE ...                   refit what was kept
+    python -m scripts.score_worlds --seeds 0 90 --fit               fit the calibration
     python -m scripts.score_worlds --seeds 0 40 --write now         and write the results
 
 What is scored: faults found of those that an instrument notices, the first cause of those that the
@@ -33,9 +33,10 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.fit_confidence import PAGE, machine, made_page  # noqa: E402 - the tree is on the path now
+from scripts.fit_confidence import PAGE, fit, machine, made_page  # noqa: E402 - the tree is on the path now
 from scripts.fit_confidence import RESULTS as EXPLAINING  # noqa: E402
 from scripts.worlds_page import BINS, RESULTS  # noqa: E402
+from tests.explain.scoring import Listed  # noqa: E402
 from tests.explain.worlds import WorldSource, incidents_of, known_of  # noqa: E402
 from tests.incidents.world import World as OtherWorld  # noqa: E402
 from tests.worlds.faults import Fault  # noqa: E402
@@ -44,6 +45,7 @@ from tests.worlds.record import Snapshots, make_world  # noqa: E402
 from trimtab.explain.causes import TABLE  # noqa: E402
 from trimtab.explain.explain import conclude, gather, ranked_for  # noqa: E402
 from trimtab.explain.incidents import BadChecksums  # noqa: E402
+from trimtab.explain.ranking import CALIBRATION  # noqa: E402
 from trimtab.explain.site import context_of, standing_of  # noqa: E402
 from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape  # noqa: E402
 
@@ -222,6 +224,19 @@ def listed(played: Iterable[Played]) -> list[tuple[float, float, bool, str]]:
     return rows
 
 
+def rows_to_fit(played: Iterable[Played]) -> list[Listed]:
+    """Return everything with a sign of its mechanism, listed or not, as the fit takes it."""
+    return [
+        Listed(str(world.seed), "site", each.cause.id, each.log_odds, 0.0, each.cause.id in true)
+        for world in played
+        for incident, causes in world.gathered
+        for true in [{name for fault in world.faults_of(incident)
+                      for name in (fault.cause, *fault.accepted)}]
+        for each in ranked_for(incident, [(_CAUSES[name], pieces) for name, pieces in causes])
+        if each.has_evidence_for and not each.throughout
+    ]  # fmt: skip
+
+
 def _calibration(played: Sequence[Played]) -> list[dict[str, float]]:
     rows, found = [], listed(played)
     for low, high in pairwise(BINS):
@@ -245,6 +260,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--write", help="name of the section of the results: before, now")
+    parser.add_argument("--fit", action="store_true", help="fit the calibration on these seeds")
     asked = parser.parse_args(arguments)
     if asked.keep is not None and asked.keep.exists():
         played = pickle.loads(asked.keep.read_bytes())
@@ -253,6 +269,9 @@ def main(arguments: list[str]) -> int:
             played = list(pool.map(play, range(*asked.seeds)))
         if asked.keep is not None:
             asked.keep.write_bytes(pickle.dumps(played))
+    if asked.fit:
+        fitted = fit(rows_to_fit(played))
+        print(f"CALIBRATION = ({fitted[0]:.2f}, {fitted[1]:.2f}), it is {CALIBRATION}")
     results = scores(played)
     print(json.dumps(results, indent=1))
     if asked.write:

@@ -15,7 +15,7 @@ from tests.incidents.world import Site, Spec, World
 from trimtab.explain.causes import TABLE
 from trimtab.explain.site import Known, explain_incidents, explain_moment, standing_of
 from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
-from trimtab.model.incident import Shape
+from trimtab.model.incident import NAMED, Shape
 
 
 @cache
@@ -72,7 +72,7 @@ def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() 
             assessed.evidence
             for assessed in (*result.causes, *result.cleared, *result.not_assessed)
         )
-        names = [cause.cause for cause in result.causes if cause.confidence > 0.8]
+        names = [cause.cause for cause in result.causes if cause.confidence >= NAMED]
         assert names == (["failover"] if wrong else [])
         assert result.incident.at <= at <= (result.incident.until or known.now)
         assert result.incident.shape is Shape.MOMENT

@@ -219,3 +219,32 @@ def test_numbers_that_are_none_are_left_out() -> None:
     frames = seen(*rows).values("used_bytes")
     assert frames.get_column("at").to_list() == [hours(50)]
     assert frames.get_column("at").to_list()[0] - timedelta(hours=50) == hours(0)
+
+
+def test_write_amplification_is_of_the_time_between_two_readings() -> None:
+    """Lives of 3 PB and 1 PB written hide an hour in which the drive wrote six times as much."""
+    gb, rows = 1e9, []
+    for hour, media, host in (
+        (1, 0, 0),
+        (2, 20, 10),
+        (49, 100, 50),
+        (50, 400, 100),
+        (51, 401, 100),
+    ):
+        rows += [
+            row(hour, "drive_media_written_bytes_total", 3e15 + media * gb, label="nvme0"),
+            row(hour, "drive_host_written_bytes_total", 1e15 + host * gb, label="nvme0"),
+            row(hour, "drive_write_amplification", 3.0, label="nvme0"),
+        ]
+    figures = seen(*rows).write_amplification()
+    values = dict(
+        zip(*(figures.get_column(name).to_list() for name in ("at", "value")), strict=True)
+    )
+    assert values[hours(2)] == pytest.approx(2.0)
+    assert values[hours(50)] == pytest.approx(6.0)
+    assert hours(51) not in values, "the host wrote nothing: no ratio"
+
+
+def test_without_counters_it_is_that_of_the_drives_life() -> None:
+    frames = seen(row(49, "drive_write_amplification", 3.0, label="nvme0"))
+    assert frames.write_amplification().get_column("value").to_list() == [3.0]

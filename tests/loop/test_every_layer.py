@@ -38,7 +38,7 @@ benchmark = "builtin"
 launcher = "mpi"
 tasks_per_node = 2
 block_size = "32MiB"
-duration = "2s"
+duration = "5s"
 
 [probe.as-a-job]
 benchmark = "builtin"
@@ -46,7 +46,7 @@ launcher = "queue"
 nodes = 2
 tasks_per_node = 2
 block_size = "32MiB"
-duration = "2s"
+duration = "5s"
 drop_caches = true
 
 [launcher.queue]
@@ -85,7 +85,7 @@ def test_from_the_drive_to_the_job(
 
     # The drive, by fio on the block device beneath: reading destroys nothing.
     test = DeviceTest(
-        (str(mount.device.path),), duration_s=2.0, ramp_s=0.0, tasks_per_device=1, queue_depth=4,
+        (str(mount.device.path),), duration_s=5.0, ramp_s=0.0, tasks_per_device=1, queue_depth=4,
         region_bytes=256 * MIB,
     )  # fmt: skip
     argv = device_command(test, "read", program="fio")

@@ -195,6 +195,14 @@ class Context:
     profiles: tuple[CpuProfile, ...] = ()
     log_entries: int | None = None
 
+    @property
+    def end(self) -> datetime:
+        """The end of the bad periods; of a level that stays, of its first days.
+
+        What came later has no part in an explanation, but what confirms it.
+        """
+        return max((window.to for window in self.bad), default=self.now)
+
     def entries(self, fit: Callable[[Event], object]) -> list[Event]:
         """Return the matching entries of the log book, the earliest first."""
         return sorted(filter(fit, self.events), key=lambda event: event.at)

@@ -32,6 +32,9 @@ _NO_NAME: Final = ""
 _LONGEST_STEP: Final = timedelta(hours=26)
 """Between two snapshots of which a rate is made: a day, and what a late one adds."""
 
+_WRITTEN_MINIMUM_BYTES: Final = 1e9
+"""Drives count what the host wrote in steps of 512,000 bytes."""
+
 _FOLDS: Final[dict[str, Fold]] = {
     "wbt_latency_s": "max",
     "degraded": "max",
@@ -144,6 +147,33 @@ class Observations:
         """
         key = ("rates", name, str(by_label), *kinds)
         return self._once(key, lambda: self._rates(name, kinds, by_label))
+
+    def write_amplification(self) -> pl.DataFrame:
+        """Return the write amplification of each OST's drives between snapshots.
+
+        What was written to the flash over what the host wrote, of all drives of an OST together;
+        intervals in which the host wrote less than 1 GB are left out. Where the drives' counters
+        were not read, the ratio of their whole life, which an hour hardly moves.
+        """
+        return self._once(("write_amplification",), self._write_amplification)
+
+    def _write_amplification(self) -> pl.DataFrame:
+        keys = ["at", "target", "label"]
+        media, host = (
+            self.rates(f"drive_{side}_written_bytes_total", kinds=OSTS, by_label=True)
+            for side in ("media", "host")
+        )
+        both = media.join(host.select(*keys, pl.col("value").alias("host")), on=keys)
+        summed = both.group_by("at", "target", maintain_order=True).agg(
+            pl.col("server").first(),
+            pl.col("value").sum() / pl.col("host").sum(),
+            pl.col("bad").first(),
+            (pl.col("host").sum() * pl.col("seconds").first()).alias("moved"),
+        )
+        written = summed.filter(pl.col("moved") >= _WRITTEN_MINIMUM_BYTES).drop("moved")
+        if written.is_empty():
+            return self.values("drive_write_amplification", kinds=OSTS)
+        return written.sort("at", "target")
 
     def fullness(self, *, kinds: Sequence[str] = OSTS) -> pl.DataFrame:
         """Return used / (used + available) of each target, as ``df`` counts."""

@@ -40,6 +40,7 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "free_space_fragmented_fraction": "1",
     "server_cpu_fraction": "1",
     "network_bytes_total": "B",
+    "network_errors_total": "errors",
     "client_bytes_written_total": "B",
     "client_bytes_read_total": "B",
     "metadata_operations_total": "operations",
@@ -47,6 +48,8 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "drive_percentage_used": "1",
     "drive_media_errors_total": "errors",
     "drive_write_amplification": "B/B",
+    "drive_host_written_bytes_total": "B",
+    "drive_media_written_bytes_total": "B",
     "checksum_errors_total": "errors",
 }
 """Every telemetry name with its unit; ``None`` marks states, names and times."""
@@ -210,7 +213,7 @@ class HostSnapshot:
         Why it did not answer, or answered only in part; ``None`` when it answered completely.
     readings
         Those of `TELEMETRY_UNITS` that describe a machine: ``server_cpu_fraction``,
-        ``network_bytes_total``, ``checksum_errors_total``.
+        ``network_bytes_total``, ``network_errors_total``, ``checksum_errors_total``.
     settings
         ``lustre_version``, ``kernel_release`` ...
     """

@@ -200,7 +200,7 @@ def _counted(buckets: tuple[Bucket, ...]) -> bool:
 
 def test_lnet_counters_of_either_source() -> None:
     for text in ("0 4 2 986 987 0 3 1133592 1133593 0 0", LNETCTL):
-        assert parse_lnet_stats(text) == LnetStats(send_bytes=1133592, receive_bytes=1133593)
+        assert parse_lnet_stats(text) == LnetStats(1133592, 1133593, errors=2, drops=3)
     for text in ("", "1 2 3", "0 4 2 986 987 0 3 1133592 1133593 0", "a " * 11, "statistics:\n"):
         assert parse_lnet_stats(text) is None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trimtab.drivers.host import Host
@@ -64,6 +64,8 @@ class DriveHealth:
     ----------
     write_amplification
         Bytes written to the flash over bytes written by the host, over the drive's whole life.
+    host_written_bytes, media_written_bytes
+        Both counters, of which two readings give the amplification in between.
     """
 
     drive: str
@@ -72,6 +74,24 @@ class DriveHealth:
     write_amplification: float | NotAvailable
     log_source: str
     media_source: str
+    host_written_bytes: int | NotAvailable
+    media_written_bytes: int | NotAvailable
+    host_source: str
+
+    @classmethod
+    def unknown(cls, drive: str, why: NotAvailable, source: str) -> DriveHealth:
+        """Return the health of a drive that says nothing."""
+        return cls(drive, why, why, why, source, source, why, why, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written to a drive over its life, by the host and to the flash."""
+
+    media_bytes: int | NotAvailable
+    host_bytes: int | NotAvailable
+    media_source: str
+    host_source: str
 
 
 def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> DriveHealth:
@@ -82,23 +102,35 @@ def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> DriveHealth:
     if not drive.name.startswith("nvme"):
         kind = drive.transport or drive.kind
         nothing = NotAvailable(f"{drive.name} is not an NVMe drive ({kind})")
-        return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
+        return DriveHealth.unknown(drive.name, nothing, source)
     if not host.is_this_one:
         nothing = not_available("another-machine", "drives of another machine are not queried")
-        return DriveHealth(drive.name, nothing, nothing, nothing, source, source)
+        return DriveHealth.unknown(drive.name, nothing, source)
     result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
     log = result if isinstance(result, NotAvailable) else parse_smart_log(_decode(result.stdout))
     if isinstance(log, NotAvailable):
-        return DriveHealth(drive.name, log, log, log, source, source)
+        return DriveHealth.unknown(drive.name, log, source)
     missing = NotAvailable(f"{source} does not say")
-    amplification, media_source = _amplification(host, drive, log, execute)
+    host_bytes = missing if log.host_written_bytes is None else log.host_written_bytes
+    written = _written(host, drive, Written(missing, host_bytes, source, source), execute)
+    amplification: float | NotAvailable
+    if isinstance(written.media_bytes, NotAvailable):
+        amplification = written.media_bytes
+    else:
+        known = written.host_bytes
+        amplification = write_amplification(
+            written.media_bytes, None if isinstance(known, NotAvailable) else known
+        )
     return DriveHealth(
         drive=drive.name,
         percentage_used=missing if log.percentage_used is None else log.percentage_used,
         media_errors=missing if log.media_errors is None else log.media_errors,
         write_amplification=amplification,
         log_source=source,
-        media_source=media_source,
+        media_source=written.media_source,
+        host_written_bytes=written.host_bytes,
+        media_written_bytes=written.media_bytes,
+        host_source=written.host_source,
     )
 
 
@@ -191,10 +223,8 @@ def write_amplification(media_bytes: int, host_bytes: int | None) -> float | Not
     return media_bytes / host_bytes
 
 
-def _amplification(
-    host: Host, drive: BlockDevice, log: SmartLog, execute: Execute
-) -> tuple[float | NotAvailable, str]:
-    """Ask OCP's log first, then the vendor's; return the ratio and the command it came from."""
+def _written(host: Host, drive: BlockDevice, standard: Written, execute: Execute) -> Written:
+    """Ask OCP's log first, then the vendor's; return both counts and the commands they are of."""
     node = f"/dev/{drive.name}"
     argv = ("nvme", "ocp", "smart-add-log", "-o", "json", node)
     result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
@@ -202,26 +232,25 @@ def _amplification(
         result if isinstance(result, NotAvailable) else parse_media_written(_decode(result.stdout))
     )
     if not isinstance(media, NotAvailable):
-        return write_amplification(media, log.host_written_bytes), " ".join(argv)
+        return replace(standard, media_bytes=media, media_source=" ".join(argv))
     vendor = host.read_text(f"/sys/class/block/{drive.name}/device/device/vendor")
     plugin = None if isinstance(vendor, NotAvailable) else _VENDOR_LOGS.get(vendor.strip())
     if plugin is None:
         reason = f"no log of media writes: OCP's is not there ({media.reason}), nor a vendor's"
-        return NotAvailable(reason), " ".join(argv)
+        return replace(standard, media_bytes=NotAvailable(reason), media_source=" ".join(argv))
     argv = ("nvme", *plugin, "-o", "json", node)
+    source = " ".join(argv)
     result = run_tool(execute, argv, timeout_s=_TIMEOUT_S)
     if isinstance(result, NotAvailable):
-        return result, " ".join(argv)
+        return replace(standard, media_bytes=result, media_source=source)
     text = _decode(result.stdout)
     if plugin[0] == "wdc":
-        media = parse_media_written(text)
-        if isinstance(media, NotAvailable):
-            return media, " ".join(argv)
-        return write_amplification(media, log.host_written_bytes), " ".join(argv)
+        return replace(standard, media_bytes=parse_media_written(text), media_source=source)
     both = parse_intel_log(text)
     if isinstance(both, NotAvailable):
-        return both, " ".join(argv)
-    return write_amplification(*both), " ".join(argv)
+        return replace(standard, media_bytes=both, media_source=source)
+    # Both counts of one log: it counts in other steps than the standard one.
+    return Written(*both, media_source=source, host_source=source)
 
 
 def _walk(value: Any) -> Iterator[tuple[str, Any]]:

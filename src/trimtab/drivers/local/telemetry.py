@@ -30,6 +30,7 @@ _ELSEWHERE: Final = {
     "client_bytes_written_total": _NO_PARALLEL,
     "client_bytes_read_total": _NO_PARALLEL,
     "network_bytes_total": "no network lies between a local file system and its drives",
+    "network_errors_total": "no network lies between a local file system and its drives",
     "metadata_operations_total": "the kernel does not count them for a local file system",
     "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "this file system does not count checksum errors of data",
@@ -210,6 +211,8 @@ def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
             "drive_percentage_used",
             "drive_media_errors_total",
             "drive_write_amplification",
+            "drive_host_written_bytes_total",
+            "drive_media_written_bytes_total",
         ):
             yield _reading(name, reason, None)
     for drive in drives:
@@ -218,6 +221,12 @@ def _drives(health: Iterable[DriveHealth]) -> Iterator[Reading]:
         yield _reading("drive_media_errors_total", drive.media_errors, source, label)
         yield _reading(
             "drive_write_amplification", drive.write_amplification, drive.media_source, label
+        )
+        yield _reading(
+            "drive_host_written_bytes_total", drive.host_written_bytes, drive.host_source, label
+        )
+        yield _reading(
+            "drive_media_written_bytes_total", drive.media_written_bytes, drive.media_source, label
         )
 
 

@@ -18,6 +18,7 @@ from trimtab.launch.fleet import FanOut, run_here
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import ProcessResult
 from trimtab.model.site import Servers
+from trimtab.model.telemetry import NotAvailable, not_available
 
 CLIENT_TIMEOUT_S: Final = 20.0
 SUDO: Final = ("sudo", "-n")
@@ -64,7 +65,26 @@ def ask_client(
         problems=tuple(dict.fromkeys(problems)),
         space_source=f"lfs df {path}",
         why_no_space=why,
+        jobs=running_jobs(ask),
     )
+
+
+JOBS: Final = ("squeue", "--noheader", "--states=RUNNING", "--format=%A")
+"""One line for each running job, and each running member of an array."""
+
+
+def running_jobs(ask: Execute) -> int | NotAvailable:
+    """Return how many jobs of the machine Slurm runs now; without Slurm here, why not."""
+    try:
+        result = ask(JOBS)
+    except ToolError as error:
+        return not_available("no-scheduler", f"no scheduler was queried: {error.message}")
+    if result.problem is not None:
+        return not_available("scheduler-failed", f"squeue: {result.problem}{complaint(result)}")
+    lines = _text(result.stdout).split()
+    if not all(line.isdecimal() for line in lines):
+        return not_available("scheduler-failed", "squeue printed something else than job numbers")
+    return len(lines)
 
 
 def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[str, ServerView]:

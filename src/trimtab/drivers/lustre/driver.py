@@ -122,7 +122,7 @@ class LustreDriver:
         with _no_search_for_cycles():
             targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
         hosts = (
-            client_snapshot(view, platform.node(), self._mount()),
+            client_snapshot(view, platform.node(), self._mount(), Host()),
             *(server_snapshot(server, cpu) for server in view.servers.values()),
             *(other_client(client) for client in view.clients.values()),
         )

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from trimtab.drivers.host import Host
+from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.settings import folded
-from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes
+from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network_bytes, network_errors
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.mounts import Mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
+_VULNERABILITIES: Final = "/sys/devices/system/cpu/vulnerabilities"
+_CLIENT_SETTINGS: Final = {
+    "checksums": "osc.*.checksums",
+    "checksum_type": "osc.*.checksum_type",
+    "rpcs_in_flight": "osc.*.max_rpcs_in_flight",
+    "pages_per_rpc": "osc.*.max_pages_per_rpc",
+    "dirty_mb": "osc.*.max_dirty_mb",
+    "llite_checksums": "llite.*.checksums",
+    "read_ahead_mb": "llite.*.max_read_ahead_mb",
+    "read_ahead_per_file_mb": "llite.*.max_read_ahead_per_file_mb",
+}
 _NO_ATIME: Final = frozenset({"noatime", "ro"})
 
 
@@ -18,7 +31,7 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
     if not server.answered:
         return HostSnapshot(server.name, "server", False, server.answer.problem)
     busy = cpu.get(server.name)
-    readings = [network_bytes(server), checksum_errors(server)]
+    readings = [network_bytes(server), network_errors(server), checksum_errors(server)]
     if isinstance(busy, NotAvailable):
         readings.append(Reading("server_cpu_fraction", None, reason=busy.reason))
     elif busy is not None:
@@ -46,16 +59,21 @@ def _partly(server: ServerView) -> str | None:
     return "; ".join(dict.fromkeys(left)) or None
 
 
-def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
+def _of_kernel(host: Host) -> dict[str, Setting | NotAvailable]:
     settings: dict[str, Setting | NotAvailable] = {}
     for name, path in (
         ("kernel_release", "/proc/sys/kernel/osrelease"),
         ("hostname", "/proc/sys/kernel/hostname"),
     ):
-        text = server.host.read_text(path)
+        text = host.read_text(path)
         settings[name] = (
             text if isinstance(text, NotAvailable) else Setting(name, text.strip(), path)
         )
+    return settings | vulnerabilities(host)
+
+
+def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
+    settings = _of_kernel(server.host)
     for name, parameter in (("lustre_version", "version"), ("health_check", "health_check")):
         value = server.parameters.get(parameter)
         if value is None:
@@ -67,30 +85,63 @@ def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
     return settings
 
 
-def client_snapshot(view: View, name: str, mount: Mount | None = None) -> HostSnapshot:
-    """Return this host as a client: what it could not see, its version, checksums and atime."""
+def vulnerabilities(host: Host) -> dict[str, Setting | NotAvailable]:
+    """Return what a kernel says of each vulnerability of its processors, and what it does there.
+
+    A mitigation that was switched on or off changes the cost of every system call and copy.
+    """
+    settings: dict[str, Setting | NotAvailable] = {}
+    names = host.list_directory(_VULNERABILITIES)
+    if isinstance(names, NotAvailable):
+        return {"cpu_vulnerability": names}
+    for listed in names:
+        path, name = f"{_VULNERABILITIES}/{listed}", f"cpu_vulnerability/{listed}"
+        text = host.read_text(path)
+        settings[name] = (
+            text if isinstance(text, NotAvailable) else Setting(name, text.strip()[:200], path)
+        )
+    return settings
+
+
+def _of_client(
+    parameters: Parameters, file_system: str, why: str
+) -> dict[str, Setting | NotAvailable]:
+    """Return the settings of a client, folded over its connections; else why they are missing."""
+    settings: dict[str, Setting | NotAvailable] = {}
+    for setting, pattern in _CLIENT_SETTINGS.items():
+        values = {
+            name: value.strip()
+            for name, value in parameters.matching(pattern).items()
+            if f".{file_system}-" in name
+        }
+        if values:
+            settings[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
+        else:
+            settings[setting] = NotAvailable(why or f"not available on this client ({pattern})")
+    return settings
+
+
+def client_snapshot(
+    view: View, name: str, mount: Mount | None = None, host: Host | None = None
+) -> HostSnapshot:
+    """Return this host as a client: what it could not see, its version, settings and atime.
+
+    Parameters
+    ----------
+    host
+        Its ``/proc`` and ``/sys``; ``None``: not looked at.
+    """
     parameters = view.client.parameters
     settings: dict[str, Setting | NotAvailable] = {}
     version = parameters.get("version")
     if version is not None:
         settings["lustre_version"] = Setting("lustre_version", version, "lctl get_param version")
-    for setting, pattern in (
-        ("checksums", "osc.*.checksums"),
-        ("checksum_type", "osc.*.checksum_type"),
-        ("llite_checksums", "llite.*.checksums"),
-    ):
-        values = {
-            name: value.strip()
-            for name, value in parameters.matching(pattern).items()
-            if f".{view.file_system}-" in name
-        }
-        if values:
-            settings[setting] = Setting(setting, folded(values), f"lctl get_param {pattern}")
-        else:
-            # A client is blamed for what it lacks, not for what got lost on the way.
-            lost = () if parameters.text and parameters.complete else view.client.problems
-            why = "; ".join(problem for problem in lost if "lctl" in problem)
-            settings[setting] = NotAvailable(why or f"not available on this client ({pattern})")
+    # A client is blamed for what it lacks, not for what got lost on the way.
+    lost = () if parameters.text and parameters.complete else view.client.problems
+    why = "; ".join(problem for problem in lost if "lctl" in problem)
+    settings |= _of_client(parameters, view.file_system, why)
+    if host is not None:
+        settings |= _of_kernel(host)
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         settings["atime_recorded"] = NotAvailable(reason)
@@ -106,6 +157,8 @@ def other_client(client: ServerView) -> HostSnapshot:
     if not client.answered:
         return HostSnapshot(client.name, "client", False, client.answer.problem)
     settings = _server_settings(client)
+    why = client.lacks("client-settings") or ""
+    settings |= _of_client(client.client_parameters, client.file_system, why)
     mount = client.client_mount
     table = client.host.read_text("/proc/self/mountinfo")
     if isinstance(table, NotAvailable):

@@ -59,14 +59,18 @@ SERVER_PARAMETERS: Final = (
     LAST,
 )
 SERVER_IMPORTS: Final = ("osp.*.import", LAST)
-CLIENT_PARAMETERS: Final = (
-    "osc.*.active",
+CLIENT_SETTINGS: Final = (
     "osc.*.checksums",
     "osc.*.checksum_type",
+    "osc.*.max_rpcs_in_flight",
+    "osc.*.max_pages_per_rpc",
+    "osc.*.max_dirty_mb",
     "llite.*.checksums",
-    "llite.*.stats",
-    LAST,
+    "llite.*.max_read_ahead_mb",
+    "llite.*.max_read_ahead_per_file_mb",
 )
+"""What decides how fast a client is; a client that the site names is asked for it, too."""
+CLIENT_PARAMETERS: Final = ("osc.*.active", *CLIENT_SETTINGS, "llite.*.stats", LAST)
 CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import", LAST)
 IMPORT_LINES: Final = (
     r"^[a-z]+\..*\.import=|^version="
@@ -122,6 +126,7 @@ SERVER_FILES: Final = (
     "/proc/uptime",
     "/proc/sys/kernel/hostname",
     "/proc/sys/kernel/osrelease",
+    "/sys/devices/system/cpu/vulnerabilities/*",
     *(f"/sys/fs/ldiskfs/*/{name}" for name in _LDISKFS_SETTINGS),
     *(f"/proc/fs/ldiskfs/*/{name}" for name in _LDISKFS_STATISTICS),
     # who trims
@@ -139,6 +144,7 @@ SERVER_FILES: Final = (
 )
 SERVER_DIRECTORIES: Final = (
     "/run/systemd/system",
+    "/sys/devices/system/cpu/vulnerabilities",
     "/etc/cron.d",
     "/etc/cron.daily",
     "/etc/cron.hourly",
@@ -174,6 +180,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "sudo": True,
         "keep": IMPORT_LINES,
         "why": "whether each MDT reaches each target, and by which of its servers",
+    },
+    "client-settings": {
+        "argv": ("lctl", "get_param", *CLIENT_SETTINGS, LAST),
+        "why": "how a node that probes run on is set as a client",
     },
     "devices": {
         "argv": ("lctl", "dl"),

@@ -131,10 +131,18 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class LnetStats:
-    """What went over LNet since it was loaded, all networks together."""
+    """What went over LNet since it was loaded, all networks together.
+
+    Attributes
+    ----------
+    errors, drops
+        Messages that failed, and those that were thrown away.
+    """
 
     send_bytes: int
     receive_bytes: int
+    errors: int
+    drops: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +214,15 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
     words = text[: 2 * _LINE_CHARACTERS_MAXIMUM].split()
     if len(words) == _LNET_NUMBERS and all(_DIGITS.fullmatch(word) for word in words):
         numbers = [int(word) for word in words]
-        return LnetStats(send_bytes=numbers[7], receive_bytes=numbers[8])
+        return LnetStats(
+            send_bytes=numbers[7], receive_bytes=numbers[8], errors=numbers[2], drops=numbers[6]
+        )
     fields = _fields(text)
     # The last line of the document: with it, all others are whole.
     if "statistics:" not in text or "drop_length" not in fields:
         return None
-    values = [fields.get(name, "") for name in ("send_length", "recv_length")]
+    names = ("send_length", "recv_length", "errors", "drop_count")
+    values = [fields.get(name, "") for name in names]
     if not all(_DIGITS.fullmatch(value) for value in values):
         return None
     return LnetStats(*(int(value) for value in values))

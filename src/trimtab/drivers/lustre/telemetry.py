@@ -6,13 +6,14 @@ Lustre and the client say of the target takes the place of the same names there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from trimtab.drivers.lustre.asking import JOBS
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.settings import target_settings
 from trimtab.drivers.lustre.state import lost, state_readings, why_not_served
-from trimtab.drivers.lustre.statistics import Stats, parse_stats
+from trimtab.drivers.lustre.statistics import LnetStats, Stats, parse_lnet_stats, parse_stats
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.model.telemetry import (
     TELEMETRY_UNITS,
@@ -52,7 +53,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
-        Reading("concurrent_jobs", None, reason="no scheduler was queried"),
+        _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
     # An md array that is degraded is told beside Lustre's own flag.
@@ -68,6 +69,14 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         tuple([*of_lustre, *of_backing]),
         target_settings(view, target, server, backing),
     )
+
+
+def _jobs(view: View) -> Reading:
+    """Return the running jobs of the whole machine, the same with each target."""
+    name, jobs = "concurrent_jobs", view.client.jobs
+    if isinstance(jobs, NotAvailable):
+        return Reading(name, None, reason=jobs.reason)
+    return Reading(name, jobs, source=" ".join(JOBS))
 
 
 def _nothing(reason: str) -> Iterator[Reading]:
@@ -175,25 +184,33 @@ def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Rea
     """Yield what is of the server and shown with each of its targets."""
     if server is None:
         reason = why_not_served(view, target)
-        for name in ("network_bytes_total", "checksum_errors_total"):
+        for name in ("network_bytes_total", "network_errors_total", "checksum_errors_total"):
             yield Reading(name, None, reason=reason)
         return
     yield network_bytes(server)
+    yield network_errors(server)
     reason = f"they are counted for {server.name}, not for its targets"
     yield Reading("checksum_errors_total", None, reason=reason)
 
 
 def network_bytes(server: ServerView) -> Reading:
     """Return what a server sent and received over LNet since it was started."""
-    from trimtab.drivers.lustre.statistics import parse_lnet_stats
+    return _of_lnet(
+        server, "network_bytes_total", lambda stats: stats.send_bytes + stats.receive_bytes
+    )
 
-    name = "network_bytes_total"
+
+def network_errors(server: ServerView) -> Reading:
+    """Return LNet's errors and dropped messages since the server was started."""
+    return _of_lnet(server, "network_errors_total", lambda stats: stats.errors + stats.drops)
+
+
+def _of_lnet(server: ServerView, name: str, total: Callable[[LnetStats], int]) -> Reading:
     text = server.parameters.get("stats")
     counted = None if text is None else parse_lnet_stats(text)
     if counted is None:
         return Reading(name, None, reason=server.why_no("parameters", "stats of LNet"))
-    total = counted.send_bytes + counted.receive_bytes
-    return Reading(name, total, source=f"LNet stats of {server.name}")
+    return Reading(name, total(counted), source=f"LNet stats of {server.name}")
 
 
 def checksum_errors(server: ServerView) -> Reading:

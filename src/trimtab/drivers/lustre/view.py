@@ -23,6 +23,7 @@ from trimtab.model.mounts import Mount, lustre_name, parse_mountinfo
 from trimtab.model.telemetry import INACTIVE, NotAvailable
 
 NOTHING: Final = parse_parameters("")
+_NO_SCHEDULER: Final = NotAvailable("no scheduler was queried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,11 @@ class ServerView:
     def imports(self) -> Parameters:
         """What ``lctl get_param`` printed of the connections of its MDTs."""
         return self._parameters("imports")
+
+    @cached_property
+    def client_parameters(self) -> Parameters:
+        """What ``lctl get_param`` printed of it as a client."""
+        return self._parameters("client-settings")
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -216,6 +222,8 @@ class ServerView:
     def _printed(self, key: str) -> Parameters | None:
         if key == "imports":
             return self.imports
+        if key == "client-settings":
+            return self.client_parameters
         return self.parameters if key == "parameters" else None
 
     def _parameters(self, key: str) -> Parameters:
@@ -235,6 +243,8 @@ class ClientView:
         The lines of ``lfs df`` by target.
     problems
         What did not come, and why; empty when everything came.
+    jobs
+        How many jobs Slurm runs now, or why that is not known: no problem of the file system.
     """
 
     parameters: Parameters = NOTHING
@@ -244,6 +254,7 @@ class ClientView:
     problems: tuple[str, ...] = ()
     space_source: str = "lfs df"
     why_no_space: str | None = None
+    jobs: int | NotAvailable = _NO_SCHEDULER
 
 
 @dataclass

@@ -77,7 +77,7 @@ def doses(
     if isinstance(targets, Message):
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
-    now = bad[-1] if bad else context.now
+    now = bad[-1] if bad else context.end
     then = good[len(good) // 2] if good else None
     by_target = {name: _dose(target, now, then) for name, target in targets.items()}
     known = {name: dose for name, dose in by_target.items() if dose is not None}

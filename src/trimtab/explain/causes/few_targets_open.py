@@ -36,6 +36,7 @@ _MANY: Final = 0.25
 at all (``facts/lustre.md`` c.1, lod_stripe_count_min): from a quarter closed on layouts break, and
 each open target gets a third more."""
 _SOME: Final = 0.05
+_FEW_CLOSED: Final = 0.3
 _POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
 """Sources of entries that a policy makes, not a person."""
 
@@ -56,6 +57,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         )
     names = targets_of(closed)
     mean = in_time(closed, over="mean", by=_SOME, present_from=_SOME, absent=-0.7)
+    if share < _MANY:
+        # One of many that is closed leaves enough: it is why that one serves nothing.
+        mean = replace(mean, weight=min(mean.weight, _FEW_CLOSED))
     many_closed = flags(_at_each_time(closed), _over(max(_SOME, share / 2)))
     return (
         _now(share, names, closed),

@@ -61,7 +61,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return what the drives' own figures say, three ways."""
-    figures = seen.values(_AMPLIFICATION)
+    figures = seen.write_amplification()
     bad = figures.filter(pl.col("bad"))
     if bad.is_empty():
         why = seen.why_not(_AMPLIFICATION)

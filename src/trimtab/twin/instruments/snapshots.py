@@ -185,6 +185,9 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2).tolist(),
         ("drive_media_errors_total", DRIVE): [*whole_of(state.drive_media_errors_total)],
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3).tolist(),
+        ("drive_host_written_bytes_total", None): [None] * count,
+        ("drive_media_written_bytes_total", None): [None] * count,
+        ("network_errors_total", None): [None] * count,
         ("checksum_errors_total", None): [None] * count,
     }
     serving, servers = serving_of(whole, layout), layout.osses
@@ -199,6 +202,9 @@ REASONS: Final[Mapping[str, str]] = {
     "free_space_fragmented_fraction": "the groups of this target were not looked at",
     "metadata_operations_total": "an OST serves no metadata operations",
     "concurrent_jobs": "no scheduler was queried",
+    "drive_host_written_bytes_total": "the simulated drive gives the ratio of its life alone",
+    "drive_media_written_bytes_total": "the simulated drive gives the ratio of its life alone",
+    "network_errors_total": "the simulated network counts no errors",
     "checksum_errors_total": "they are counted for the server, not for its targets",
 }
 """Why a reading of an OST has no value."""

@@ -1,0 +1,57 @@
+"""Settings of machines: mitigations of their processors, and how a client is set."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.fake_lustre.state import FakeLustre
+
+from trimtab.drivers.host import Host
+from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.lustre.hosts import vulnerabilities
+from trimtab.model.site import Servers
+from trimtab.model.telemetry import NotAvailable, Setting
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_each_vulnerability_is_a_setting(tmp_path: Path) -> None:
+    place = tmp_path / "sys/devices/system/cpu/vulnerabilities"
+    place.mkdir(parents=True)
+    (place / "meltdown").write_text("Mitigation: PTI\n")
+    (place / "mds").write_text("Vulnerable\n")
+    settings = vulnerabilities(Host(str(tmp_path)))
+    assert {name: one.value for name, one in settings.items() if isinstance(one, Setting)} == {
+        "cpu_vulnerability/meltdown": "Mitigation: PTI",
+        "cpu_vulnerability/mds": "Vulnerable",
+    }
+
+
+def test_a_kernel_that_does_not_say_is_not_unchanged(tmp_path: Path) -> None:
+    (missing,) = vulnerabilities(Host(str(tmp_path))).values()
+    assert isinstance(missing, NotAvailable)
+
+
+@pytest.mark.system
+def test_a_snapshot_has_the_settings_of_the_client_and_errors_of_the_network() -> None:
+    fake = FakeLustre.pair()
+    names = tuple(server.name for server in fake.servers)
+    driver = LustreDriver(
+        "/scratch",
+        fake.file_system,
+        Servers(oss=names, sudo=True),
+        execute=fake.execute,
+        fan_out=fake.fan_out,
+    )
+    snapshot = driver.snapshot(AT)
+    (client,) = [host for host in snapshot.hosts if host.role == "client"]
+    for name in ("rpcs_in_flight", "dirty_mb", "read_ahead_mb", "checksums"):
+        setting = client.settings[name]
+        assert isinstance(setting, Setting), (name, setting)
+        assert setting.source.startswith("lctl get_param ")
+    for host in snapshot.hosts:
+        if host.role == "server":
+            errors = [one for one in host.readings if one.name == "network_errors_total"]
+            assert [one.value for one in errors] != []
