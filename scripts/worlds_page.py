@@ -22,8 +22,8 @@ def as_text(kept: dict[str, dict[str, Any]]) -> str:
         shown = " | ".join(f"{cell['true']} of {cell['n']}" for cell in cells)
         lines.append(f"| true of what is listed at {low:.0%} to {min(high, 1):.0%} | {shown} |")
     last = kept[names[-1]]
-    seeds = f"{last['seeds'][0]} to {last['seeds'][1] - 1}"
-    return "\n".join(lines) + f"\n\nSeeds {seeds}; {last['machine']}, {last['date']}.\n"
+    seeds = "; ".join(f"{name}: {r['seeds'][0]} to {r['seeds'][1] - 1}" for name, r in kept.items())
+    return "\n".join(lines) + f"\n\nSeeds of {seeds}. {last['machine']}, {last['date']}.\n"
 
 
 def _share(part: int, of: int) -> str:

@@ -5,13 +5,13 @@ import dataclasses
 import gzip
 import os
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.judge.history import points, with_cov
+from tests.judge.history import noise, points, with_cov
 from tests.support.known import known
 from tests.support.sentences import numbers
 
@@ -307,3 +307,36 @@ def test_a_real_year_of_daily_reads_is_uneven_through_few_bad_days():
     assert verdict.status is MISSED
     assert verdict.cov == pytest.approx(0.20, abs=0.01)
     assert verdict.mad_cv == pytest.approx(0.025, abs=0.002)
+
+
+@pytest.mark.parametrize("days", [1.0, 2.0])
+def test_a_probe_of_every_day_gets_its_verdict_over_24_runs(days):
+    """48 hours hold two daily runs: the window is as long as 24 of them take, at most 60 days."""
+    values = noise(1, 60, cov=0.03, seed=4)[0]
+    verdict = judge_history(
+        points(values, step_s=days * 86400.0), metric="write_bandwidth", probe="p", goal=0.08
+    )
+    assert verdict.status is VerdictStatus.MET
+    assert verdict.n == 24
+    assert verdict.reason.startswith("over the last 24 runs,")
+    assert "48 h hold too few runs of this probe" in verdict.reason
+
+
+def test_runs_of_more_than_two_months_are_no_window():
+    values = noise(1, 60, cov=0.03, seed=4)[0]
+    verdict = judge_history(
+        points(values, step_s=3 * 86400.0), metric="write_bandwidth", probe="p", goal=0.08
+    )
+    assert verdict.status is VerdictStatus.CANNOT_TELL
+    assert verdict.reason.code == "too-few-runs"
+    assert verdict.n == 20
+
+
+def test_hourly_runs_after_a_pause_wait_for_their_window():
+    values = noise(1, 60, cov=0.03, seed=4)[0]
+    pause = [
+        dataclasses.replace(point, at=point.at + timedelta(days=5) * (place >= 50))
+        for place, point in enumerate(points(values))
+    ]
+    verdict = judge_history(pause, metric="write_bandwidth", probe="p", goal=0.08)
+    assert (verdict.n, verdict.reason.code) == (10, "too-few-runs")

@@ -9,13 +9,23 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.context import Context
 from trimtab.explain.instruments import instruments
-from trimtab.explain.ranking import LONE_RUN, SHOWN, Weighed, assessment, confidence, rank, weigh
+from trimtab.explain.ranking import (
+    FAINT,
+    NOT_OF_NAMES,
+    SHOWN,
+    Weighed,
+    assessment,
+    confidence,
+    rank,
+    weigh,
+)
 from trimtab.message import Message
 from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Found, Incident, Shape
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
 _NAMES_SHOWN = 3
+_ON_NAMES = ("file_", "directory_", "metadata_")
 
 
 def explain(
@@ -78,14 +88,23 @@ def conclude(
 def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
     """Return the causes with what their evidence comes to for this incident, the likeliest first.
 
-    Of what a single run shows most has no cause that lasts long enough to be found.
+    Of what a single run shows most has no cause that lasts long enough to be found, and a spread
+    has no bad hours of its own. What makes OSTs slow does not slow operations on names.
     """
     has_beginning = incident.shape is not Shape.STANDING
     lone = incident.shape is Shape.DIP and incident.runs <= 1
+    faint = FAINT if lone or incident.shape is Shape.UNSTEADY else 0.0
+    of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
+    of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)
     return rank(
         [
-            weigh(*cause_evidence, has_beginning=has_beginning, shift=LONE_RUN if lone else 0.0)
-            for cause_evidence in gathered
+            weigh(
+                cause,
+                evidence,
+                has_beginning=has_beginning,
+                shift=faint + (NOT_OF_NAMES if of_names and not cause.slows_metadata else 0.0),
+            )
+            for cause, evidence in gathered
         ]
     )
 

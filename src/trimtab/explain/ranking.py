@@ -43,8 +43,11 @@ _EXPLAINED_AWAY: Final = 0.5
 An incident mostly has one cause; two at once do happen, so it is little.
 """
 
-LONE_RUN: Final = -0.7
-"""Of a dip of one run: of 400 such in records of sites where nothing was wrong none had a cause."""
+FAINT: Final = -0.7
+"""Of a dip of one run and of a spread: of 400 such in records of sites where nothing was wrong none
+had a cause."""
+NOT_OF_NAMES: Final = -1.5
+"""Of a cause that makes OSTs slow, where operations on names are."""
 
 CALIBRATION: Final = (0.25, 1.25)
 """Intercept and slope of confidence = logistic(a + b x natural log odds).

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
 
@@ -38,6 +39,12 @@ from trimtab.units import plural
 RUNS_MINIMUM: Final = 24
 SPAN_MINIMUM_S: Final = 36 * 3600.0
 """The goal covers day and night: fewer runs, or a shorter span, do not sample both."""
+
+WINDOW_LONGEST_S: Final = 60 * 86400.0
+"""How far back runs are taken at most where the window holds too few of a probe's: two months of
+daily runs with as many lost as made. Beyond that a verdict would be on another season."""
+
+_GAPS_MINIMUM: Final = 5
 
 SPACING_S: Final = 900.0
 """Runs closer than this to the previous one are repetitions of it and do not count towards
@@ -165,7 +172,8 @@ def judge_history(
     goal, level
         Highest COV allowed, and confidence level of the intervals; fractions.
     window_s
-        Length of the window, which ends with the last run and excludes its own start.
+        Length of the window, which ends with the last run and excludes its own start; longer, and
+        the reason says so, where a probe's runs are too far apart for it (`_window`).
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
 
@@ -182,12 +190,11 @@ def judge_history(
         A value is not finite.
     """
     unit, more = sense_of(metric, unit, more_is_better)
-    window = _window(points, metric, window_s)
+    window, reach_s = _window(points, metric, window_s)
     counted = [p for p in window if more or not p.unfinished]
     values = [0.0 if p.unfinished else p.value for p in counted]
     evidence = _evidence(values, window, goal=goal, level=level)
-    missing = _missing_history(counted, window_s)
-    status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
+    status, reason = _status(evidence, counted, window_s, reach_s)
     return Verdict(
         metric=metric,
         unit=unit,
@@ -248,13 +255,47 @@ class _Evidence:
 
 def _window(
     points: Sequence[HistoryPoint], metric: str, window_s: float
-) -> tuple[HistoryPoint, ...]:
-    """Return the points of ``metric`` in the last window, by time, each run once."""
-    runs = {point.run: point for point in points if point.metric == metric}
+) -> tuple[tuple[HistoryPoint, ...], float]:
+    """Return the points of ``metric`` in the last window, by time, each run once; and its length.
+
+    Runs of a daily probe are 23 h further apart than the window of two days allows for: the window
+    is then as long as `RUNS_MINIMUM` of them take.
+    """
+    by_run = {point.run: point for point in points if point.metric == metric}
+    runs = sorted(by_run.values(), key=lambda point: (point.at, point.run))
     if not runs:
-        return ()
-    begin = max(point.at for point in runs.values()) - timedelta(seconds=window_s)
-    return tuple(sorted((p for p in runs.values() if p.at > begin), key=lambda p: (p.at, p.run)))
+        return (), window_s
+    apart_s = _apart_s(runs)
+    reach_s = window_s
+    if apart_s is not None and apart_s * (RUNS_MINIMUM - 1) >= window_s:
+        first = runs[-min(RUNS_MINIMUM, len(runs))]
+        taken_s = (runs[-1].at - first.at).total_seconds() + 1.0
+        enough = len(runs) >= RUNS_MINIMUM
+        longest_s = min(WINDOW_LONGEST_S, taken_s) if enough else WINDOW_LONGEST_S
+        reach_s = max(window_s, longest_s)
+    begin = runs[-1].at - timedelta(seconds=reach_s)
+    return tuple(point for point in runs if point.at > begin), reach_s
+
+
+def _status(
+    evidence: _Evidence, counted: Sequence[HistoryPoint], window_s: float, reach_s: float
+) -> tuple[VerdictStatus, Message]:
+    """Return status and reason; of a longer window than was asked for the reason says so."""
+    missing = _missing_history(counted, reach_s)
+    status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
+    if reach_s <= window_s or not counted:
+        return status, reason
+    days = (counted[-1].at - counted[0].at).days
+    runs = f"over the last {plural(len(counted), 'run')}, {days} d"
+    because = f"{_hours(window_s)} hold too few runs of this probe"
+    return status, Message(reason.code, f"{runs} ({because}): {reason}")
+
+
+def _apart_s(runs: Sequence[HistoryPoint]) -> float | None:
+    """Return how far apart the last runs usually begin; ``None`` where there are too few."""
+    last = runs[-RUNS_MINIMUM:]
+    gaps = [(later.at - point.at).total_seconds() for point, later in pairwise(last)]
+    return median(gaps) if len(gaps) >= _GAPS_MINIMUM else None
 
 
 def _spaced(points: Sequence[HistoryPoint]) -> int:

@@ -14,7 +14,7 @@ from trimtab.judge.targets import target_tails
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
-from trimtab.loop.status import series_apart, sweeps_of
+from trimtab.loop.status import rejected_among, series_apart, sweeps_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.model.check import HistoryPoint
@@ -27,6 +27,8 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.site import SiteLimits
+from trimtab.model.status import RejectedSeries
+from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def judge_site(
     Raises
     ------
     UsageError
-        Nothing is kept of it, or nothing of what was asked for.
+        Nothing is kept of it, or nothing of what was asked for; or all runs were rejected: why.
     """
     terms = terms or Terms()
     limits = terms.limits(place)
@@ -182,11 +184,7 @@ def judge_site(
     tails: tuple[TargetTails, ...] = tuple(answers)
     has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
     if not has_content and not tails:
-        raise UsageError(
-            f"no matching series is stored for {visible(place.name)}",
-            code="no-series",
-            hint="trimtab status lists the series; check --since, --until, --probe and --metric",
-        )
+        raise _nothing_to_judge(place, rejected_among(store, stored, histories))
     judgement = SiteJudgement(
         site=place.name,
         from_=edge(frames, min, since, until),
@@ -196,6 +194,22 @@ def judge_site(
     )
     progress("judged", 1.0)
     return Judged(judgement, frames, surveys, left_out, store=str(store.location))
+
+
+def _nothing_to_judge(place: Place, rejected: Iterator[RejectedSeries]) -> UsageError:
+    """Return what to say where no run can be judged: why not, where there are runs."""
+    for series in rejected:
+        return UsageError(
+            f"none of the {plural(series.runs, 'run')} of {visible(series.probe)} can be judged: "
+            f"{visible(series.reason)}",
+            code="runs-rejected",
+            hint="trimtab runs lists them, trimtab show RUN shows one with its output",
+        )
+    return UsageError(
+        f"no matching series is stored for {visible(place.name)}",
+        code="no-series",
+        hint="trimtab status lists the series; check --since, --until, --probe and --metric",
+    )
 
 
 def series_of(store: Store, site: str, probe: str | None) -> list[Series]:

@@ -5,6 +5,7 @@ A path is touched only to find out which file system it is on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -29,6 +30,7 @@ from trimtab.model.status import (
     IncidentStatus,
     JudgedStatus,
     ProbeCost,
+    RejectedSeries,
     SeriesStatus,
     SlowestTargets,
     SlowTargetStatus,
@@ -95,6 +97,7 @@ def status(
         incidents=tuple(entry for name in sites for entry in going_on(store, name)),
         judged=tuple(judged),
         slowest=tuple(slowest for name in sites for slowest in slowest_targets(store, name)),
+        rejected=tuple(rejected_among(store, stored, histories)),
         slow_targets=tuple(
             SlowTargetStatus(
                 name, slow.target, slow.metric, slow.at, slow.last, slow.share, slow.surveys
@@ -103,6 +106,19 @@ def status(
             for slow in slow_targets(store, name)
         ),
     )
+
+
+def rejected_among(
+    store: Store, stored: Sequence[Series], histories: Mapping[_Key, Sequence[HistoryPoint]]
+) -> Iterator[RejectedSeries]:
+    """Yield the series of which no run can be judged, each with the most frequent reason."""
+    for entry in stored:
+        left = () if histories[_key(entry)] else store.left_out(*_key(entry))
+        if not left:
+            continue
+        (reason, count), *others = Counter(run.reason for run in left).most_common()
+        text = f"{reason} ({count} of {len(left)})" if others else reason
+        yield RejectedSeries(entry.site, entry.probe, entry.kind, len(left), text)
 
 
 def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:

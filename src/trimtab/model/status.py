@@ -138,6 +138,25 @@ class SlowTargetStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedSeries:
+    """A series of which no run can be judged.
+
+    Attributes
+    ----------
+    runs
+        Number of runs that failed, did not start, or did something else than was asked.
+    reason
+        The most frequent reason, with its number of runs where there are others.
+    """
+
+    site: str
+    probe: str
+    kind: str
+    runs: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SweepStatus:
     """A sweep with runs in the store; ``trimtab sweep`` analyses it.
 
@@ -198,6 +217,8 @@ class Status:
         Location of the store.
     window_s
         Length in seconds of the window, up to the last run of a series, that its verdict covers.
+    rejected
+        Series without a verdict because none of their runs can be judged.
     """
 
     store: str
@@ -211,3 +232,4 @@ class Status:
     judged: tuple[JudgedStatus, ...] = ()
     slowest: tuple[SlowestTargets, ...] = ()
     slow_targets: tuple[SlowTargetStatus, ...] = ()
+    rejected: tuple[RejectedSeries, ...] = ()

@@ -60,6 +60,14 @@ def print_status(status: Status) -> None:
             print_indented(out, line, "dim")
         print_standing(out, status, site)
         out.print()
+    for rejected in status.rejected:
+        out.print(
+            f"{visible(rejected.site)}: none of the {plural(rejected.runs, 'run')} of "
+            f"{visible(rejected.probe)} ({visible(rejected.kind)}) can be judged: "
+            f"{visible(rejected.reason)}",
+            style="yellow",
+            soft_wrap=True,
+        )
     for sweep in status.sweeps:
         out.print(Text(_sweep(sweep), style="dim"), soft_wrap=True)
     for cost in status.costs:

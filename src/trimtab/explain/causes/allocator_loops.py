@@ -171,6 +171,7 @@ CAUSE: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    slows_metadata=False,
     signs=frozenset(
         {
             "loops-in-time",

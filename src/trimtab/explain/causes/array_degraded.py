@@ -96,6 +96,7 @@ CAUSE: Final = Cause(
     title="a degraded array, or its rebuild",
     prior=UNSEEN,
     assess=assess,
+    slows_metadata=False,
     signs=frozenset(
         {"degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"}
     ),

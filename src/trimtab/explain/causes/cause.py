@@ -30,6 +30,8 @@ class Cause:
         cause, circumstances (the shape, the season, which metric) do not make it one.
     measurement
         What would decide whether this is the cause, in one sentence: the one-target experiment.
+    slows_metadata
+        Whether it can slow operations on names, which touch no OST.
     measurement_where
         Code of evidence to the sentence in its place where that evidence was found: what is in
         force already is not advised.
@@ -48,6 +50,7 @@ class Cause:
     brings_about: tuple[str, ...] = ()
     signs: frozenset[str] = frozenset()
     mitigation: bool = False
+    slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()
 
     def deciding(self, evidence: Iterable[Evidence]) -> str:

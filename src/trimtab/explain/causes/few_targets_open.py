@@ -236,6 +236,7 @@ CAUSE: Final = Cause(
     title="too few targets open for new files",
     prior=0.3,  # 3 of the 13 bad days
     assess=assess,
+    slows_metadata=False,
     signs=frozenset(
         {"closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"}
     ),

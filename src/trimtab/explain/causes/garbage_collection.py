@@ -144,6 +144,7 @@ CAUSE: Final = Cause(
     title="garbage collection in the drives during writes",
     prior=UNSEEN,
     assess=assess,
+    slows_metadata=False,
     signs=frozenset(
         {
             "amplification-in-time",

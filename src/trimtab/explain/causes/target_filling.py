@@ -201,6 +201,7 @@ CAUSE: Final = Cause(
     title="one target filling fast",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess,
+    slows_metadata=False,
     signs=frozenset({"filled-alone"}),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "

@@ -123,6 +123,7 @@ CAUSE: Final = Cause(
     title="targets over the fullness limit",
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess,
+    slows_metadata=False,
     signs=frozenset({"over-limit-share", "fullest-in-time", "fullness-between-targets"}),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "

@@ -291,6 +291,7 @@ CAUSE: Final = Cause(
     title="trim overdue",
     prior=UNSEEN,
     assess=assess,
+    slows_metadata=False,
     signs=frozenset(
         {
             "trim-dose",

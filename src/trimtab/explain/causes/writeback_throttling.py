@@ -103,6 +103,7 @@ CAUSE: Final = Cause(
     title="writeback throttling on",
     prior=UNSEEN,
     assess=assess,
+    slows_metadata=False,
     signs=frozenset({"throttled-in-time", "throttled-between-targets"}),
     measurement=(
         "Set wbt_lat_usec to 0 on the devices of one target and measure it beside its neighbours "

@@ -80,7 +80,9 @@ shape(
         )
     },
 )
-shape(Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets"])
+shape(
+    Status, omit=["last_runs"], derive={"runs": "last_runs"}, optional=["slow_targets", "rejected"]
+)
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])

@@ -1,0 +1,32 @@
+"""Runs that were all rejected are shown with the reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.support.codes import raises
+
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import Place
+from trimtab.loop.site_judgement import judge_site
+from trimtab.loop.status import status
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import Run, RunStatus
+from trimtab.record.store import Store
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        for hour, problem in enumerate(["no space left", "no space left", "killed"]):
+            at = START + timedelta(hours=hour)
+            run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
+            store.add_run(run)
+        (rejected,) = status(store).rejected
+        assert (rejected.probe, rejected.runs) == ("p", 3)
+        assert rejected.reason == "no space left (2 of 3)"
+        with raises(UsageError, "runs-rejected") as failure:
+            judge_site(store, Place("s", None))
+        assert "no space left (2 of 3)" in failure.value.message
