@@ -178,10 +178,11 @@ def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, Message]:
     if within_all is None:
         return Noise.CANNOT_TELL, Message("none-finished", "no run finished: there is no level")
     if levelled.regimes > 1 and within_all * HALF_OF_VARIANCE < k:
-        share, changes = 1 - (within_all / k) ** 2, plural(levelled.regimes - 1, "change")
+        share, changes = 1 - (within_all / k) ** 2, levelled.regimes - 1
+        explain = "explains" if changes == 1 else "explain"
         return Noise.STEPS, Message(
             "steps",
-            f"{changes} of level explain {100 * share:.0f} % of the variance: COV {_percent(k)}, "
+            f"{plural(changes, 'change')} of level {explain} {100 * share:.0f} % of the variance: COV {_percent(k)}, "
             f"{_percent(within_all)} without",
         )
     return _events_or_breadth(measured, levelled, within_all)
