@@ -182,8 +182,8 @@ def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, Message]:
         explain = "explains" if changes == 1 else "explain"
         return Noise.STEPS, Message(
             "steps",
-            f"{plural(changes, 'change')} of level {explain} {100 * share:.0f} % of the variance: COV {_percent(k)}, "
-            f"{_percent(within_all)} without",
+            f"{plural(changes, 'change')} of level {explain} {100 * share:.0f} % of the variance: "
+            f"COV {_percent(k)}, {_percent(within_all)} without",
         )
     return _events_or_breadth(measured, levelled, within_all)
 
