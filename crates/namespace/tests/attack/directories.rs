@@ -12,6 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::log::{Fact, seen};
 use super::{
     Attacker, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY, directory_path, exchange, move_to,
+    name_in_directory,
 };
 
 impl Attacker {
@@ -34,6 +35,16 @@ impl Attacker {
         }
         // While a directory is away nothing else can be tried on its files.
         std::thread::sleep(Duration::from_micros(self.random.below(20_000) as u64));
+    }
+
+    /// Removes a directory as soon as it is empty, and makes another of its name now and then.
+    pub(super) fn sweep(&mut self) {
+        let number = self.any_row() / FILES_PER_DIRECTORY;
+        let lone = self.root.join(directory_path(number)).join("lone");
+        let removed = (0..50).any(|_| fs::remove_dir(&lone).is_ok());
+        if removed || self.random.below(4) == 0 {
+            let _ = fs::create_dir(&lone);
+        }
     }
 
     /// The directory becomes a link that leads outside, where files have the same names.
@@ -71,7 +82,7 @@ impl Attacker {
         symlink(self.way_to(&to, directory), directory).unwrap();
         let held: Vec<OwnedFd> = (0..FILES_PER_DIRECTORY)
             .filter_map(|number| {
-                let path = to.join(below).join(format!("p{number}"));
+                let path = to.join(below).join(name_in_directory(number));
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 openat(CWD, path, flags, Mode::empty()).ok()
             })

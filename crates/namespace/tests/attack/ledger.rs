@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 
 use super::log::{Fact, Identity, seen};
-use super::{ROLES, log_path};
+use super::{ROLES, is_left_by_another_plan, log_path};
 
 /// What all attackers wrote down.
 #[derive(Default)]
@@ -139,6 +139,9 @@ pub fn complaints(
             deleted.insert(file.id);
         } else {
             continue;
+        }
+        if is_left_by_another_plan(row) {
+            wrong.push(format!("row {row}: it lay in another plan's quarantine, and was deleted"));
         }
         if let Some((role, at_ns)) = ledger.used.get(&file.id) {
             let after_ns = i128::from(*at_ns) - i128::from(file.began_ns);

@@ -19,10 +19,12 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{linkat, openat, renameat_with, unlinkat};
 
 /// What each process does.
-pub const ROLES: [&str; 10] = [
+pub const ROLES: [&str; 11] = [
     "toucher", "changer", "mender", "writer", "reader", "renamer", "linker", "saver", "replacer",
-    "swapper",
+    "swapper", "sweeper",
 ];
+/// Where another plan's run has left files.
+pub const OTHER_QUARANTINE: &str = ".trimtab-purge-0123456789abcdef0123456789abcdef";
 pub const FILES_PER_DIRECTORY: usize = 50;
 pub const DIRECTORIES_PER_USER: usize = 10;
 pub const BYSTANDERS_PER_DIRECTORY: usize = 10;
@@ -44,8 +46,26 @@ pub fn directory_path(number: usize) -> String {
     format!("u{}/d{}", number / DIRECTORIES_PER_USER, number % DIRECTORIES_PER_USER)
 }
 
+/// The path of a planned file: with others, alone in its directory, or left by another plan's run.
 pub fn planned_path(row: usize) -> String {
-    format!("{}/p{}", directory_path(row / FILES_PER_DIRECTORY), row % FILES_PER_DIRECTORY)
+    let (directory, number) =
+        (directory_path(row / FILES_PER_DIRECTORY), row % FILES_PER_DIRECTORY);
+    if is_left_by_another_plan(row) {
+        format!("{OTHER_QUARANTINE}/cell-1-2-0/p{row}")
+    } else {
+        format!("{directory}/{}", name_in_directory(number))
+    }
+}
+
+/// Whether a planned file lies in the quarantine of another plan: it must never go.
+pub fn is_left_by_another_plan(row: usize) -> bool {
+    row % 997 == 5
+}
+
+/// The last of a directory is alone in one of its own, which its removal leaves empty.
+pub fn name_in_directory(number: usize) -> String {
+    let directory = if number == FILES_PER_DIRECTORY - 1 { "lone/" } else { "" };
+    format!("{directory}p{number}")
 }
 
 /// What one attacker knows.
@@ -91,6 +111,7 @@ impl Attacker {
             "linker" => self.link(),
             "saver" => self.save(),
             "replacer" => self.replace(),
+            "sweeper" => self.sweep(),
             _ => self.swap(),
         }
         self.log.ended();

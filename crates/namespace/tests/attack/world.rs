@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use rustix::fs::CWD;
 
 use super::log::{Identity, seen};
 use super::{
-    Attacker, BYSTANDERS_PER_DIRECTORY, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY, ROLES, age,
-    directory_path, log_path, planned_path,
+    Attacker, BYSTANDERS_PER_DIRECTORY, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY,
+    OTHER_QUARANTINE, ROLES, age, directory_path, log_path, name_in_directory, planned_path,
 };
 use crate::planned::{World, entry_of};
 
@@ -127,9 +128,12 @@ fn populate(world: &World, rows: usize) -> HashSet<Identity> {
     let mut all = HashSet::new();
     let outside = world.directory.path().join("outside");
     fs::create_dir_all(world.at("kept")).unwrap();
+    let left = world.at(OTHER_QUARANTINE);
+    fs::create_dir_all(left.join("cell-1-2-0")).unwrap();
+    fs::set_permissions(left, fs::Permissions::from_mode(0o700)).unwrap();
     for number in 0..rows.div_ceil(FILES_PER_DIRECTORY) {
         let directory = world.at(&directory_path(number));
-        fs::create_dir_all(&directory).unwrap();
+        fs::create_dir_all(directory.join("lone")).unwrap();
         // Blocks are what takes long to write: every eighth directory has some.
         let content = if number % 8 == 0 { "content\n" } else { "" };
         let first = number * FILES_PER_DIRECTORY;
@@ -141,9 +145,9 @@ fn populate(world: &World, rows: usize) -> HashSet<Identity> {
         }
         if number < DIRECTORIES_PER_USER {
             let directory = outside.join(format!("u/d{number}"));
-            fs::create_dir_all(&directory).unwrap();
+            fs::create_dir_all(directory.join("lone")).unwrap();
             for file in 0..FILES_PER_DIRECTORY {
-                all.insert(make(&directory.join(format!("p{file}")), content));
+                all.insert(make(&directory.join(name_in_directory(file)), content));
             }
         }
     }
