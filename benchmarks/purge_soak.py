@@ -1,7 +1,7 @@
 """A purge under attack and under ``kill -9``, full counts: `make soak-purge`.
 
 The attack: a million files on an ext4 and on an xfs of their own (loop devices), deleted while
-nine processes write, read, touch, rename, exchange, link, save, replace and change them and swap
+eleven processes write, read, touch, rename, exchange, link, save, replace and change them and swap
 the directories on the way. Each process writes down what it does; in the end every name of every
 file is accounted for. The kills: scan, plan and run of a million files, each ended 200 times at
 random moments, and the same for their parts; and a deletion that is attacked and killed at once.
