@@ -453,7 +453,7 @@ class Site:
     )
     reads_without_atime: bool = key(
         SWITCH,
-        "Reads count although some leave no atime: reflinks, overlays, bound files.",
+        "Reads count although some leave no atime (reflinks, overlays).",
         False,
     )
 

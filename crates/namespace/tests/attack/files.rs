@@ -202,7 +202,10 @@ impl Attacker {
         let planned = self.any();
         let Some(own) = self.own_beside(&planned) else { return };
         let target = self.outside.join("u/d0").join(planned.file_name().unwrap());
-        symlinkat(target, &own.directory, &own.name).unwrap();
+        // Its directory may have been emptied and removed since.
+        if symlinkat(target, &own.directory, &own.name).is_err() {
+            return;
+        }
         let before = seen(&CWD, &planned);
         if own.exchange(&planned) {
             let moved = own.seen().unwrap();

@@ -6,6 +6,7 @@ half of the record is slow, and not usual. A stretch goes on until the target re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,8 @@ SLOW: Final = 0.75
 CRAWLS: Final = 0.5
 """Half of it in one survey is enough; less has to be seen in two surveys running."""
 SIGMAS: Final = 5.0
-"""And so many of its own robust standard deviations: some targets scatter by nature."""
+"""And so many of its own robust standard deviations in one survey, or a square root of two fewer in
+each of two running, which is as rare: some targets scatter by nature."""
 SLOW_ALL: Final = 0.85
 """Of the median target, in two surveys running. It scatters far less than single targets do."""
 _BEFORE: Final = 30
@@ -220,7 +222,8 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
     for place, row in enumerate(table):
         relative, scale = usual.relative(row, running)
         seen = np.isfinite(row)
-        low = seen & (relative < slow) & (relative - 1 < -sigmas * scale)
+        low = seen & (relative < slow) & (relative - 1 < -sigmas * scale / math.sqrt(2))
+        crawls = low & (relative < CRAWLS) & (relative - 1 < -sigmas * scale)
         first = seen & (usual.count <= history - 1 if history else usual.count == 0)
         if history or (first & (relative < CRAWLS)).sum() > _BY_NATURE * seen.sum():
             low &= ~first
@@ -235,7 +238,7 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
             low[column] = False
         for column in np.flatnonzero(low).tolist():
             begun = doubted.pop(column, None)
-            if begun is None and relative[column] >= CRAWLS:
+            if begun is None and not crawls[column]:
                 doubted[column] = place
                 continue
             earlier = [] if begun is None else [usual.doubted[column]]
