@@ -52,8 +52,7 @@ def stairs(*steps: tuple[float, float]) -> Callable[[np.ndarray], np.ndarray]:
     return level
 
 
-@pytest.mark.parametrize("share", [0.85, 0.7])
-@pytest.mark.parametrize("last", [35, 55])
+@pytest.mark.parametrize(("share", "last"), [(0.85, 55), (0.7, 35)])
 def test_a_gradual_loss_is_one_drift_with_its_total(share: float, last: int) -> None:
     whole = 0
     for seed in range(4):

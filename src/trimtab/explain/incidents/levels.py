@@ -39,6 +39,8 @@ _EVERY: Final = 2
 """Days between the beginnings and ends of a line that are tried."""
 _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
+_SAME_LEVEL: Final = 0.005
+"""So near to the level before a level may as well be the same."""
 _MANY: Final = 3
 """Dips that are one stretch of wide spread, and not each a trouble of its own."""
 _UNSTEADY_LEAST: Final = timedelta(hours=12)
@@ -399,12 +401,15 @@ def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
 def _is_faint(change: _Change) -> bool:
     """Return whether a change is too small for an incident before it is confirmed.
 
-    And whether it is none of the level: some lost runs confirm a change whose interval holds 1.
+    And whether it is none of the level: lost runs, or a dip that is over, confirm a change whose
+    interval holds 1 or comes next to it.
     """
     if not change.confirmed:
         return change.size < _SUSPECT_LEAST
     interval = change.point.effect_interval
-    return change.lost is None and interval is not None and interval.low < 1 < interval.high
+    if change.lost is not None or interval is None:
+        return False
+    return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
 
 
 def _recovery(
