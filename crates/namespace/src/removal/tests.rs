@@ -61,11 +61,7 @@ impl World {
     }
 
     /// Gives a worker with a quarantine some rows of one directory, and returns what `act` does.
-    fn with_worker<T>(
-        &self,
-        rows: &[Row],
-        act: impl FnOnce(Worker<'_>, &Parent<'_>, &Root) -> T,
-    ) -> T {
+    fn with_worker<T>(&self, rows: &[Row], act: impl FnOnce(Worker<'_>, &Parent, &Root) -> T) -> T {
         let root = Root::open(self.directory.path()).unwrap();
         let checks = checks(&root);
         let job = job(&root, &checks, rows);
@@ -113,7 +109,8 @@ impl World {
                 Err(refusal) => Some(refusal.outcome),
             };
             worker.finish();
-            let of = |row| worker.verdicts.iter().find(|verdict| verdict.row == row).unwrap().outcome;
+            let of =
+                |row| worker.verdicts.iter().find(|verdict| verdict.row == row).unwrap().outcome;
             (of(0), next.unwrap_or_else(|| of(1)))
         })
     }
