@@ -124,6 +124,8 @@ def draw_site(seed: int) -> Site:
     missing = {name for name in SELDOM_THERE if rng.random() < 0.25}
     if rng.random() < 0.15:
         missing.add("settings")
+    if stream(seed, "LNet").random() < 0.4:
+        missing.add("network_errors_total")
     pool = int(rng.choice((4, 16, 16, 40)))
     return Site(
         seed=seed,
@@ -174,6 +176,7 @@ class Hours:
     degraded: Flags
     throttled_s: Array
     thresholds: NDArray[np.int64]
+    network_errors: Array
     loops: Array
     amplification: Array
     tail: Array
@@ -270,6 +273,7 @@ def calm_hours(site: Site) -> Hours:
         site=site, write=one((h, o)), read=one((h, o)), client_write=one(h), client_read=one(h),
         node=one((h, site.pool)), network=one((h, s)), fullness=fullness,
         user_write=1.1e8 * busy[:, None] * each, user_read=2e8 * busy[:, None] * each[:, ::-1],
+        network_errors=np.where(reboot.any(axis=1)[:, None], 40.0, 0.1) * one((h, s)),
         closed=np.zeros((h, o), bool), parted=np.zeros((h, o), bool),
         read_only=np.zeros((h, o), bool), degraded=np.zeros((h, o), bool),
         throttled_s=np.full(h, 0.0 if rng.random() < 0.8 else 0.002),

@@ -17,7 +17,7 @@ import polars as pl
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import by_people
-from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
+from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.ranking import Weighed, assessment, weigh
 from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
@@ -94,6 +94,8 @@ class Known:
         Target to the server that serves it when nothing has failed over.
     profiles
         CPU profiles of servers.
+    jobs
+        The accounting of the batch system, as `Context.jobs` has it.
     """
 
     site: str
@@ -107,6 +109,7 @@ class Known:
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
+    jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
 
 
 def explain_incidents(
@@ -256,6 +259,7 @@ def _context(
         hardware=known.hardware,
         home=known.home,
         profiles=known.profiles,
+        jobs=known.jobs.filter(holds(windows)),
         log_entries=sum(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),

@@ -1,8 +1,8 @@
 """`network`: what carries data between clients and servers lost speed.
 
 Between them stands LNet selftest, which touches no drive: it decides. Without it there is what
-clients see and a survey on the servers does not (obdfilter-survey runs beneath the network), and
-connections that break on several servers at once.
+clients see and a survey on the servers does not (obdfilter-survey runs beneath the network),
+connections that break on several servers at once, and LNet's own counts of errors and drops.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ _SATURATED: Final = 0.85
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are seen by clients alone, too."""
 _SERVERS_TOO: Final = -1.0
+_MORE_ERRORS: Final = 5.0
+_ERRORS: Final = 36.0
+"""An hour, of one server. A client that restarts drops some messages, too."""
+_ERRORS_MOST: Final = 0.8
+"""A server that fails over and one that is overloaded drop messages as well."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
@@ -57,6 +62,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _selftest_of_line_rate(context),
         _clients_against_servers(context),
         _connections(context),
+        _errors(context),
         _saturated(context),
         _logged(context),
     )
@@ -204,6 +210,26 @@ def _connections(context: Context) -> Evidence:
     )
 
 
+def _errors(context: Context) -> Evidence:
+    """Return whether servers counted errors and drops that they had not before.
+
+    That they count none says little: a link that is merely slow loses no message.
+    """
+    source = "network_errors_total"
+    subject = "LNet errors and dropped messages of a server"
+    sign = Sign("errors-in-time", Route.TIME, subject, source=source, unit="an hour")
+    seen = observe(context)
+    rates = seen.rates(source, kinds=SERVERS)
+    if rates.filter(pl.col("bad")).is_empty():
+        return sign.not_available(seen.why_not(source, kinds=SERVERS))
+    hourly = rates.with_columns(pl.col("value") * 3600)
+    contrast = in_time(hourly, ratio=_MORE_ERRORS, by=_ERRORS, absent=-0.2, over="max")
+    if contrast.reason is not None:
+        return sign.of(contrast)
+    text = f"{subject}: {contrast.in_words(sign.unit)}"
+    return sign.counted(text, min(_ERRORS_MOST, contrast.weight), contrast)
+
+
 def _saturated(context: Context) -> Evidence:
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
@@ -256,6 +282,7 @@ CAUSE: Final = Cause(
             "selftest-in-time",
             "selftest-of-line-rate",
             "connections-broken",
+            "errors-in-time",
             "network-saturated",
             "network-logged",
         }

@@ -32,6 +32,8 @@ from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from trimtab.record.store import Store
 
 _DAY: Final = timedelta(days=1)
@@ -275,6 +277,7 @@ def _known(
     terms: Terms,
     runs: Sequence[RunFact],
     profiles: Sequence[CpuProfile],
+    jobs: pl.DataFrame,
 ) -> Known:
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
@@ -294,6 +297,7 @@ def _known(
         profiles=tuple(
             profile for profile in profiles if profile.at is not None and begin <= profile.at <= end
         ),
+        jobs=jobs,
     )
     if site is None:
         return known

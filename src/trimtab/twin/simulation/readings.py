@@ -55,8 +55,14 @@ def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
     """
     raid, drive = scenario.osts.raid, scenario.osts.drive
     days = drive.drive_writes_per_day * _WARRANTY_DAYS
-    rated = raid.drives / raid.shared * drive.capacity_bytes * days * fifo(drive.spare)
-    return state.flash_written_total * ((raid.data + raid.parity) / raid.data) / rated
+    rated = drive.capacity_bytes * days * fifo(drive.spare)
+    return _of_a_drive(scenario, state.flash_written_total) / rated
+
+
+def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
+    """Return what one drive of an OST took of what went to the OST, with its part of the parity."""
+    raid = scenario.osts.raid
+    return total * ((raid.data + raid.parity) / raid.data) * raid.shared / raid.drives
 
 
 def _osts(simulation: Simulation, constants: Constants) -> OstState:
@@ -91,6 +97,8 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         drive_percentage_used=drive_percentage_used(scenario, state),
         drive_media_errors_total=nothing,
         drive_write_amplification=state.amplification.copy(),
+        drive_host_written_bytes_total=_of_a_drive(scenario, state.bytes_written_total),
+        drive_media_written_bytes_total=_of_a_drive(scenario, state.flash_written_total),
     )
 
 
