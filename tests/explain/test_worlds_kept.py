@@ -1,7 +1,7 @@
-"""Records of sites through a store and through import: told as they are from memory, and invariants.
+"""Records of sites through a store and through import: told as from memory, and invariants.
 
-The worlds of `tests.worlds` are brought to `trimtab incidents` as a site keeps them, and their runs as
-files that somebody else made.
+The worlds of `tests.worlds` are brought to `trimtab incidents` as a site keeps them, and their
+runs as files that somebody else made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.calibration
 SHORT_DAYS = 60
 CONFIRMS = timedelta(days=2)
 SETTLED = timedelta(days=8)
-"""After its end: by then an incident is what it will be, and the week that it is compared with is over."""
+"""After its end: by then it is what it will be, and the week that it is compared with is over."""
 SHORT = tuple(seed for seed in range(400) if draw_site(seed).hours <= 24 * SHORT_DAYS)
 
 Told = tuple[str, datetime, datetime | None, tuple[tuple[str, float], ...]]
@@ -132,10 +132,12 @@ def test_invariants_hold_of_worlds_in_a_store(count: int) -> None:
     @given(seed=st.sampled_from(SHORT))
     def check(seed: int) -> None:
         world = make_world(seed)
-        with TemporaryDirectory() as folder:
-            with Store.open(keep_world(world, Path(folder) / "t.db")) as store:
-                check_changes(store, world)
-                check_no_future(store, world)
+        with (
+            TemporaryDirectory() as folder,
+            Store.open(keep_world(world, Path(folder) / "t.db")) as store,
+        ):
+            check_changes(store, world)
+            check_no_future(store, world)
 
     check()
 
@@ -199,4 +201,3 @@ def test_runs_of_a_world_are_told_alike_after_import(count: int, tmp_path: Path)
             files = list(import_files([str(folder)], terms, store))
             assert all("time limit" in file.reason for file in files if file.reason)
             assert shown(from_store(store, world)) == shown(expected), seed
-

@@ -20,7 +20,7 @@ from trimtab.explain.causes.shared import by_people
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.ranking import Weighed, assessment, weigh
-from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
+from trimtab.explain.stretches import LONGEST_STEP, Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
@@ -241,7 +241,8 @@ def _context(
     windows = (*stretches.bad, *stretches.good)
     first, last = min(window.from_ for window in windows), max(window.to for window in windows)
     since = min(known.record_from, first)
-    times = snapshot_times(stretches, source.times(since, last), known.record_from)
+    until = max(last, min(known.now, last + LONGEST_STEP))
+    times = snapshot_times(stretches, source.times(since, until), known.record_from)
     return Context(
         incident=incident,
         bad=stretches.bad,

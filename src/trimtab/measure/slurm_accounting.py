@@ -3,9 +3,9 @@
 It is a measurement without a sample: how many jobs ran, and on how many nodes, explains a bandwidth
 and is none. The hours stand in ``reported``; `trimtab.explain.context.JobHour` is made of them.
 
-``sacct`` lists every job that ran within its ``--starttime`` and ``--endtime`` and prints neither of
-the two. So hours count from the first end of a job, before which jobs may be missing, to the last
-start of one.
+``sacct`` lists every job that ran within its ``--starttime`` and ``--endtime`` and prints neither
+of the two. So hours count from the first end of a job, before which jobs may be missing, to the
+last start of one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def read(source: Source) -> tuple[Measurement, ...]:
     DataError
         A column is missing, times have no zone, or no hour is covered.
     """
-    lines = ((number, line.rstrip("|")) for number, line in whole_lines(source.text) if line.strip())
+    lines = (
+        (number, line.rstrip("|")) for number, line in whole_lines(source.text) if line.strip()
+    )
     number, head = next(lines, (1, ""))
     columns = head.split("|")
     lacking = [name for name in _NEEDED if name not in columns]

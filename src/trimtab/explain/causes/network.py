@@ -7,6 +7,7 @@ connections that break on several servers at once, and LNet's own counts of erro
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +16,7 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, on_servers
+from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, left_of, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
@@ -37,7 +38,14 @@ _LINE_RATE: Final = 0.7
 """Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads (``facts/seeds.md`` 29).
 """
 _SELFTEST_WELL: Final = -1.5
+_SELFTEST_OF_MANY: Final = -0.3
+"""Where trouble of a single server is lost in the sum: that is half of what networks do."""
+_LOSS: Final = 0.5
+"""Of the server, where the incident has no figure."""
+_TESTS: Final = 3
 _SATURATED: Final = 0.85
+_EXPLAINS: Final = 0.5
+"""Of the probe's loss: targets that lost less than that do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are seen by clients alone, too."""
 _SERVERS_TOO: Final = -1.0
@@ -52,7 +60,10 @@ _WORDS: Final = re.compile(
     re.I,
 )
 _BEFORE: Final = timedelta(hours=12)
-_TOLD: Final = 0.9
+_TOLD: Final = 1.3
+_LOGGED: Final = 0.5
+"""Share of networks' troubles that are written down, where a log book is kept."""
+_DAY: Final = timedelta(days=1)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -78,6 +89,9 @@ def _selftest(context: Context) -> Evidence:
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
         return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
+    if contrast.weight < _SELFTEST_OF_MANY and not _would_show(context, frame):
+        text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
+        return sign.counted(text, _SELFTEST_OF_MANY, contrast)
     if contrast.weight > 0 and contrast.value is not None:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
@@ -92,6 +106,22 @@ def _is_beyond(frame: pl.DataFrame, contrast: Contrast) -> bool:
     good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())
     lowest = good.get_column("value").quantile(0.05)
     return contrast.value is not None and lowest is not None and contrast.value < 0.98 * lowest
+
+
+def _would_show(context: Context, frame: pl.DataFrame) -> bool:
+    """Return whether one server that lost what the probe lost would show in the sum of all.
+
+    A probe waits for the slowest server; LNet selftest adds all servers up.
+    """
+    effect = context.incident.effect
+    home = {server for target, server in context.home.items() if not target.startswith("MDT")}
+    servers = context.hardware.oss or len(home) or 1
+    drop = (1 - effect if effect is not None and 0 <= effect < 1 else _LOSS) / servers
+    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())["value"]
+    if good.len() < _TESTS:
+        return servers == 1
+    scatter = 1.4826 * float((good - good.median()).abs().median())  # pyright: ignore[reportArgumentType, reportOptionalOperand]
+    return drop >= max(1 - 1 / _SLOWER, 2 * scatter)
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -169,8 +199,14 @@ def _clients_against_servers(context: Context) -> Evidence:
         text = "the incident shows in a survey on the servers, below the network"
         return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
     if extent.slow:
+        left, effect = left_of(context, extent.slow), context.incident.effect
         text = f"{subject}: {named(extent.slow)} also slow there"
-        return sign.weighed(text, _SERVERS_TOO, code="servers-slow-too", targets=extent.slow)
+        little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
+        if left is not None and little:
+            text += f", at {format_percent(left, 0)}: too little for what the probe lost"
+        return sign.weighed(
+            text, 0.0 if little else _SERVERS_TOO, code="servers-slow-too", targets=extent.slow
+        )
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
@@ -267,9 +303,14 @@ def _logged(context: Context) -> Evidence:
     )
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
-    first = entries[0]
+    first = min(entries, key=lambda event: abs(event.at - begun))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return sign.weighed(text, _TOLD, first)
+    # Where the log book has many of them, one near by is no wonder.
+    days = max((context.end - min(event.at for event in context.events)) / _DAY, 1.0)
+    others = len(context.entries(lambda event: _WORDS.search(event.detail))) - 1
+    far = max(abs(first.at - begun), _BEFORE / 2) / _DAY
+    by_chance = 1 - math.exp(-(others + 0.5) / days * 2 * far)
+    return sign.weighed(text, max(0.2, min(_TOLD, math.log10(_LOGGED / by_chance))), first)
 
 
 CAUSE: Final = Cause(

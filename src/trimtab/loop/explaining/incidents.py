@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.explain.context import CpuProfile, RunFact
 from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import Troubles, find_troubles
 from trimtab.explain.site import Known, explain_moment
@@ -19,6 +18,7 @@ from trimtab.loop.explaining.parallel import (
     Checksums,
     Conditions,
     Facts,
+    RunFacts,
     ask_for_standing,
     explain_all,
 )
@@ -32,8 +32,6 @@ from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trimtab.record.store import Store
 
 _DAY: Final = timedelta(days=1)
@@ -254,7 +252,7 @@ def _looked(
     read = together([Facts(url, place.name, end), Checksums(url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
-    known = _known(place, judged, terms, *next(read))
+    known = _known(place, judged, terms, next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))
     standing = ask_for_standing(store, known, together)
     troubles = find_troubles(
@@ -275,10 +273,9 @@ def _known(
     place: Place,
     judged: Judged,
     terms: Terms,
-    runs: Sequence[RunFact],
-    profiles: Sequence[CpuProfile],
-    jobs: pl.DataFrame,
+    facts: RunFacts,
 ) -> Known:
+    runs, profiles, jobs = facts
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = (surveys["at"].min(), surveys["at"].max())

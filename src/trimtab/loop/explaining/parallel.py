@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
+RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
+"""Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
 Conditions = tuple[Assessment, ...]
 """What was wrong in all of a record."""
 
@@ -98,7 +100,7 @@ class Facts:
     site: str
     until: datetime | None
 
-    def answer(self) -> tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]:
+    def answer(self) -> RunFacts:
         """Return each by time."""
         stored = borrowed(self.url).runs_between(self.site, until=self.until)
         facts = [run_fact(run, series) for run, series in stored if run.kind not in EXPLAINING]

@@ -53,7 +53,7 @@ def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
     Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), each
     of which they amplify as a full drive does; what they wrote in fact is held against that.
     """
-    raid, drive = scenario.osts.raid, scenario.osts.drive
+    drive = scenario.osts.drive
     days = drive.drive_writes_per_day * _WARRANTY_DAYS
     rated = drive.capacity_bytes * days * fifo(drive.spare)
     return _of_a_drive(scenario, state.flash_written_total) / rated
