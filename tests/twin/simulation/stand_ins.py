@@ -117,11 +117,12 @@ class FirstOrder:
     def survey(self, rates, competing):
         return np.maximum(rates.write - competing.write, rates.write / 4), rates.read
 
-    def job(self, scenario, probe, rates, competing, ost_of_task) -> JobRates:
+    def job(self, scenario, probe, rates, competing, ost_of_task, *, client_share) -> JobRates:
         each = probe.bytes_written / len(ost_of_task)
         files = np.bincount(ost_of_task, minlength=len(rates.write))
         share = np.maximum(rates.write - competing.write, rates.write / 4)
-        task_rate = np.minimum(share / np.maximum(files, 1), 20e9 / probe.tasks_per_node)
+        of_node = 20e9 * client_share[0]
+        task_rate = np.minimum(share / np.maximum(files, 1), of_node / probe.tasks_per_node)
         with np.errstate(divide="ignore"):
             seconds = np.where(files > 0, each / task_rate, 0.0)
         slowest = int(np.argmax(seconds))

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
@@ -400,7 +399,7 @@ class Simulation:
         faults = active(self._troubles, at, at)
         moment = self._moment(at, faults, self._shares())
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
-        rates, last_s = guests.task_rates(
+        return guests.task_rates(
             self.scenario,
             could,
             load_at(self.scenario, moment, at),
@@ -409,9 +408,8 @@ class Simulation:
             tasks_per_node=tasks_per_node,
             bytes_per_task=bytes_per_task,
             access=access,
+            client_share=guests.luck(self.scenario, at.timestamp(), access),
         )
-        factor = guests.luck(self.scenario, at.timestamp(), FITTED.run_spread, access)
-        return rates * factor, last_s / factor
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)

@@ -60,6 +60,8 @@ class StackRates:
         rates: OstRates,
         competing: Load,
         ost_of_task: NDArray[np.int64],
+        *,
+        client_share: tuple[float, float],
     ) -> JobRates:
         """Return what a job of file per process gets."""
         machine = self._hardware(scenario)
@@ -78,6 +80,7 @@ class StackRates:
             job=job,
             competing=competing.write,
             competing_read=competing.read,
+            client_share=client_share,
         )
         slowest = int(got.slowest_osts[0])
         return JobRates(

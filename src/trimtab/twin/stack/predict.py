@@ -70,9 +70,10 @@ def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> fl
 
 
 def _probe(clients: Clients, constants: Constants) -> float:
-    """Return the hourly probe's write on OSTs that write what the first month's survey says."""
+    """Return the hourly probe's mean write on OSTs that write what the first surveys say."""
     limits = client.node_limits(clients, E1000, 64, constants=constants)
-    return _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
+    most = _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
+    return most * client.mean_run_share(constants)
 
 
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
