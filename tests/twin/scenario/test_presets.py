@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from trimtab.model.drives import data_sheet
+from trimtab.model.drives import DataSheet, data_sheet
 from trimtab.twin.formulas import greedy
 from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.facts import assumed, at_the_end, timeline
@@ -168,6 +168,7 @@ def test_drives_are_as_printed() -> None:
     assert through_its_link * 12 == pytest.approx(9.6e6, rel=0.07)
     for name in ("pm1733a", "pm1735", "pm1743"):
         model, sheet = PRESETS[name].model, data_sheet(name)
+        assert isinstance(sheet, DataSheet)
         assert (model.read_bytes_per_s, model.write_bytes_per_s, model.read_iops) == (
             sheet.read_bytes_per_s,
             sheet.write_bytes_per_s,

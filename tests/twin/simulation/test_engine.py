@@ -361,7 +361,10 @@ def test_a_rebuilding_ost_is_degraded_and_slower_and_one_moved_shares_a_server()
     write = of.trace.surveys[0].write_bytes_per_s
     assert write[1] < 0.8 * write[0]
     assert kinds(of) == [EventKind.FAILOVER, EventKind.REBUILD]
-    assert of.events[1].until == of.faults[1].until < START + 23 * HOUR
+    until = of.events[1].until
+    assert until is not None
+    assert until == of.faults[1].until
+    assert until < START + 23 * HOUR
     of.run()
     assert not of.state.degraded.any()
     assert of.state.server.tolist() == list(range(8))
