@@ -8,9 +8,7 @@ very end of an epoch belongs to it (a change there to the next).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -41,6 +39,7 @@ from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations
+from trimtab.twin.simulation.parts import Flow, looks, spans
 from trimtab.twin.simulation.placement import (
     is_round_robin,
     striped_shares,
@@ -65,23 +64,6 @@ def _at(fault: Fault) -> datetime:
     return fault.at
 
 
-@dataclass(slots=True)
-class _Flow:
-    """What went through an epoch, bytes on one OST of each column."""
-
-    written: Array
-    deleted: Array
-    purged: Array
-
-
-def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
-    """Yield both ends, and between them what divides the time into so many parts."""
-    yield from (start + (end - start) * part / parts for part in range(parts))
-    yield end
-
-
-_UNEVEN = 4.0
-"""An OST hardly gets more than so many times what it is expected to, by files that are large."""
 _MOST_RESETS = 10_000
 """In an epoch: a miniature OST writes fewer requests than that between them."""
 
@@ -220,13 +202,13 @@ class Simulation:
         self.now = end
         self._epoch += 1
 
-    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> _Flow:
+    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> Flow:
         """Let users write and delete and operators purge, and look at gating when that is due.
 
         Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
         few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
         """
-        flow = _Flow(*(np.zeros(self.columns.count) for _ in range(3)))
+        flow = Flow(*(np.zeros(self.columns.count) for _ in range(3)))
         for part, (begun, until) in enumerate(pairwise(self._looks(faults, start, end))):
             flow.written += self.usage.write(
                 self.scenario,
@@ -255,23 +237,17 @@ class Simulation:
         self, faults: tuple[Trouble, ...], start: datetime, end: datetime
     ) -> Sequence[datetime]:
         """Return the epoch's ends, and between them the times at which gating may change."""
-        gating = self.scenario.gating
-        seconds = (end - start).total_seconds()
-        parts = math.ceil(seconds / gating.every_s - 1e-9)
-        if not gating.enabled or parts <= 1:
+        gating, state = self.scenario.gating, self.state
+        if not gating.enabled:
             return (start, end)
-        state = self.state
         shares, _ = self._shares()
         most = self.usage.expected(
             self.scenario, self.columns, shares, faults=faults, start=start, end=end
         )
-        reached = state.fullness + _UNEVEN * most / state.capacity_bytes > gating.limit
-        if not (state.closed_by_gating | reached).any():
-            return (start, end)
-        return tuple(spans(start, end, parts))
+        return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
     def _lay_out(
-        self, flow: _Flow, due: list[tuple[ProbeLoad, datetime]], start: datetime, end: datetime
+        self, flow: Flow, due: list[tuple[ProbeLoad, datetime]], start: datetime, end: datetime
     ) -> Array:
         """Let the layout beneath pass the epoch; return bytes of jobs on one OST of each column.
 
