@@ -184,11 +184,12 @@ TABLE: Final = (
     ),
     Constant(
         "node_bytes_per_s",
-        2.65e10,
+        2.81e10,
         "B/s",
         15e9,
         40e9,
-        "that the processor of one node of the hourly probe moves, without checksums or SafeRet",
+        "that the processor of one node of the hourly probe moves at most, without checksums or "
+        "SafeRet",
         ("36-saferet", "37-without"),
     ),
     Constant(
@@ -212,7 +213,7 @@ TABLE: Final = (
     ),
     Constant(
         "checksum_core_s_per_byte",
-        6.55e-10,
+        6.2e-10,
         "s/B",
         0.05e-9,
         2e-9,
@@ -241,12 +242,13 @@ TABLE: Final = (
     ),
     Constant(
         "run_spread",
-        0.042,
+        0.07,
         "1",
         0.0,
-        0.10,
-        "standard deviation of the logarithm of the probe's runs where no OST limits them: other "
-        "nodes, other paths through the network; set so that quiet weeks have the printed 4.7 %",
+        0.15,
+        "what other nodes and other paths through the network take of the clients of a run: its "
+        "logarithm is the absolute value of a normal draw of this standard deviation, so that no "
+        "run exceeds its clients; set so that quiet weeks have the printed 4.7 %",
         ("37-spread-before",),
     ),
 )
