@@ -274,7 +274,7 @@ def calm_hours(site: Site) -> Hours:
         site=site, write=one((h, o)), read=one((h, o)), client_write=one(h), client_read=one(h),
         probe=one(h), node=one((h, site.pool)), network=one((h, s)), fullness=fullness,
         user_write=1.1e8 * busy[:, None] * each, user_read=2e8 * busy[:, None] * each[:, ::-1],
-        network_errors=np.where(reboot.any(axis=1)[:, None], 40.0, 0.1) * one((h, s)),
+        network_errors=0.1 + 40.0 * reboot.max(axis=1, keepdims=True) * one((h, s)),
         closed=np.zeros((h, o), bool), parted=np.zeros((h, o), bool),
         read_only=np.zeros((h, o), bool), degraded=np.zeros((h, o), bool),
         throttled_s=np.full(h, 0.0 if rng.random() < 0.8 else 0.002),
