@@ -138,7 +138,7 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
     """Yield a group, and its faint levels that begin before the rest or outlast it as a group.
 
-    A level that was confirmed to have changed is told for as long as it lasts. Where another
+    A level that was confirmed to have changed is reported for as long as it lasts. Where another
     series shows far more, later or not for as long, what is left is another trouble.
     """
     lead = _lead(group)

@@ -1,7 +1,8 @@
 """A file system in simulated time: epochs in which users write and delete and operators act.
 
 Each epoch: changes and faults that are due; what users write is placed; deletions; purge; gating;
-the layout beneath; trims; probes at their slots; the record. A slot, a change or a fault at the
+the layout beneath and trims; probes at their slots; the record. Gating and the layout pass a long
+epoch in parts. A slot, a change or a fault at the
 very end of an epoch belongs to it (a change there to the next).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -17,7 +19,6 @@ from numpy.typing import NDArray
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
@@ -29,14 +30,16 @@ from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
     KINDS,
     Conditions,
+    Trouble,
     active,
     carriers,
     conditions,
 )
 from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
-from trimtab.twin.simulation.miniature import Miniature
+from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations
+from trimtab.twin.simulation.parts import Flow, looks, spans
 from trimtab.twin.simulation.placement import (
     is_round_robin,
     striped_shares,
@@ -45,6 +48,7 @@ from trimtab.twin.simulation.placement import (
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
+from trimtab.twin.simulation.rebuilds import acting, phases
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
@@ -54,6 +58,10 @@ from trimtab.twin.simulation.usage import Usage
 Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
 """How often each OST gets a new file, and whether files go around the open ones."""
+
+
+def _at(fault: Fault) -> datetime:
+    return fault.at
 
 
 _MOST_RESETS = 10_000
@@ -86,6 +94,8 @@ class Simulation:
         Arrays over columns.
     columns
         Which real OSTs they stand for.
+    faults
+        As they act: on all OSTs of an array, and until a lost drive's data are there again.
     trace
         How it was in each epoch, and what probes saw.
     """
@@ -103,7 +113,8 @@ class Simulation:
         self.now = scenario.start.astimezone(UTC)
         self.end = self.now + timedelta(seconds=scenario.length_s)
         self.zone = find_zone(scenario.timezone)
-        self._apart = frozenset(ost for fault in scenario.faults for ost in fault.osts)
+        self.faults = tuple(sorted((acting(fault, scenario) for fault in scenario.faults), key=_at))
+        self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
         self.log = EventLog(scenario.name, scenario.seed)
         self.trace = Trace()
@@ -112,7 +123,8 @@ class Simulation:
         self._windows = windows
         self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
         self._changes = sorted(scenario.changes, key=lambda change: change.at)
-        self._faults: list[Fault] = sorted(scenario.faults, key=lambda fault: fault.at)
+        lost = (phase for fault in scenario.faults for phase in phases(fault, scenario))
+        self._troubles: list[Trouble] = [*self.faults, *lost]
         self._faults_reported = 0
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
@@ -170,56 +182,97 @@ class Simulation:
         while self._changes and self._changes[0].at < end:
             self._apply_due(self._changes.pop(0))
         self._tell_faults(end)
-        faults = active(self._faults, start, end)
+        faults = active(self._troubles, start, end)
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
         self.usage.begin_day(day, self.scenario.users)
-        placing = self._shares()
-        written = self.usage.write(
-            self.scenario,
-            self.state,
-            self.columns,
-            placing[0],
-            epoch=self._epoch,
-            faults=faults,
-            start=start,
-            end=end,
-        )
-        deleted = self.usage.delete(seconds)
-        purged = self._operations.purge(
-            self.scenario,
-            self.population,
-            self.accounts,
-            capacity=float(self.state.capacity_bytes @ self.columns.weight),
-            start=start,
-            end=end,
-        )
-        self._count_space()
-        self._operations.gate(self.scenario, self.state, self.columns, end)
+        self.usage.begin_epoch(self.scenario, self._epoch, start, end)
+        flow = self._flow(faults, start, end)
         due = self._agenda.due(end)
-        jobs, files = self._bursts(due)
-        self.miniature.advance(
-            self.state,
-            written=written,
-            deleted=deleted,
-            purged=purged,
-            burst=jobs,
-            burst_files=files,
-            resets=self._resets(start, end),
-        )
-        self._count_traffic(written, jobs, seconds)
-        self._operations.trim(
-            self.scenario, self.state, self.columns, self.miniature, start=start, end=end
-        )
-        self._user_rate = written / seconds
+        jobs = self._lay_out(flow, due, start, end)
+        self._count_traffic(flow.written, jobs, seconds)
+        self._user_rate = flow.written / seconds
+        placing = self._shares()
         for probe, at in due:
             self._measure(probe, at, faults, placing)
         # What was over within the epoch is no longer so for whoever looks at its end.
-        self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
+        self._show_conditions(self._conditions(active(self._troubles, end, end), end, end))
         self._record(end)
         self.now = end
         self._epoch += 1
+
+    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> Flow:
+        """Let users write and delete and operators purge, and look at gating when that is due.
+
+        Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
+        few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
+        """
+        flow = Flow(*(np.zeros(self.columns.count) for _ in range(3)))
+        for part, (begun, until) in enumerate(pairwise(self._looks(faults, start, end))):
+            flow.written += self.usage.write(
+                self.scenario,
+                self.state,
+                self.columns,
+                self._shares()[0],
+                draw=(self._epoch, part),
+                faults=faults,
+                start=begun,
+                end=until,
+            )
+            flow.deleted += self.usage.delete((until - begun).total_seconds())
+            flow.purged += self._operations.purge(
+                self.scenario,
+                self.population,
+                self.accounts,
+                capacity=float(self.state.capacity_bytes @ self.columns.weight),
+                start=begun,
+                end=until,
+            )
+            self._count_space()
+            self._operations.gate(self.scenario, self.state, self.columns, until)
+        return flow
+
+    def _looks(
+        self, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Sequence[datetime]:
+        """Return the epoch's ends, and between them the times at which gating may change."""
+        gating, state = self.scenario.gating, self.state
+        if not gating.enabled:
+            return (start, end)
+        shares, _ = self._shares()
+        most = self.usage.expected(
+            self.scenario, self.columns, shares, faults=faults, start=start, end=end
+        )
+        return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
+
+    def _lay_out(
+        self, flow: Flow, due: list[tuple[ProbeLoad, datetime]], start: datetime, end: datetime
+    ) -> Array:
+        """Let the layout beneath pass the epoch; return bytes of jobs on one OST of each column.
+
+        It does so in steps of an hour at most, with jobs, trims and resets at their times: what a
+        drive copies depends on what it is given between two trims, not on how long an epoch is.
+        """
+        parts = drive_steps((end - start).total_seconds())
+        jobs = np.zeros(self.columns.count)
+        for begun, until in pairwise(spans(start, end, parts)):
+            now = [job for job in due if begun < job[1] <= until]
+            burst, files = self._bursts(now)
+            self.miniature.advance(
+                self.state,
+                written=flow.written / parts,
+                deleted=flow.deleted / parts,
+                purged=flow.purged / parts,
+                burst=burst,
+                burst_files=files,
+                resets=self._resets(begun, until),
+            )
+            self._operations.trim(
+                self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
+            )
+            jobs += burst
+        return jobs
 
     def apply(self, change: Change) -> None:
         """Set what a change sets, and keep an event of it."""
@@ -227,8 +280,10 @@ class Simulation:
 
     def _apply_due(self, change: Change) -> None:
         """Apply a change of the scenario; what was set by hand meanwhile may stand against it."""
+        known = len(self.log.events)
         try:
             self.apply(change)
+            self.log.scripted |= {event.id for event in self.log.events[known:]}
         except UsageError as error:
             self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
@@ -295,7 +350,7 @@ class Simulation:
             Parts of all files, 0 where an OST is closed or full; whether files go around the open
             OSTs one after another, or are drawn.
         """
-        moment = self._moment(at, active(self._faults, at, at), self._shares())
+        moment = self._moment(at, active(self._troubles, at, at), self._shares())
         return moment.chosen, moment.even
 
     def meet(
@@ -319,10 +374,10 @@ class Simulation:
         at
             Aware; within the epoch that began last.
         """
-        faults = active(self._faults, at, at)
+        faults = active(self._troubles, at, at)
         moment = self._moment(at, faults, self._shares())
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
-        rates, last_s = guests.task_rates(
+        return guests.task_rates(
             self.scenario,
             could,
             load_at(self.scenario, moment, at),
@@ -331,9 +386,8 @@ class Simulation:
             tasks_per_node=tasks_per_node,
             bytes_per_task=bytes_per_task,
             access=access,
+            client_share=guests.luck(self.scenario, at.timestamp(), access),
         )
-        factor = guests.luck(self.scenario, at.timestamp(), FITTED.run_spread, access)
-        return rates * factor, last_s / factor
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)
@@ -445,7 +499,9 @@ class Simulation:
         )
         return min(due, _MOST_RESETS)
 
-    def _conditions(self, faults: tuple[Fault, ...], start: datetime, end: datetime) -> Conditions:
+    def _conditions(
+        self, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Conditions:
         if faults:
             return conditions(faults, start, end, self.columns.osts)
         if self._calm is None:
@@ -459,7 +515,7 @@ class Simulation:
         first, state = self.columns.first, self.state
         state.answers = ~troubles.silent[first]
         state.failover_active = troubles.moved[first]
-        state.degraded = troubles.rebuilding[first]
+        state.degraded = troubles.degraded[first]
         state.server = self._servers(troubles)[first]
         state.names_resolve = troubles.names_resolve
 
@@ -471,20 +527,24 @@ class Simulation:
 
     def _tell_faults(self, end: datetime) -> None:
         while (
-            self._faults_reported < len(self._faults)
-            and self._faults[self._faults_reported].at < end
+            self._faults_reported < len(self.faults) and self.faults[self._faults_reported].at < end
         ):
-            fault = self._faults[self._faults_reported]
+            fault = self.faults[self._faults_reported]
             self._faults_reported += 1
             if fault.kind == "silent-ost":
                 continue  # silent: nobody knows before a probe hangs
             fault_text = fault.detail or fault.kind
             self.log.add(
-                KINDS[fault.kind], fault.at, fault_text, until=fault.until, osts=fault.osts
+                KINDS[fault.kind],
+                fault.at,
+                fault_text,
+                until=fault.until,
+                osts=fault.osts,
+                scripted=True,
             )
 
     def _measure(
-        self, probe: ProbeLoad, at: datetime, faults: tuple[Fault, ...], placing: Placing
+        self, probe: ProbeLoad, at: datetime, faults: tuple[Trouble, ...], placing: Placing
     ) -> None:
         moment = self._moment(at, faults, placing)
         if probe.kind == "ior":
@@ -492,7 +552,7 @@ class Simulation:
         else:
             self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
 
-    def _moment(self, at: datetime, faults: tuple[Fault, ...], placing: Placing) -> Moment:
+    def _moment(self, at: datetime, faults: tuple[Trouble, ...], placing: Placing) -> Moment:
         shares, even = placing
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state

@@ -110,6 +110,11 @@ class Rates(Protocol):
         rates: OstRates,
         competing: Load,
         ost_of_task: NDArray[np.int64],
+        *,
+        client_share: tuple[float, float],
     ) -> JobRates:
-        """Return what a job of file per process gets whose tasks have their files there."""
+        """Return what a job of file per process gets whose tasks have their files there.
+
+        ``client_share`` is the part of its clients that is left to its write and to its read.
+        """
         ...

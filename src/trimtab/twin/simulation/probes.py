@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.message import Message
-from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.measures import Load, OstTerms, Rates
 from trimtab.twin.simulation.streams import stream
+from trimtab.twin.stack import client
 
 Array = NDArray[np.float64]
 _INSTANT = timedelta(microseconds=1)
@@ -155,21 +156,23 @@ def run_job(
     if (np.bincount(ost_of_task, minlength=len(moment.room)) * each > moment.room).any():
         return JobRun(probe.name, at, "failed", reason=_OST_FULL)
     could = rates.osts(scenario, moment.terms, from_clients=True)
-    got = rates.job(scenario, probe, could, load, ost_of_task)
+    write_share, read_share = client.run_share(luck).tolist()
+    shares = (write_share, read_share)
+    got = rates.job(scenario, probe, could, load, ost_of_task, client_share=shares)
+    if laws.are_checked():
+        laws.check_job(scenario, probe, could, ost_of_task, got)
     if not math.isfinite(got.write_s + got.read_s):
         return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_OST_SILENT)
     if got.write_s + got.read_s > probe.timeout_s:
         return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_TIMED_OUT)
-    # One factor of the write, one of the read.
-    factor = np.exp(FITTED.run_spread * luck - FITTED.run_spread**2 / 2.0)
     return JobRun(
         probe.name,
         at,
         "ok",
-        got.write_bytes_per_s * factor[0],
-        got.read_bytes_per_s * factor[1],
-        got.write_s / factor[0],
-        got.read_s / factor[1],
+        got.write_bytes_per_s,
+        got.read_bytes_per_s,
+        got.write_s,
+        got.read_s,
         got.slowest,
     )
 
@@ -184,6 +187,9 @@ def run_survey(
     load = load_at(scenario, moment, at)
     could = rates.osts(scenario, moment.terms, from_clients=False)
     write, read = rates.survey(could, load)
+    if laws.are_checked():
+        laws.check_survey(probe, write, could.write)
+        laws.check_survey(probe, read, could.read)
     silent = moment.terms.conditions.silent
     write, read = np.where(silent, np.nan, write), np.where(silent, np.nan, read)
     if silent.any():

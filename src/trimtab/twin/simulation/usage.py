@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Fault, Scenario, Users
+from trimtab.twin.scenario.model import Scenario, Users
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.demand import Demand, unevenness
 from trimtab.twin.simulation.events import EventLog
-from trimtab.twin.simulation.faults import added_bytes
+from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import Population
@@ -64,6 +64,27 @@ class Usage:
         self.population.new_day(day, rate)
         self.accounts.plan(users)
 
+    def begin_epoch(self, scenario: Scenario, epoch: int, start: datetime, end: datetime) -> None:
+        """Draw how busy an epoch is; epochs come in order."""
+        seconds = (end - start).total_seconds()
+        self.busy = self._demand.step(epoch, start, self._zone, scenario.users, seconds)
+
+    def expected(
+        self,
+        scenario: Scenario,
+        columns: Columns,
+        shares: Array,
+        *,
+        faults: tuple[Trouble, ...],
+        start: datetime,
+        end: datetime,
+    ) -> Array:
+        """Return what the epoch will write to one OST of each column, before chance and quotas."""
+        seconds = (end - start).total_seconds()
+        filling, burst = added_bytes(faults, start, end, columns.osts)
+        demand = scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
+        return demand * shares + filling[columns.first]
+
     def write(
         self,
         scenario: Scenario,
@@ -71,28 +92,30 @@ class Usage:
         columns: Columns,
         shares: Array,
         *,
-        epoch: int,
-        faults: tuple[Fault, ...],
+        draw: tuple[int, int],
+        faults: tuple[Trouble, ...],
         start: datetime,
         end: datetime,
     ) -> Array:
-        """Place what users write in an epoch; return bytes on one OST of each column.
+        """Place what users write in a part of an epoch; return bytes on one OST of each column.
 
         Parameters
         ----------
         shares
             How often one OST of each column gets a new file, in parts of all.
+        draw
+            Number of the epoch and of its part.
         """
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
-        self.busy = self._demand.step(epoch, start, self._zone, users, seconds)
         demand = self.accounts.shares * (users.daily_writes_bytes / DAY_S * seconds * self.busy)
         filling, burst = added_bytes(faults, start, end, columns.osts)
         if burst > 0.0:
             demand += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
         accepted = self.accounts.accept(demand)
         state.refused_quota_bytes += accepted.refused
-        draws = stream(scenario.seed, "files", epoch)
+        epoch, part = draw
+        draws = stream(scenario.seed, "files", epoch, *([part] * (part > 0)))
         uneven = unevenness(accepted.total * shares, weight, users, draws)
         room = np.maximum(state.available_bytes, 0.0)
         drawn = shares * uneven
@@ -100,8 +123,8 @@ class Usage:
         placed = place(accepted.total, drawn if drawn.any() else shares, weight, room)
         refused = placed.refused
         lives = np.array([life.share for life in users.lifetimes])
-        part = 1.0 - refused / accepted.total if accepted.total > 0.0 else 1.0
-        self.accounts.write(accepted.by_user, lives, part)
+        fitted = 1.0 - refused / accepted.total if accepted.total > 0.0 else 1.0
+        self.accounts.write(accepted.by_user, lives, fitted)
         written = lives[:, None] * placed.per_ost[None, :]
         if filling.any():
             wanted = filling[columns.first]

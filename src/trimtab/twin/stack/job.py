@@ -72,6 +72,7 @@ def placed_job(
     competing: Array | None = None,
     competing_read: Array | None = None,
     streams: Array | None = None,
+    client_share: tuple[float, float] = (1.0, 1.0),
 ) -> JobResult:
     """Return what a job of file per process measures: write, then read.
 
@@ -87,21 +88,26 @@ def placed_job(
         What users ask of each OST meanwhile, bytes per second.
     streams
         Processes that the users' demand comes from; ``None``: `USER_STREAM_BYTES_PER_S` each.
+    client_share
+        Part of the clients that is left to this run's write and read: `stack.client.run_share`.
     """
     files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
 
     def rate_and_shares(
-        rate: Array, users: Array | None, per_node: float
+        rate: Array, users: Array | None, per_node: float, left: float
     ) -> tuple[float, float, Array]:
         of_osts = _shares(files, rate, users, streams)
         # Nodes are alike and full.
-        of_clients = min(clients.process_bytes_per_s, max(per_node, 0.0) / job.tasks_per_node)
+        of_task = min(clients.process_bytes_per_s, max(per_node, 0.0) / job.tasks_per_node)
+        of_clients = of_task * left
         return min(of_clients, float(of_osts.min())), of_clients, of_osts
 
     write, of_clients, of_osts = rate_and_shares(
-        per_ost_write, competing, clients.write_bytes_per_s
+        per_ost_write, competing, clients.write_bytes_per_s, client_share[0]
     )
-    read, _, _ = rate_and_shares(per_ost_read, competing_read, clients.read_bytes_per_s)
+    read, _, _ = rate_and_shares(
+        per_ost_read, competing_read, clients.read_bytes_per_s, client_share[1]
+    )
     # Where the nodes limit, all tasks are last, wherever their files lie.
     last = of_osts <= write / _NEAR if write < of_clients else files > 0
     moves = job.bytes_per_task > 0
