@@ -8,6 +8,7 @@ very end of an epoch belongs to it (a change there to the next).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -20,7 +21,7 @@ from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation import guests, policies
+from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
@@ -32,8 +33,9 @@ from trimtab.twin.simulation.faults import (
     carriers,
     conditions,
 )
+from trimtab.twin.simulation.guests import of_columns
 from trimtab.twin.simulation.layout import Layout
-from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
+from trimtab.twin.simulation.measures import Load, OstTerms, Rates, Windows
 from trimtab.twin.simulation.miniature import Miniature
 from trimtab.twin.simulation.operations import Operations
 from trimtab.twin.simulation.placement import (
@@ -48,7 +50,8 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.usage import Usage
+from trimtab.twin.simulation.traffic import Moved, Probed, carried, probed, with_met
+from trimtab.twin.simulation.usage import Usage, Wanted
 
 Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
@@ -175,16 +178,32 @@ class Simulation:
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
         self.usage.begin_day(day, self.scenario.users)
         placing = self._shares()
-        written = self.usage.write(
+        could = self._could(troubles, seconds)
+        books = laws.Books.of(self.state)
+        wanted = self.usage.want(
             self.scenario,
             self.state,
             self.columns,
             placing[0],
+            most=float(np.where(placing[0] > 0.0, could.write, 0.0) @ self.columns.weight),
             epoch=self._epoch,
             faults=faults,
             start=start,
             end=end,
         )
+        self._user_rate = wanted.placed / seconds
+        self._user_read_rate = self._reads_wanted(seconds) / seconds
+        taken = wanted.placed + wanted.filling
+        moved = [self._measure(*due, faults, placing, taken) for due in self._agenda.due(end)]
+        by_probes = probed(moved, self.columns.member, self.columns.weight, seconds)
+        written = self._serve(wanted, by_probes, could, seconds)
+        if laws.are_checked():
+            laws.check_books(
+                books,
+                self.state,
+                new_demand=self.usage.new_demand,
+                written=float(written @ self.columns.weight),
+            )
         deleted = self.usage.delete(seconds)
         purged = self._operations.purge(
             self.scenario,
@@ -196,24 +215,18 @@ class Simulation:
         )
         self._count_space()
         self._operations.gate(self.scenario, self.state, self.columns, end)
-        due = self._agenda.due(end)
-        jobs, files = self._bursts(due)
         self.miniature.advance(
             self.state,
             written=written,
             deleted=deleted,
             purged=purged,
-            burst=jobs,
-            burst_files=files,
+            burst=by_probes.written,
+            burst_files=by_probes.files,
             resets=self._resets(start, end),
         )
-        self._count_traffic(written, jobs, seconds)
         self._operations.trim(
             self.scenario, self.state, self.columns, self.miniature, start=start, end=end
         )
-        self._user_rate = written / seconds
-        for probe, at in due:
-            self._measure(probe, at, faults, placing)
         # What was over within the epoch is no longer so for whoever looks at its end.
         self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
         self._record(end)
@@ -404,35 +417,66 @@ class Simulation:
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
 
-    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
-        """Return bytes and files that probes write and delete on one OST of each column."""
-        state, weight = self.state, self.columns.weight
-        jobs, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
-        for probe, _ in due:
-            if probe.kind != "ior":
-                # A survey has no bytes (scenario/checks.py), but a file: what a job writes in the
-                # same epoch is in one file more.
-                files += state.answers
-                continue
-            where = state.answers & state.create_enabled
-            osts = float(weight @ where)
-            if osts == 0.0 or not state.names_resolve:
-                continue
-            each = where * (probe.bytes_written / osts)
-            jobs += np.minimum(each, np.maximum(state.available_bytes - jobs, 0.0))
-            files += where * max(1, round(probe.nodes * probe.tasks_per_node / osts))
-        return jobs, files
+    def _reads_wanted(self, seconds: float) -> Array:
+        """Return what users want to read of one OST of each column: what lies there, alike."""
+        used = self.state.used_bytes
+        whole = float(used @ self.columns.weight)
+        read = self.scenario.users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
+        return used * (read / whole) if whole > 0.0 else np.zeros_like(used)
 
-    def _count_traffic(self, written: Array, jobs: Array, seconds: float) -> None:
-        state, users = self.state, self.scenario.users
-        state.client_bytes_written_total += written + jobs
-        state.write_bytes_per_s = (written + jobs) / seconds
-        whole = float(state.used_bytes @ self.columns.weight)
-        read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
-        each = state.used_bytes * (read / whole) if whole > 0.0 else np.zeros_like(written)
-        self._user_read_rate = each / seconds
-        state.bytes_read_total += each
-        state.bytes_read_total += jobs
+    def _could(self, troubles: Conditions, seconds: float) -> Load:
+        """Return bytes that one OST of each column carries for clients in an epoch."""
+        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
+        member, weight = self.columns.member, self.columns.weight
+        return Load(
+            of_columns(could.write, member, weight) * seconds,
+            of_columns(could.read, member, weight) * seconds,
+        )
+
+    def _serve(self, wanted: Wanted, by_probes: Probed, could: Load, seconds: float) -> Array:
+        """Let users write and read what probes leave of the layers; return bytes of each column."""
+        state, weight, member = self.state, self.columns.weight, self.columns.member
+        clients = self._clients_carry() * seconds
+        room = np.maximum(state.available_bytes - wanted.filling, 0.0)
+        users = with_met(wanted.placed, by_probes.met_written, by_probes.write_share, weight)
+        written = carried(
+            np.minimum(users, room) + wanted.filling,
+            np.maximum(could.write - by_probes.client_written, 0.0),
+            clients - float(by_probes.client_written @ weight),
+            member,
+            weight,
+        )
+        self.usage.write(self.scenario.users, state, wanted, written)
+        wish = with_met(
+            self._user_read_rate * seconds, by_probes.met_read, by_probes.read_share, weight
+        )
+        read = carried(
+            wish,
+            np.maximum(could.read - by_probes.read, 0.0),
+            clients - float(by_probes.read @ weight),
+            member,
+            weight,
+        )
+        state.slowed_read_bytes += float((wish - read) @ weight)
+        state.client_bytes_written_total += written + by_probes.client_written
+        state.write_bytes_per_s = (written + by_probes.written) / seconds
+        state.bytes_read_total += read + by_probes.read
+        state.client_bytes_read_total += read + by_probes.client_read
+        if laws.are_checked():
+            # A run that takes longer than its epoch is counted in the one in which it begins.
+            longer = max(1.0, by_probes.longest_s / seconds)
+            for moved, most in (
+                (written + by_probes.client_written, could.write),
+                (read + by_probes.client_read, could.read),
+            ):
+                laws.check_osts(moved, most * longer)
+                laws.check_clients(float(moved @ weight), clients * longer)
+        return written
+
+    def _clients_carry(self) -> float:
+        """Return what all client nodes together write, or read, in a second."""
+        clients = self.scenario.clients
+        return clients.nodes * clients.network_bytes_per_s
 
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start
@@ -482,32 +526,44 @@ class Simulation:
             )
 
     def _measure(
-        self, probe: ProbeLoad, at: datetime, faults: tuple[Fault, ...], placing: Placing
-    ) -> None:
+        self,
+        probe: ProbeLoad,
+        at: datetime,
+        faults: tuple[Fault, ...],
+        placing: Placing,
+        taken: Array,
+    ) -> Moved:
         moment = self._moment(at, faults, placing)
+        moment = replace(moment, room=moment.room - taken[self.columns.member])
         if probe.kind == "ior":
-            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
+            job, moved = run_job(self.scenario, probe, at, moment, self._rates)
+            self.trace.jobs.append(job)
         else:
-            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+            survey, moved = run_survey(self.scenario, probe, at, moment, self._rates)
+            self.trace.surveys.append(survey)
+        return moved
 
-    def _moment(self, at: datetime, faults: tuple[Fault, ...], placing: Placing) -> Moment:
-        shares, even = placing
-        troubles = self._conditions(active(faults, at, at), at, at)
+    def _terms(self, troubles: Conditions) -> OstTerms:
         member, state = self.columns.member, self.state
-        terms = OstTerms(
+        return OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
             self._windows(self.scenario, state.amplification)[member],
             self._servers(troubles),
             troubles,
         )
+
+    def _moment(self, at: datetime, faults: tuple[Fault, ...], placing: Placing) -> Moment:
+        shares, even = placing
+        troubles = self._conditions(active(faults, at, at), at, at)
+        member, state = self.columns.member, self.state
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
         # A silent OST that is open still gets files: the servers of metadata have not noticed.
         silent = troubles.silent & state.create_enabled[member]
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)
         return Moment(
-            terms,
+            self._terms(troubles),
             self._user_rate[member],
             self._user_read_rate[member],
             chosen,
