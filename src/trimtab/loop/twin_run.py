@@ -171,7 +171,7 @@ class _Keeper:
         if self._writer.truth is not None:
             for change in wanted.scenario.changes:
                 self._writer.truth.cause(cause_of(change))
-            for fault in wanted.scenario.faults:
+            for fault in simulation.faults:
                 self._writer.truth.cause(cause_of(fault, [ost_name(ost) for ost in fault.osts]))
 
     def run(self, until: datetime, progress: Progress) -> None:

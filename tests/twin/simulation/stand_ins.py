@@ -68,6 +68,35 @@ class SlowLayout:
         return {name: [float(ost[name]) for ost in self.ost] for name in self.ost[0]}
 
 
+class NoLayout:
+    """Nothing beneath the flow of bytes: for what hangs on placement and policies alone."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+
+    def fill(self, fractions: Sequence[float]) -> None:
+        assert len(fractions) == self._columns
+
+    def advance(self, **_amounts: object) -> None:
+        pass
+
+    def trim(self, columns: Sequence[int]) -> list[float]:
+        return [0.0] * len(columns)
+
+    def reset(self, columns: Sequence[int]) -> None:
+        pass
+
+    def configure(self, columns: Sequence[int], **_settings: object) -> None:
+        pass
+
+    def add(self, columns: int) -> None:
+        self._columns += columns
+
+    def state(self) -> dict[str, list[float]]:
+        names = ("written_units", "copied_units", "requests", "free_run_units", "wear_mean")
+        return {name: [0.0] * self._columns for name in names}
+
+
 def slow_layout(_scenario, columns, _threads) -> SlowLayout:
     return SlowLayout(columns)
 

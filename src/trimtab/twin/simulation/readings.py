@@ -104,7 +104,7 @@ def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
     request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
     if scenario.clients.checksums:
         request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
-    host = platform_of(scenario.osts.drive).host(constants)
+    host = platform_of(scenario.server).host(constants)
     cores = state.write_bytes_per_s / REQUEST_BYTES * request_s / host
     server = carriers(state.failover_active[columns.member], scenario.osts.per_server)
     busy = np.bincount(server, weights=cores[columns.member]) / scenario.server.cores

@@ -111,6 +111,13 @@ class State:
         """Used part."""
         return self.used_bytes / self.capacity_bytes
 
+    def fullness_after(self, expected: Array) -> Array:
+        """Return how full columns may be when bytes were written that are expected of each.
+
+        An OST hardly gets more than four times that, by files that are large.
+        """
+        return self.fullness + 4.0 * expected / self.capacity_bytes
+
     @property
     def create_enabled(self) -> Bools:
         """Whether new files may come."""

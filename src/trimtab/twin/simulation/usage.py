@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Fault, Scenario, Users
+from trimtab.twin.scenario.model import Scenario, Users
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.events import EventLog
-from trimtab.twin.simulation.faults import added_bytes
+from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
 from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import Population
@@ -90,6 +90,27 @@ class Usage:
         self.population.new_day(day, rate)
         self.accounts.plan(users)
 
+    def begin_epoch(self, scenario: Scenario, epoch: int, start: datetime, end: datetime) -> None:
+        """Draw how busy an epoch is; epochs come in order."""
+        seconds = (end - start).total_seconds()
+        self.busy = self._demand.step(epoch, start, self._zone, scenario.users, seconds)
+
+    def expected(
+        self,
+        scenario: Scenario,
+        columns: Columns,
+        shares: Array,
+        *,
+        faults: tuple[Trouble, ...],
+        start: datetime,
+        end: datetime,
+    ) -> Array:
+        """Return what the epoch will write to one OST of each column, before chance and quotas."""
+        seconds = (end - start).total_seconds()
+        filling, burst = added_bytes(faults, start, end, columns.osts)
+        demand = scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
+        return demand * shares + filling[columns.first]
+
     def want(
         self,
         scenario: Scenario,
@@ -98,25 +119,26 @@ class Usage:
         shares: Array,
         *,
         most: float,
-        epoch: int,
-        faults: tuple[Fault, ...],
+        draw: tuple[int, int],
+        faults: tuple[Trouble, ...],
         start: datetime,
         end: datetime,
     ) -> Wanted:
-        """Return what users want to write in an epoch, and where.
+        """Return what users want to write in a part of an epoch, and where.
 
         Parameters
         ----------
         shares
             How often one OST of each column gets a new file, in parts of all.
         most
-            Bytes that all layers carry in the epoch.
+            Bytes that all layers carry in that time.
+        draw
+            Number of the epoch and of its part.
         """
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
-        self.busy = self._demand.step(epoch, start, self._zone, users, seconds)
         wish = users.daily_writes_bytes / DAY_S * seconds * self.busy + state.queued_bytes
-        # What cannot be carried in this epoch asks for no room in it.
+        # What cannot be carried in this time asks for no room in it.
         now = min(max(wish, 0.0), most)
         demand = self.accounts.shares * now
         filling, burst = added_bytes(faults, start, end, columns.osts)
@@ -126,7 +148,8 @@ class Usage:
         self.new_demand = float(demand.sum()) + later - state.queued_bytes + float(filled @ weight)
         accepted = self.accounts.accept(demand)
         state.refused_quota_bytes += accepted.refused
-        draws = stream(scenario.seed, "files", epoch)
+        epoch, part = draw
+        draws = stream(scenario.seed, "files", epoch, *([part] * (part > 0)))
         uneven = unevenness(accepted.total * shares, weight, users, draws)
         room = np.maximum(state.available_bytes, 0.0)
         drawn = shares * uneven

@@ -12,17 +12,17 @@ from typing import Final
 import numpy as np
 
 from trimtab.twin.constants import FITTED, FITTED_ON, Constants
-from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
+from trimtab.twin.scenario.drives import preset
+from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
 from trimtab.twin.stack.job import IorJob, placed_job
 from trimtab.validation.statements import Row, needing, row
 
 MIB: Final = 1024**2
-_TB = 15.36e12
-PM1733: Final = DriveModel("pm1733", _TB, 3.5e9, 3.2e9, 1450e3, 135e3, 0.127, 1)
-PM1733A: Final = DriveModel("pm1733a", _TB, 7.5e9, 4.1e9, 1550e3, 135e3, 0.127, 1)
-PM1743: Final = DriveModel("pm1743", _TB, 14e9, 6e9, 2500e3, 300e3, 0.127, 1)
+PM1733: Final = preset("pm1733").model
+PM1733A: Final = preset("pm1733a").model
+PM1743: Final = preset("pm1743").model
 GEN5_LINK: Final = 7 * 1024**3
 """Printed: about 7 GiB/s to one slot from one controller (source 004)."""
 GEN4_LINK: Final = GEN5_LINK / 2
@@ -38,7 +38,7 @@ _E1000_BOTH = replace(E1000_F, raid=Raid(drives=24, shared=2))
 """All drives from both servers at once, as fio reads them."""
 
 _E1000_SERVER = Server(32, 50e9)
-_E2000_SERVER = Server(32, 100e9)
+_E2000_SERVER = Server(32, 100e9, "e2000")
 _CPU_NODE = Clients(3072, 25e9)
 _GPU_NODE = Clients(1536, 100e9, saferet=True)
 _TEST_NODE = Clients(32, 50e9)
@@ -59,13 +59,12 @@ class Prediction:
 
 
 def _perlmutter() -> Hardware:
-    return hardware(PERLMUTTER, _E1000_SERVER, E1000)
+    return hardware(PERLMUTTER, _E1000_SERVER)
 
 
 def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
     """Return bytes per second of all OSTs of fresh drives together."""
-    generation = (E2000, _E2000_SERVER) if osts.drive is PM1743 else (E1000, _E1000_SERVER)
-    machine = hardware(osts, generation[1], generation[0])
+    machine = hardware(osts, _E2000_SERVER if osts.drive is PM1743 else _E1000_SERVER)
     rates = ost.rates(machine, from_clients=from_clients, constants=constants)
     return osts.count * float(rates.write if write else rates.read)
 
@@ -226,7 +225,7 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
     """Return the rows of Figures 4 and 18 of source 004: one scalable unit, from clients."""
 
     def small(osts: Osts, server: Server, write: bool) -> float:
-        machine = hardware(osts, server, E2000 if osts is E2000_F else E1000)
+        machine = hardware(osts, server)
         ost_rate = raid.small_writes_per_s if write else ost.small_reads_per_s
         return osts.count * ost_rate(machine, constants)
 
