@@ -36,9 +36,8 @@ from trimtab.twin.simulation.faults import (
     carriers,
     conditions,
 )
-from trimtab.twin.simulation.guests import of_columns
 from trimtab.twin.simulation.layout import Layout
-from trimtab.twin.simulation.measures import Load, OstTerms, Rates, Windows
+from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations
 from trimtab.twin.simulation.parts import Flow, looks, spans
@@ -47,7 +46,6 @@ from trimtab.twin.simulation.placement import (
     striped_shares,
     weighted_shares,
 )
-from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
 from trimtab.twin.simulation.rebuilds import acting, phases
@@ -55,8 +53,8 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Moved, Probed, carried, probed, with_met
-from trimtab.twin.simulation.usage import Usage, Wanted
+from trimtab.twin.simulation.traffic import Moved, layers_of, probed, serve, with_met
+from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
@@ -230,21 +228,24 @@ class Simulation:
         """Let probes run, users write and read in a part of an epoch; return what is written."""
         seconds = (end - start).total_seconds()
         placing, weight = self._shares(), self.columns.weight
-        could = self._could(self._conditions(active(faults, start, end), start, end), seconds)
+        troubles = self._conditions(active(faults, start, end), start, end)
+        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
+        layers = layers_of(could, self.scenario.clients, self.columns, seconds)
         books = laws.Books.of(self.state)
         wanted = self.usage.want(
             self.scenario,
             self.state,
             self.columns,
             placing[0],
-            most=float(np.where(placing[0] > 0.0, could.write, 0.0) @ weight),
+            most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
             draw=(self._epoch, part),
             faults=faults,
             start=start,
             end=end,
         )
         self._user_rate = wanted.placed / seconds
-        self._user_read_rate = self._reads_wanted(seconds) / seconds
+        reads = self.usage.reads(self.scenario.users, self.state, seconds)
+        self._user_read_rate = reads / seconds
         taken = wanted.placed + wanted.filling
         moved = [
             (at, self._measure(probe, at, faults, placing, taken))
@@ -252,8 +253,17 @@ class Simulation:
         ]
         flow.moved += moved
         by_probes = probed([run for _, run in moved], self.columns.member, weight, seconds)
-        written = self._serve(wanted, by_probes, could, seconds)
+        users = np.minimum(
+            with_met(wanted.placed, by_probes.met_written, by_probes.write_share, weight),
+            np.maximum(self.state.available_bytes - wanted.filling, 0.0),
+        )
+        reads = with_met(reads, by_probes.met_read, by_probes.read_share, weight)
+        written, read = serve(
+            self.state, self.columns, layers, by_probes, (users + wanted.filling, reads)
+        )
+        self.usage.write(self.scenario.users, self.state, wanted, written)
         if laws.are_checked():
+            laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
             demand, whole = self.usage.new_demand, float(written @ weight)
             laws.check_books(books, self.state, new_demand=demand, written=whole)
         return written
@@ -481,66 +491,6 @@ class Simulation:
 
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
-
-    def _reads_wanted(self, seconds: float) -> Array:
-        """Return what users want to read of one OST of each column: what lies there, alike."""
-        used = self.state.used_bytes
-        whole = float(used @ self.columns.weight)
-        read = self.scenario.users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
-        return used * (read / whole) if whole > 0.0 else np.zeros_like(used)
-
-    def _could(self, troubles: Conditions, seconds: float) -> Load:
-        """Return bytes that one OST of each column carries for clients in an epoch."""
-        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
-        member, weight = self.columns.member, self.columns.weight
-        return Load(
-            of_columns(could.write, member, weight) * seconds,
-            of_columns(could.read, member, weight) * seconds,
-        )
-
-    def _serve(self, wanted: Wanted, by_probes: Probed, could: Load, seconds: float) -> Array:
-        """Let users write and read what probes leave of the layers; return bytes of each column."""
-        state, weight, member = self.state, self.columns.weight, self.columns.member
-        clients = self._clients_carry() * seconds
-        room = np.maximum(state.available_bytes - wanted.filling, 0.0)
-        users = with_met(wanted.placed, by_probes.met_written, by_probes.write_share, weight)
-        written = carried(
-            np.minimum(users, room) + wanted.filling,
-            np.maximum(could.write - by_probes.client_written, 0.0),
-            clients - float(by_probes.client_written @ weight),
-            member,
-            weight,
-        )
-        self.usage.write(self.scenario.users, state, wanted, written)
-        wish = with_met(
-            self._user_read_rate * seconds, by_probes.met_read, by_probes.read_share, weight
-        )
-        read = carried(
-            wish,
-            np.maximum(could.read - by_probes.read, 0.0),
-            clients - float(by_probes.read @ weight),
-            member,
-            weight,
-        )
-        state.slowed_read_bytes += float((wish - read) @ weight)
-        state.client_bytes_written_total += written + by_probes.client_written
-        state.bytes_read_total += read + by_probes.read
-        state.client_bytes_read_total += read + by_probes.client_read
-        if laws.are_checked():
-            # A run that takes longer than its epoch is counted in the one in which it begins.
-            longer = max(1.0, by_probes.longest_s / seconds)
-            for moved, most in (
-                (written + by_probes.client_written, could.write),
-                (read + by_probes.client_read, could.read),
-            ):
-                laws.check_osts(moved, most * longer)
-                laws.check_clients(float(moved @ weight), clients * longer)
-        return written
-
-    def _clients_carry(self) -> float:
-        """Return what all client nodes together write, or read, in a second."""
-        clients = self.scenario.clients
-        return clients.nodes * clients.network_bytes_per_s
 
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start

@@ -24,6 +24,7 @@ from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.measures import JobRates, OstRates
 from trimtab.twin.simulation.state import State
+from trimtab.twin.simulation.traffic import Layers, Probed
 
 Array = NDArray[np.float64]
 VARIABLE: Final = "TRIMTAB_CHECK_LAWS"
@@ -100,6 +101,25 @@ def check_books(before: Books, state: State, *, new_demand: float, written: floa
     )
     if abs(wanted - became) > 1e-9 * (after.refused + after.slowed + abs(wanted)) + 1.0:
         raise LawBrokenError(f"{wanted:.9g} bytes were wanted, and {became:.9g} are accounted for")
+
+
+def check_traffic(
+    layers: Layers,
+    by_probes: Probed,
+    users: tuple[Array, Array],
+    weight: Array,
+    *,
+    seconds: float,
+) -> None:
+    """Check that OSTs and clients carried what users wrote and read beside probes."""
+    # A run that takes longer than its epoch is counted in the one in which it begins.
+    longer = max(1.0, by_probes.longest_s / seconds)
+    for passed, most in (
+        (users[0] + by_probes.client_written, layers.write),
+        (users[1] + by_probes.client_read, layers.read),
+    ):
+        check_osts(passed, most * longer)
+        check_clients(float(passed @ weight), layers.clients * longer)
 
 
 def check_osts(moved: Array, most: Array) -> None:

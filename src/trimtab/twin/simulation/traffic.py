@@ -19,7 +19,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.twin.scenario.model import Clients
+from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.guests import of_columns
+from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.sharing import Resource, max_min
 
 Array = NDArray[np.float64]
@@ -152,3 +156,65 @@ def carried(
         return limited
     clients = Resource(np.zeros(len(member), np.intp), np.array([max(of_clients, 0.0)]))
     return of_columns(max_min([clients], limited[member]), member, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What layers carry in a time, bytes: one OST of each column, and all clients together."""
+
+    write: Array
+    read: Array
+    clients: float
+
+
+def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: float) -> Layers:
+    """Return what layers carry in so many seconds.
+
+    Parameters
+    ----------
+    could
+        What each real OST gives to clients.
+    """
+    member, weight = columns.member, columns.weight
+    return Layers(
+        of_columns(could.write, member, weight) * seconds,
+        of_columns(could.read, member, weight) * seconds,
+        clients.nodes * clients.network_bytes_per_s * seconds,
+    )
+
+
+def serve(
+    state: State,
+    columns: Columns,
+    layers: Layers,
+    by_probes: Probed,
+    wanted: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Return what users write to and read from one OST of each column beside probes; count it all.
+
+    Parameters
+    ----------
+    wanted
+        What they want to write and to read.
+    """
+    member, weight = columns.member, columns.weight
+    writes, reads = wanted
+    written = carried(
+        writes,
+        np.maximum(layers.write - by_probes.client_written, 0.0),
+        layers.clients - float(by_probes.client_written @ weight),
+        member,
+        weight,
+    )
+    read = carried(
+        reads,
+        np.maximum(layers.read - by_probes.read, 0.0),
+        layers.clients - float(by_probes.client_read @ weight),
+        member,
+        weight,
+    )
+    state.slowed_read_bytes += float((reads - read) @ weight)
+    state.client_bytes_written_total += written + by_probes.client_written
+    state.bytes_read_total += read + by_probes.read
+    state.client_bytes_read_total += read + by_probes.client_read
+    return written, read

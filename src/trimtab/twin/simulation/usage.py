@@ -159,6 +159,12 @@ class Usage:
         self._no_space(state, placed.refused + float((filled - fits) @ weight), end)
         return Wanted(accepted.by_user, placed.per_ost, fits, later)
 
+    def reads(self, users: Users, state: State, seconds: float) -> Array:
+        """Return what users want to read of one OST of each column: what lies there, alike."""
+        whole = float(state.used_bytes @ self.population.weight)
+        read = users.daily_reads_bytes / DAY_S * seconds * self.busy
+        return state.used_bytes * (read / whole) if whole > 0.0 else np.zeros(len(state.used_bytes))
+
     def write(self, users: Users, state: State, wanted: Wanted, carried: Array) -> None:
         """Write what layers let through of what users want; the rest waits, up to some hours of it.
 
