@@ -53,7 +53,7 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Moved, layers_of, probed, serve, with_met
+from trimtab.twin.simulation.traffic import Asks, Moved, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
@@ -247,20 +247,12 @@ class Simulation:
         reads = self.usage.reads(self.scenario.users, self.state, seconds)
         self._user_read_rate = reads / seconds
         taken = wanted.placed + wanted.filling
-        moved = [
-            (at, self._measure(probe, at, faults, placing, taken))
-            for probe, at in self._agenda.due(end)
-        ]
+        due = self._agenda.due(end)
+        moved = [(at, self._measure(probe, at, faults, placing, taken)) for probe, at in due]
         flow.moved += moved
         by_probes = probed([run for _, run in moved], self.columns.member, weight, seconds)
-        users = np.minimum(
-            with_met(wanted.placed, by_probes.met_written, by_probes.write_share, weight),
-            np.maximum(self.state.available_bytes - wanted.filling, 0.0),
-        )
-        reads = with_met(reads, by_probes.met_read, by_probes.read_share, weight)
-        written, read = serve(
-            self.state, self.columns, layers, by_probes, (users + wanted.filling, reads)
-        )
+        asks = Asks(wanted.placed, wanted.filling, reads)
+        written, read = serve(self.state, self.columns, layers, by_probes, asks)
         self.usage.write(self.scenario.users, self.state, wanted, written)
         if laws.are_checked():
             laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)

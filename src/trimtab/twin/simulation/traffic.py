@@ -167,6 +167,15 @@ class Layers:
     clients: float
 
 
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What users want of one OST of each column, bytes: to write, by a fault, and to read."""
+
+    placed: Array
+    filling: Array
+    reads: Array
+
+
 def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: float) -> Layers:
     """Return what layers carry in so many seconds.
 
@@ -188,19 +197,20 @@ def serve(
     columns: Columns,
     layers: Layers,
     by_probes: Probed,
-    wanted: tuple[Array, Array],
+    asks: Asks,
 ) -> tuple[Array, Array]:
     """Return what users write to and read from one OST of each column beside probes; count it all.
 
-    Parameters
-    ----------
-    wanted
-        What they want to write and to read.
+    What fills an OST by a fault is among what they write.
     """
     member, weight = columns.member, columns.weight
-    writes, reads = wanted
+    writes = np.minimum(
+        with_met(asks.placed, by_probes.met_written, by_probes.write_share, weight),
+        np.maximum(state.available_bytes - asks.filling, 0.0),
+    )
+    reads = with_met(asks.reads, by_probes.met_read, by_probes.read_share, weight)
     written = carried(
-        writes,
+        writes + asks.filling,
         np.maximum(layers.write - by_probes.client_written, 0.0),
         layers.clients - float(by_probes.client_written @ weight),
         member,
