@@ -85,7 +85,9 @@ def site(hour: int, *, targets: int = 40, answers: bool = True) -> Snapshot:
 
 def bases(store: Store) -> int:
     with store._reading() as connection:
-        return connection.execute(select(func.count()).select_from(schema.snapshot_base)).scalar()
+        return connection.execute(
+            select(func.count()).select_from(schema.snapshot_base)
+        ).scalar_one()
 
 
 def batch_sizes(store: Store) -> list[int]:
