@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
+from tests.measure.damage import sampled
 from tests.measure.of_formats import figure, source
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
@@ -373,6 +374,7 @@ def test_real_outputs() -> None:
     of_formats.check_changed(FORMAT, raw)
 
 
+@sampled
 @pytest.mark.calibration
 @each_small
 def test_cut_files_give_no_other_number(path: Path) -> None:
@@ -392,6 +394,7 @@ def test_line_ends(path: Path) -> None:
     of_formats.check_line_ends(FORMAT, source(path))
 
 
+@sampled
 @each_small
 def test_changed_files_do_no_harm(path: Path) -> None:
     of_formats.check_changed(FORMAT, source(path))

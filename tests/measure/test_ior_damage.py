@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.ior_captures import (
     capture,
     captures,
@@ -41,6 +42,7 @@ def only(source: Source) -> Measurement:
     return measured
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> None:
@@ -50,6 +52,7 @@ def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> 
         check_line_ends(ior.FORMAT, source)
 
 
+@sampled
 @pytest.mark.calibration
 @pytest.mark.parametrize(
     ("version", "case"),
@@ -232,6 +235,7 @@ def real_sources() -> list[Source]:
     )
 
 
+@sampled
 @pytest.mark.calibration
 def test_real_files_survive_damage() -> None:
     for source in real_sources():

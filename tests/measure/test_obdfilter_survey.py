@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     check_changed,
     check_cut,
@@ -329,6 +330,7 @@ def test_recognised_by_its_content_alone(path: Path) -> None:
     assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
@@ -350,6 +352,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.measure.damage import RUBBISH, cuts, flips
+from tests.measure.damage import RUBBISH, cuts, flips, sampled
 from tests.measure.of_formats import (
     check_damaged,
     read_or_none,
@@ -239,6 +239,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
                     assert any(share == event.get(function) for event in whole)
 
 
+@sampled
 @pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:

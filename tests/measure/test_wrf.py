@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
-from tests.measure.damage import RUBBISH
+from tests.measure.damage import RUBBISH, sampled
 from tests.measure.of_formats import believed, by_name
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
@@ -212,6 +212,7 @@ def test_without_a_line_of_timing_it_is_no_result() -> None:
             FORMAT.read(Source("rsl.out.0000", content))
 
 
+@sampled
 @each
 def test_damage(recorded: Recording) -> None:
     content = Source("rsl.out.0000", recorded.output.stdout)
