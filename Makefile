@@ -145,7 +145,7 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 
 soak: .venv/.core .venv/.dev
 	$(BIN)/pytest -m soak $(ARGS)
-	$(BIN)/pytest -m unit --hypothesis-profile soak --timeout 7200 $(ARGS)
+	$(BIN)/pytest -m "unit or calibration" --hypothesis-profile soak --timeout 7200 $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure.damage import sampled
 from tests.measure.of_formats import (
@@ -83,7 +83,6 @@ def test_line_ends_of_windows_and_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
 @given(content=st.binary(max_size=3000))
-@settings(max_examples=60, deadline=None)
 def test_any_bytes_are_read_or_refused(form: Format, content: bytes) -> None:
     source = Source("x", content)
     form.recognises(source)

@@ -337,6 +337,7 @@ def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each_pair
 def test_a_cut_detail(path: Path) -> None:
     whole = source(path)
