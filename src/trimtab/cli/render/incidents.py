@@ -177,7 +177,7 @@ def _print_cause(
     Parameters
     ----------
     unless_named
-        What stands in place of the confidence of a cause that is not likely enough to be named:
+        What is shown instead of the confidence of a cause that is not likely enough to be named:
         a figure is printed where it was found to hold, and nowhere else.
     """
     because = "" if cause.because_of is None else f", because of {cause.because_of}"

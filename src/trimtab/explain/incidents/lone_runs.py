@@ -24,7 +24,7 @@ A_MONTH: Final = 0.05
 Of each number of runs: all numbers together give up to 0.2 incidents a month where three hourly
 probes lose 3 % of their runs at random, and fewer elsewhere (tests/explain/incidents)."""
 _BEFORE: Final = timedelta(days=60)
-"""How often runs are lost is told from these days; of a short record half a run is added."""
+"""How often runs are lost is estimated from these days; to a short record half a run is added."""
 _MONTH: Final = timedelta(days=30)
 
 _Probe = tuple[str, str, str]

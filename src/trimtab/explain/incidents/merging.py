@@ -137,7 +137,7 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
     """Yield a group, and each faint level of it that outlasts the rest as a group of its own.
 
-    A level that was confirmed to have changed is told for as long as it lasts. Where another
+    A level that was confirmed to have changed is reported for as long as it lasts. Where another
     series shows far more, and recovers, what is left is another trouble.
     """
     lead = _lead(group)
