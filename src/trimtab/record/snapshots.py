@@ -172,7 +172,7 @@ class SnapshotRecords(Connections):
         SQLite gives the number of a base that was removed to another one, so they are known by
         their digests.
         """
-        table, found = schema.snapshot_base.c, {}
+        table, bases = schema.snapshot_base.c, {}
         wanted = sorted({number for number in numbers if number is not None})
         for start in range(0, len(wanted), queries.AT_ONCE):
             some = table.number.in_(wanted[start : start + queries.AT_ONCE])
@@ -184,10 +184,10 @@ class SnapshotRecords(Connections):
                     query = select(table.batch).where(table.number == number)
                     batch = connection.execute(query).scalar_one()
                     base = Base.read(batch, digest)
-                self._bases[digest] = found[number] = base
+                self._bases[digest] = bases[number] = base
         for digest in list(self._bases)[: -_KEPT or None]:
             self._bases.pop(digest, None)
-        return found
+        return bases
 
 
 def insert_snapshots(connection: Connection, site: str, changes: Sequence[Changes]) -> None:
