@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use namespace::Root;
 use namespace::removal::lustre::RemovalByFid;
 use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings, Swept};
-use namespace::rmfid::Mounted;
+use namespace::patience::Patience;
+use namespace::rmfid::{Bounded, Mounted};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
@@ -19,7 +20,7 @@ type RowOutcomes = Vec<(u64, u8)>;
 /// The two kinds of deletion.
 enum Way {
     Name(Box<ByName>),
-    Fid(Box<RemovalByFid<Mounted>>),
+    Fid(Box<RemovalByFid<Bounded<Mounted>>>),
 }
 
 /// The same call of either kind.
@@ -76,8 +77,8 @@ impl Removal {
                 None => Root::open(&root)?,
             };
             if lustre {
-                let mounted = Mounted::open(&root)?;
-                return RemovalByFid::open(&candidates, &root, mounted, rules, &settings)
+                let lustre = Bounded::new(Mounted::open(&root)?, Patience::default());
+                return RemovalByFid::open(&candidates, &root, lustre, rules, &settings)
                     .map(|removal| Way::Fid(Box::new(removal)));
             }
             ByName::open(&candidates, root, rules, settings)
