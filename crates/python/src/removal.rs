@@ -193,6 +193,24 @@ pub(crate) fn outcomes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Outcome::TABLE.map(|(outcome, name)| (outcome as u8, name)).into_py_dict(py)
 }
 
+/// What is in a quarantine besides files that were taken.
+pub(crate) fn quarantine(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let files = removal::CELL_FILES.map(|(name, bytes, row)| (text(name), (bytes, row)));
+    let names = [
+        ("prefix", removal::QUARANTINE_PREFIX),
+        ("stranded", removal::STRANDED),
+        ("reserve", removal::RESERVE),
+        ("ready", removal::READY),
+    ];
+    let dict = names.map(|(key, name)| (key, text(name))).into_py_dict(py)?;
+    dict.set_item("cell_files", files.into_py_dict(py)?)?;
+    Ok(dict)
+}
+
+fn text(name: &'static [u8]) -> &'static str {
+    std::str::from_utf8(name).expect("names of our own")
+}
+
 /// The names of every quarantine in a root.
 #[pyfunction]
 pub(crate) fn quarantines(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'_, PyBytes>>> {

@@ -65,7 +65,7 @@ use std::time::Instant;
 pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
 pub use outcome::Outcome;
-pub use quarantine::{QUARANTINE_PREFIX, is_quarantine};
+pub use quarantine::{CELL_FILES, QUARANTINE_PREFIX, READY, RESERVE, STRANDED, is_quarantine};
 pub use sweep::Swept;
 
 use candidates::Candidates;
