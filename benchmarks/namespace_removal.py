@@ -3,13 +3,13 @@
 All delete trees that are alike, one after the other in turns, so that what else the machine does
 meets all of them; a figure is the median of the turns. As root the trees are on an ext4 and an XFS
 of their own (loop devices over files). The bare loop has two threads, or one, and knows every name
-beforehand: nothing that looks at a file before it removes it can be faster. `bare_rename` moves each
-file over the one before in a directory of the thread's own, and looks at none: what being put aside
-costs alone. A plan goes by age:
-`rm_in_order` is `rm` with the plan's list of names. Files last used within one hour are deleted
-directory by directory; with several hours in every directory the order costs everybody. With a cold
-cache what the kernel keeps is dropped before each. Where files are small and everything is in
-memory, the processor is the limit and every call of a check shows; the sizes show how that changes.
+beforehand: nothing that looks at a file before it removes it can be faster. `bare_rename` moves
+each file over the one before in a directory of the thread's own, and looks at none: what being put
+aside costs alone. A plan goes by age: `rm_in_order` is `rm` with the plan's list of names. Files
+last used within one hour are deleted directory by directory; with several hours in every directory
+the order costs everybody. With a cold cache what the kernel keeps is dropped before each. Where
+files are small and everything is in memory, the processor is the limit and every call of a check
+shows; the sizes show how that changes.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def bare(tree: Path, *, threads: int, aside: bool = False) -> Callable[[], None]
     place.mkdir()
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     program = target / "release" / "examples" / "bare_unlink"
-    command = [program, tree, str(threads), *([place] if aside else [])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    argv = [program, tree, str(threads), *([place] if aside else [])]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdout.readline()
