@@ -47,7 +47,7 @@ pub fn glimpse(
                 Ok((root, mounted))
             };
             let late = |errno| Error::system("open", &root, errno);
-            let (root, mounted) = patience.call(|| Ok(open())).map_err(late)??;
+            let (root, mounted) = patience.call(move || Ok(open())).map_err(late)??;
             Ok(match mounted {
                 Some(mounted) => look(OnLustre(mounted), asked, project, threads, &patience),
                 None => look(ByName(root), asked, project, threads, &patience),
