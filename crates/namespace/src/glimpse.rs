@@ -165,11 +165,8 @@ mod tests {
 
     #[test]
     fn files_of_a_lost_server_are_late_and_hold_up_no_other() {
-        let named = |length| Asked {
-            id: ObjectId::Inode(1),
-            parent: Vec::new(),
-            name: vec![b'n'; length],
-        };
+        let named =
+            |length| Asked { id: ObjectId::Inode(1), parent: Vec::new(), name: vec![b'n'; length] };
         let patience = Patience::new(std::time::Duration::from_millis(200));
         let answers = glimpse(Lost, (0..40).map(named).collect(), false, 4, &patience);
         assert_eq!(answers.len(), 40);

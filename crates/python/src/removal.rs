@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
+use namespace::patience::Patience;
 use namespace::removal::lustre::RemovalByFid;
 use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings, Swept};
-use namespace::patience::Patience;
 use namespace::rmfid::{Bounded, Mounted};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};

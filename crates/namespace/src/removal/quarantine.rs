@@ -60,12 +60,8 @@ pub const RESERVE: &[u8] = b"reserve";
 /// How the name begins of a cell that is made beforehand, for the thread whose number follows.
 pub const READY: &[u8] = b"ready-";
 /// What a cell has of its own: name, bytes, and bytes for each row of a batch.
-pub const CELL_FILES: [(&[u8], usize, usize); 4] = [
-    (TAKEN, 0, ROW_BYTES),
-    (ORIGINS, ORIGINS_BYTES, 0),
-    (PROBES[0], 0, 0),
-    (PROBES[1], 0, 0),
-];
+pub const CELL_FILES: [(&[u8], usize, usize); 4] =
+    [(TAKEN, 0, ROW_BYTES), (ORIGINS, ORIGINS_BYTES, 0), (PROBES[0], 0, 0), (PROBES[1], 0, 0)];
 
 const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";

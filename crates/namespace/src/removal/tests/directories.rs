@@ -72,8 +72,7 @@ fn none_goes_whose_directory_was_moved_away_and_back() {
 fn none_goes_whose_directory_was_removed_while_away_though_the_one_above_is_back() {
     let world = World::with("users/anna/run");
     let back = "rmdir x/run; mv x users/anna";
-    let outcome =
-        world.settle(|world| other(world, "mv users/anna x"), |world| other(world, back));
+    let outcome = world.settle(|world| other(world, "mv users/anna x"), |world| other(world, back));
     assert_eq!(outcome, Outcome::InQuarantine);
     assert_eq!(world.stranded(), ["planned"]);
 }
