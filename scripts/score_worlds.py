@@ -36,18 +36,18 @@ sys.path.insert(0, str(ROOT))
 from scripts.fit_confidence import PAGE, fit, machine, made_page  # noqa: E402 - the tree is on the path now
 from scripts.fit_confidence import RESULTS as EXPLAINING  # noqa: E402
 from scripts.worlds_page import BINS, RESULTS  # noqa: E402
-from tests.explain.scoring import Listed  # noqa: E402
+from tests.explain.scoring import Gathered, Listed, gathered_of  # noqa: E402
 from tests.explain.worlds import WorldSource, incidents_of, known_of  # noqa: E402
 from tests.incidents.world import World as OtherWorld  # noqa: E402
 from tests.worlds.faults import Fault  # noqa: E402
 from tests.worlds.record import Snapshots, make_world  # noqa: E402
 
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.explain import conclude, gather, ranked_for  # noqa: E402
+from trimtab.explain.explain import conclude, ranked_for  # noqa: E402
 from trimtab.explain.incidents import BadChecksums  # noqa: E402
 from trimtab.explain.ranking import CALIBRATION  # noqa: E402
-from trimtab.explain.site import context_of, standing_of  # noqa: E402
-from trimtab.model.incident import Assessment, Evidence, Explanation, Incident, Shape  # noqa: E402
+from trimtab.explain.site import standing_of  # noqa: E402
+from trimtab.model.incident import Assessment, Explanation, Incident, Shape  # noqa: E402
 
 MONTH = timedelta(days=30)
 _CAUSES = {cause.id: cause for cause in TABLE}
@@ -63,7 +63,7 @@ class Played:
     end: datetime
     every: timedelta
     faults: tuple[tuple[Fault, datetime, datetime], ...]
-    gathered: tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
+    gathered: Gathered
     standing: tuple[Assessment, ...]
 
     def explained(self) -> tuple[Explanation, ...]:
@@ -93,16 +93,7 @@ def play(seed: int) -> Played:
     assert isinstance(world.snapshots, Snapshots)
     damaged = [BadChecksums(*row) for row in world.snapshots.bad_checksums()]
     incidents = incidents_of(plain, known, damaged)
-    gathered = tuple(
-        (
-            incident,
-            tuple(
-                (cause.id, evidence)
-                for cause, evidence in gather(context_of(incident, known, source, others=incidents))
-            ),
-        )
-        for incident in incidents
-    )
+    gathered = gathered_of(incidents, known, source)
     site = world.facts
     return Played(
         seed=seed, begin=site.at(0), end=site.at(site.hours),

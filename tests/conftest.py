@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -12,6 +13,11 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, slow_files_first
+
+from trimtab.twin.simulation import laws
+
+# A simulation that breaks a law of physics is a bug, whatever a test is about.
+os.environ[laws.VARIABLE] = "1"
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. Every
 # run tries other examples; `make soak` tries twenty times as many of each.

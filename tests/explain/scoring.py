@@ -30,6 +30,9 @@ _NEAR = timedelta(hours=3)
 _NETWORK = re.compile(r"fabric|switch|network|lnet|link", re.IGNORECASE)
 _CAUSES = {cause.id: cause for cause in TABLE}
 
+Gathered = tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
+"""Incidents, each with the evidence of every cause."""
+
 
 @dataclass(frozen=True)
 class Played:
@@ -39,7 +42,7 @@ class Played:
     sort: str
     truth: tuple[Truth, ...]
     now: datetime
-    gathered: tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
+    gathered: Gathered
     standing: tuple[Assessment, ...]
     tells_of_network: bool
     """LNet selftest ran while the network was slow, or the log book has it. Without either a slow
@@ -57,14 +60,9 @@ class Played:
         )
 
 
-def play(scenario: Scenario) -> Played:
-    """Return a scenario played: its incidents with the evidence of every cause."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
-        world = make_world(scenario.spec)
-    known, source = known_of(world), WorldSource(world)
-    incidents = incidents_of(world, known)
-    gathered = tuple(
+def gathered_of(incidents: Sequence[Incident], known: Known, source: WorldSource) -> Gathered:
+    """Return each incident with the evidence of every cause."""
+    return tuple(
         (
             incident,
             tuple(
@@ -74,6 +72,16 @@ def play(scenario: Scenario) -> Played:
         )
         for incident in incidents
     )
+
+
+def play(scenario: Scenario) -> Played:
+    """Return a scenario played: its incidents with the evidence of every cause."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
+        world = make_world(scenario.spec)
+    known, source = known_of(world), WorldSource(world)
+    incidents = incidents_of(world, known)
+    gathered = gathered_of(incidents, known, source)
     return Played(
         name=scenario.spec.name,
         sort=scenario.sort,

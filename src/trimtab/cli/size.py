@@ -77,6 +77,10 @@ def _fullness() -> float:
 @click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
 @click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
+@click.option(
+    "--server", "generation", type=click.Choice(["e1000", "e2000"]), default="e1000",
+    show_default=True, help="Generation of the servers: memory, cores, fabric.",
+)  # fmt: skip
 @click.option("--raid", default="8+2+1", show_default=True, help="Data, parity, spare drives.")
 @click.option(
     "--drives-per-ost", type=click.IntRange(1, 1000), default=12, show_default=True,

@@ -114,10 +114,12 @@ def site_of_path(path: str) -> Site:
     return replace(site, file_system=name)
 
 
-def site_with_path(real_path: str, *, driver: str = "lustre") -> Site | None:
+def site_with_path(
+    path: str, *, driver: str = "lustre", file_system: str | None = None
+) -> Site | None:
     """Return the one site file of a driver whose path has a path; of two nothing is believed.
 
-    A file that cannot be read, or is of something else, is passed over.
+    A file that cannot be read, or is of another file system than the one named, is passed over.
     """
     sites = []
     for file in known_sites().values():
@@ -125,10 +127,15 @@ def site_with_path(real_path: str, *, driver: str = "lustre") -> Site | None:
             site = load_site(file).site
         except TrimtabError:
             continue
-        inside = real_path == site.path or real_path.startswith(site.path.rstrip("/") + "/")
-        if site.driver == driver and inside:
+        other = None not in (file_system, site.file_system) and file_system != site.file_system
+        if site.driver == driver and not other and is_beneath(site, path):
             sites.append(site)
     return sites[0] if len(sites) == 1 else None
+
+
+def is_beneath(site: Site, path: str) -> bool:
+    """Return whether a path is a site's own or beneath it."""
+    return path == site.path or path.startswith(site.path.rstrip("/") + "/")
 
 
 def driver_module(site: Site) -> ModuleType:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from trimtab.model.drives import DataSheet, data_sheet
 from trimtab.twin.formulas import greedy
 from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.facts import assumed, at_the_end, timeline
@@ -19,6 +20,8 @@ from trimtab.twin.scenario.geometry import (
 )
 from trimtab.twin.scenario.keys import known_keys
 from trimtab.twin.scenario.load import load_scenario, preset_names, preset_text
+from trimtab.twin.stack import predict
+from trimtab.twin.stack.hardware import small_operations_per_s
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
 
@@ -159,8 +162,18 @@ def test_drives_are_as_printed() -> None:
     assert (new.read_bytes_per_s, new.write_bytes_per_s) == (14e9, 6e9)
     assert (new.read_iops, new.write_iops) == (2.5e6, 300e3)
     seen = PRESETS["pm1733"].model
-    assert seen.write_iops * 12 == pytest.approx(1.6e6)
-    assert seen.read_iops * 12 == pytest.approx(9.6e6)
+    assert seen is predict.PM1733, "rows of print are predicted for the same drive"
+    assert seen.write_iops * 12 == pytest.approx(1.6e6, rel=0.02)
+    through_its_link = small_operations_per_s(seen.read_iops, seen.read_bytes_per_s)
+    assert through_its_link * 12 == pytest.approx(9.6e6, rel=0.07)
+    for name in ("pm1733a", "pm1735", "pm1743"):
+        model, sheet = PRESETS[name].model, data_sheet(name)
+        assert isinstance(sheet, DataSheet)
+        assert (model.read_bytes_per_s, model.write_bytes_per_s, model.read_iops) == (
+            sheet.read_bytes_per_s,
+            sheet.write_bytes_per_s,
+            sheet.read_iops,
+        )
     for preset in PRESETS.values():
         assert preset.sources
         more = preset.model.drive_writes_per_day == 3

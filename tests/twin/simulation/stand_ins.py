@@ -68,6 +68,35 @@ class SlowLayout:
         return {name: [float(ost[name]) for ost in self.ost] for name in self.ost[0]}
 
 
+class NoLayout:
+    """Nothing beneath the flow of bytes: for what hangs on placement and policies alone."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+
+    def fill(self, fractions: Sequence[float]) -> None:
+        assert len(fractions) == self._columns
+
+    def advance(self, **_amounts: object) -> None:
+        pass
+
+    def trim(self, columns: Sequence[int]) -> list[float]:
+        return [0.0] * len(columns)
+
+    def reset(self, columns: Sequence[int]) -> None:
+        pass
+
+    def configure(self, columns: Sequence[int], **_settings: object) -> None:
+        pass
+
+    def add(self, columns: int) -> None:
+        self._columns += columns
+
+    def state(self) -> dict[str, list[float]]:
+        names = ("written_units", "copied_units", "requests", "free_run_units", "wear_mean")
+        return {name: [0.0] * self._columns for name in names}
+
+
 def slow_layout(_scenario, columns, _threads) -> SlowLayout:
     return SlowLayout(columns)
 
@@ -88,17 +117,19 @@ class FirstOrder:
     def survey(self, rates, competing):
         return np.maximum(rates.write - competing.write, rates.write / 4), rates.read
 
-    def job(self, scenario, probe, rates, competing, ost_of_task) -> JobRates:
+    def job(self, scenario, probe, rates, competing, ost_of_task, *, client_share) -> JobRates:
         each = probe.bytes_written / len(ost_of_task)
         files = np.bincount(ost_of_task, minlength=len(rates.write))
         share = np.maximum(rates.write - competing.write, rates.write / 4)
-        task_rate = np.minimum(share / np.maximum(files, 1), 20e9 / probe.tasks_per_node)
+        of_node = 20e9 * client_share[0]
+        task_rate = np.minimum(share / np.maximum(files, 1), of_node / probe.tasks_per_node)
         with np.errstate(divide="ignore"):
             seconds = np.where(files > 0, each / task_rate, 0.0)
         slowest = int(np.argmax(seconds))
         write_s, read_s = float(seconds.max()), float(seconds.max() / 2)
         write, read = probe.bytes_written / write_s, probe.bytes_written / read_s
-        return JobRates(write, read, write_s, read_s, slowest)
+        of_file = np.where(files > 0, task_rate, 0.0)
+        return JobRates(write, read, write_s, read_s, of_file, 2 * of_file, slowest)
 
 
 def unthrottled(scenario: Scenario, amplification: np.ndarray) -> np.ndarray:

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from tests.twin.simulation.small import START, small
 
-from trimtab.twin.scenario.model import Fault
+from trimtab.model.event import EventKind
+from trimtab.twin.scenario.model import Fault, Raid, Scenario
+from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.faults import active, added_bytes, carriers, conditions
+from trimtab.twin.simulation.rebuilds import Phase, acting, phases
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 FAULTS = (
     Fault(NOON, "silent-ost", NOON + HOUR, (1,)),
     Fault(NOON, "slow-drive", None, (2,), 0.5),
-    Fault(NOON, "failed-drive", NOON + 2 * HOUR, (0, 9)),
+    Phase("rebuilding", NOON, NOON + 2 * HOUR, (0, 9)),
     Fault(NOON + HOUR, "failover", NOON + 2 * HOUR, (3,)),
     Fault(NOON + HOUR, "name-service", NOON + 2 * HOUR),
 )
@@ -23,7 +28,8 @@ def test_what_is_wrong_at_a_moment():
     now = conditions(FAULTS, NOON, NOON, 4)
     assert now.silent.tolist() == [False, True, False, False]
     assert now.drive_factor.tolist() == [1.0, 1.0, 0.5, 1.0]
-    assert now.rebuilding.tolist() == [True, False, False, False]
+    assert now.rebuilding.tolist() == now.degraded.tolist() == [True, False, False, False]
+    assert not now.short.any()
     assert not now.moved.any()
     assert now.names_resolve
     later = conditions(FAULTS, NOON + HOUR, NOON + HOUR, 4)
@@ -56,3 +62,60 @@ def test_an_ost_that_failed_over_is_on_its_partner():
     moved = np.array([False, True, True, False, True])
     assert carriers(moved, 1).tolist() == [0, 0, 3, 3, 4], "the last has no partner"
     assert carriers(np.array([True, False, False, False]), 2).tolist() == [1, 0, 1, 1]
+
+
+def _with(raid: Raid, fault: Fault, **osts: object) -> Scenario:
+    scenario = small(faults=(fault,))
+    return replace(scenario, osts=replace(scenario.osts, raid=raid, **osts))
+
+
+def test_a_rebuild_onto_spare_space_begins_at_once_and_takes_its_time():
+    fault = Fault(NOON, "failed-drive", NOON + HOUR, (2,))
+    scenario = _with(Raid(), fault)
+    (rebuilding,) = phases(fault, scenario)
+    assert rebuilding.kind == "rebuilding"
+    assert rebuilding.until is not None
+    hours = (rebuilding.until - NOON) / HOUR
+    assert hours == pytest.approx(3.36, rel=0.01), "replaced after an hour, it goes on to its end"
+    assert acting(fault, scenario).until == rebuilding.until
+    waits = replace(fault, until=NOON + 48 * HOUR)
+    first, then = phases(waits, scenario)
+    assert (then.kind, then.at, then.until) == ("short", first.until, waits.until)
+    assert acting(waits, scenario).until == first.until, "all data are there again"
+    slower = _with(Raid(rebuild_share=0.1), fault)
+    later = next(phases(fault, slower)).until
+    assert later is not None
+    assert (later - NOON) / HOUR == pytest.approx(3 * hours, rel=1e-6)
+
+
+def test_an_array_without_spare_space_is_degraded_until_the_drive_is_replaced():
+    fault = Fault(NOON, "failed-drive", NOON + 5 * HOUR, (2,))
+    scenario = _with(Raid(drives=10, spares=0), fault)
+    degraded, rebuilding = phases(fault, scenario)
+    assert (degraded.kind, degraded.at, degraded.until) == ("degraded", NOON, fault.until)
+    assert rebuilding.until is not None
+    assert fault.until == rebuilding.at < rebuilding.until
+    (for_ever,) = phases(replace(fault, until=None), scenario)
+    assert for_ever.until is None
+    assert acting(replace(fault, until=None), scenario).until is None
+
+
+def test_osts_that_share_their_drives_lose_one_together():
+    fault = Fault(NOON, "slow-drive", None, (5,), 0.5)
+    scenario = _with(Raid(drives=32, spares=2, shared=4), fault)
+    assert acting(fault, scenario).osts == (4, 5, 6, 7)
+    assert acting(replace(fault, kind="silent-ost"), scenario).osts == (5,)
+
+
+def test_a_failed_drive_slows_its_ost_for_as_long_as_the_rebuild_lasts():
+    fault = Fault(START + 4 * HOUR, "failed-drive", START + 5 * HOUR, (2,))
+    scenario = small(days=0.5, faults=(fault,), probes=())
+    simulation = Simulation(scenario, threads=1)
+    states = []
+    while simulation.now < simulation.end:
+        simulation.step()
+        states.append(bool(simulation.state.degraded[2]))
+    assert states == [False] * 3 + [True] * 4 + [False] * 5
+    (event,) = [event for event in simulation.events if event.kind is EventKind.REBUILD]
+    assert event.until is not None
+    assert (event.until - event.at) / HOUR == pytest.approx(3.36, rel=0.01)

@@ -4,8 +4,8 @@
 //!
 //! | step | what it proves |
 //! |---|---|
-//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, a path that is exempt now is seen, and whoever moves one of them is told |
-//! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is told |
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, a path that is exempt now is seen, and whoever moves one of them is reported |
+//! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is reported |
 //! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, nobody used or changed it since the plan, and it may still go |
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
 //! | 5. the directory's path is resolved again; no event of another process on the way | it was in place from step 1 on, or was removed from its place since, empty |
@@ -117,7 +117,7 @@ pub struct Removal {
     /// What interrupted runs have left. It says which rows were taken, and is needed again if this
     /// run is killed before the outcomes are in its journal: it goes when the next batch comes.
     ended: Vec<Leftover>,
-    /// Whether what others do to a file is told once it was looked at; known with the quarantine.
+    /// Whether what others do to a file is reported once it was looked at; known with the quarantine.
     watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,

@@ -51,7 +51,7 @@ pub enum Outcome {
     /// that, so nobody can tell any more whether it was changed: it stays until a later plan.
     PutBack = 22,
     /// Its size is not the listed one, and the source of the index did not know sizes: whether it
-    /// was used since cannot be told by it.
+    /// was used since does not show in it.
     SizeUnknown = 23,
     /// The name stands for a file that was made after the plan: saved anew, by an editor or a job.
     Replaced = 24,

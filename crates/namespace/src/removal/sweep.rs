@@ -40,10 +40,12 @@ impl Removal {
         };
         let job = self.job(&rows, 0);
         let recovered = recovery::recover(&job, &numbers, &quarantine, &mut cells[0], &left);
-        let told = |verdict: &super::Verdict| (numbers[verdict.row], verdict.outcome as u8);
+        let row_and_outcome =
+            |verdict: &super::Verdict| (numbers[verdict.row], verdict.outcome as u8);
         let mut waiting = recovered.unexplained;
         waiting.extend(quarantine.stranded().unwrap_or_default());
-        let swept = Swept { rows: recovered.verdicts.iter().map(told).collect(), waiting };
+        let swept =
+            Swept { rows: recovered.verdicts.iter().map(row_and_outcome).collect(), waiting };
         self.quarantine = Some((quarantine, cells));
         self.ended = left;
         Ok(swept)

@@ -69,59 +69,60 @@ impl World {
         }
     }
 
-    /// Looks at the file, does something, takes it, does something, and settles it.
-    fn settle(&self, between: impl FnOnce(&Self), in_quarantine: impl FnOnce(&Self)) -> Outcome {
+    /// Gives a worker with a quarantine some rows of one directory, and returns what `act` does.
+    fn with_worker<T>(&self, rows: &[Row], act: impl FnOnce(Worker<'_>, &Parent, &Root) -> T) -> T {
         let root = Root::open(self.directory.path()).unwrap();
         let checks = checks(&root);
-        let rows = [self.row()];
-        let job = job(&root, &checks, &rows);
+        let job = job(&root, &checks, rows);
         let quarantine = Quarantine::open(&root, b".q").unwrap();
         let mut cell = quarantine.cell(&root, 0).unwrap();
-        let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
+        let worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
         let parent = Parent::open(&root, &rows[0].parent).unwrap();
-        assert!(worker.approach(&parent));
-        let looked = worker.look(0, &parent).unwrap();
-        between(self);
-        match worker.take(&looked, &parent, Some(0)) {
-            Ok(slot) => {
-                in_quarantine(self);
-                let whereabouts = worker.whereabouts(&parent);
-                worker.settle(slot, &looked, &parent, whereabouts);
+        act(worker, &parent, &root)
+    }
+
+    /// Looks at the file, does something, takes it, does something, and settles it.
+    fn settle(&self, between: impl FnOnce(&Self), in_quarantine: impl FnOnce(&Self)) -> Outcome {
+        self.with_worker(&[self.row()], |mut worker, parent, _| {
+            assert!(worker.approach(parent));
+            let looked = worker.look(0, parent).unwrap();
+            between(self);
+            match worker.take(&looked, parent, Some(0)) {
+                Ok(slot) => {
+                    in_quarantine(self);
+                    let whereabouts = worker.whereabouts(parent);
+                    worker.settle(slot, &looked, parent, whereabouts);
+                }
+                Err(refusal) => return refusal.outcome,
             }
-            Err(refusal) => return refusal.outcome,
-        }
-        worker.finish();
-        worker.verdicts[0].outcome
+            worker.finish();
+            worker.verdicts[0].outcome
+        })
     }
 
     /// Settles the file, looks at `run/next`, does something, and has that replace the file in its
     /// slot; returns what became of the file and of the next.
     fn settle_next(&self, between: impl FnOnce(&Self)) -> (Outcome, Outcome) {
         fs::write(self.at("run/next"), "next").unwrap();
-        let root = Root::open(self.directory.path()).unwrap();
-        let checks = checks(&root);
-        let rows = [self.row(), self.row_of("next")];
-        let job = job(&root, &checks, &rows);
-        let quarantine = Quarantine::open(&root, b".q").unwrap();
-        let mut cell = quarantine.cell(&root, 0).unwrap();
-        let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
-        let parent = Parent::open(&root, &rows[0].parent).unwrap();
-        let looked = worker.look(0, &parent).unwrap();
-        worker.take(&looked, &parent, Some(0)).unwrap();
-        worker.settle(0, &looked, &parent, parent.whereabouts(&root));
-        drop(looked);
-        let looked = worker.look(1, &parent).unwrap();
-        between(self);
-        let next = match worker.take(&looked, &parent, Some(0)) {
-            Ok(slot) => {
-                worker.settle(slot, &looked, &parent, parent.whereabouts(&root));
-                None
-            }
-            Err(refusal) => Some(refusal.outcome),
-        };
-        worker.finish();
-        let of = |row| worker.verdicts.iter().find(|verdict| verdict.row == row).unwrap().outcome;
-        (of(0), next.unwrap_or_else(|| of(1)))
+        self.with_worker(&[self.row(), self.row_of("next")], |mut worker, parent, root| {
+            let looked = worker.look(0, parent).unwrap();
+            worker.take(&looked, parent, Some(0)).unwrap();
+            worker.settle(0, &looked, parent, parent.whereabouts(root));
+            drop(looked);
+            let looked = worker.look(1, parent).unwrap();
+            between(self);
+            let next = match worker.take(&looked, parent, Some(0)) {
+                Ok(slot) => {
+                    worker.settle(slot, &looked, parent, parent.whereabouts(root));
+                    None
+                }
+                Err(refusal) => Some(refusal.outcome),
+            };
+            worker.finish();
+            let of =
+                |row| worker.verdicts.iter().find(|verdict| verdict.row == row).unwrap().outcome;
+            (of(0), next.unwrap_or_else(|| of(1)))
+        })
     }
 
     /// The contents of what waits for a person.
@@ -387,13 +388,13 @@ fn what_was_left_goes_back_into_its_own_directory_only() {
             }
         };
         let outcome = interrupted_before(&world, 0, act);
-        let kept = [world.content("run/file"), world.content("away/file")];
+        let contents = [world.content("run/file"), world.content("away/file")];
         if exchanged {
             assert_eq!(outcome, (Outcome::InQuarantine, vec![]), "noted: {noted}");
-            assert_eq!((kept, world.stranded()), ([None, None], vec!["planned".to_owned()]));
+            assert_eq!((contents, world.stranded()), ([None, None], vec!["planned".to_owned()]));
         } else {
             assert_eq!(outcome, (Outcome::PutBack, vec![]), "noted: {noted}");
-            assert_eq!(kept[0].as_deref(), Some("planned"));
+            assert_eq!(contents[0].as_deref(), Some("planned"));
         }
     }
 }

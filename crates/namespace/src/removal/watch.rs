@@ -159,7 +159,7 @@ impl Watch {
         let mut buffer = [0_u8; 8192];
         loop {
             let (group, room) = (self.group.as_raw_fd(), buffer.len());
-            // SAFETY: the buffer is exclusively borrowed and as long as the call is told.
+            // SAFETY: the buffer is exclusively borrowed and as long as the call is given.
             let length = unsafe { libc::read(group, buffer.as_mut_ptr().cast(), room) };
             match usize::try_from(length) {
                 Ok(length) if length > 0 => {

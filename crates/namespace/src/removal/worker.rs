@@ -285,7 +285,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Opens a planned file. Where that is denied, a reason of the file's own is told first: whoever
+    /// Opens a planned file. Where that is denied, a reason of the file's own is given first: whoever
     /// may not open it may be looking at somebody else's.
     fn open(&self, planned: &Row, parent: &Parent) -> Result<OwnedFd, Refusal> {
         let denied = match open(&parent.descriptor, &planned.name) {
@@ -380,8 +380,8 @@ impl<'a> Worker<'a> {
                 let origin = self.job.origin(row, Some(parent.mark));
                 let back = quarantine.put_back(place, &parent.descriptor, origin);
                 cell.look_after(slot);
-                let refusal_told = if back { refusal } else { Outcome::InQuarantine.into() };
-                self.keep(row, refusal_told, looked.spent + began.elapsed());
+                let refusal_recorded = if back { refusal } else { Outcome::InQuarantine.into() };
+                self.keep(row, refusal_recorded, looked.spent + began.elapsed());
             }
         }
     }

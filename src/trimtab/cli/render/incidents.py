@@ -72,12 +72,12 @@ def print_explanation(
 
 
 def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
-    """Print the runs that did not finish alone: worth a look, and no incident."""
+    """Print the runs that were lost alone: worth a look, and no incident."""
     if lone_runs:
         shown = [f"{visible(run.probe)} {utc_moment(run.at)}" for run in lone_runs[:_LONE_SHOWN]]
         more = len(lone_runs) - len(shown)
         out.print(
-            f"note: {plural(len(lone_runs), 'run')} did not finish while the runs around did: "
+            f"note: {plural(len(lone_runs), 'run')} failed or did not finish, those around did: "
             f"{', '.join(shown)}{f' and {more} more' if more else ''}",
             style="dim",
             soft_wrap=True,
@@ -177,7 +177,7 @@ def _print_cause(
     Parameters
     ----------
     unless_named
-        What stands in place of the confidence of a cause that is not likely enough to be named:
+        What is shown instead of the confidence of a cause that is not likely enough to be named:
         a figure is printed where it was found to hold, and nowhere else.
     """
     because = "" if cause.because_of is None else f", because of {cause.because_of}"

@@ -61,7 +61,7 @@ def describe(
             f"{visible(path)} is on {mount.fs_type}, whose files the kernel makes up: "
             "it stores nothing",
             code="stores-nothing",
-            hint="name a directory of the file system that is to be looked at",
+            hint="name a directory of the file system to describe",
         )
     return describe_mount(
         host, mount, path=path, real_path=real_path, execute=execute, fs_uuid=state.fs_uuid

@@ -1,4 +1,4 @@
-"""Moments at which most probes were slow together, though no one of them so far that it is told.
+"""Times at which most probes were slow together, though no series shows a change by itself.
 
 Each probe is one voice, whatever it measures. A run is held against the runs of its own series:
 the share of them that are as low. That most voices are low in one round by chance is then a matter

@@ -13,10 +13,9 @@ from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.loop.sites import open_site
+from trimtab.loop.sites import is_beneath, open_site, site_with_path
 from trimtab.purge.run.situation import ServerClock
 from trimtab.purge.run.surroundings import Site
-from trimtab.site.load import known_sites, load_site
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -170,14 +169,17 @@ def servers_of(
     """
     if planned.kind != "lustre":
         return AskedServers()
-    site = open_site(where).site if where is not None else _site_of(planned)
+    if where is not None:
+        site = open_site(where).site
+    else:
+        site = site_with_path(planned.root, file_system=planned.name)
     if site is None:
         return AskedServers(
             why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
             "time: no site file is of it (trimtab init writes one)"
         )
     shown = visible(site.name)
-    if not _has(site, planned.root):
+    if not is_beneath(site, planned.root):
         raise UsageError(
             f"the site {shown} is of {visible(site.path)}, and {visible(planned.root)} is not "
             "beneath it",
@@ -198,24 +200,3 @@ def servers_of(
             hint="name the site whose file system is purged",
         )
     return AskedServers(file_system, site.servers, fan_out=fan_out)
-
-
-def _site_of(planned: PlannedFileSystem) -> model.Site | None:
-    """Return the site file that is of a plan's file system; of two nothing is believed.
-
-    A file that cannot be read, or is of something else, is passed over.
-    """
-    sites = []
-    for path in known_sites().values():
-        try:
-            site = load_site(path).site
-        except TrimtabError:
-            continue
-        named = site.file_system in (None, planned.name) or planned.name is None
-        if site.driver == "lustre" and named and _has(site, planned.root):
-            sites.append(site)
-    return sites[0] if len(sites) == 1 else None
-
-
-def _has(site: model.Site, root: str) -> bool:
-    return root == site.path or root.startswith(site.path.rstrip("/") + "/")

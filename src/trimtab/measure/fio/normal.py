@@ -18,8 +18,8 @@ whole numbers. So bytes are operations times the size of each where that is one 
 with the printed bytes, and rates follow: the very figures of the JSON of the same run. Otherwise
 they are what is printed, and a figure of which rounding can hide more than 1 % is not believed.
 
-A group counts only if its ``Run status`` stands at its end and agrees: without it the output was
-cut, perhaps between its jobs.
+A group counts only if a ``Run status`` that agrees with it follows: without one the output was cut,
+perhaps between its jobs.
 
 Until 2.20 sizes were KiB under the name ``KB``: ``io=1024.0MB, bw=16.6MB/s, iops=4258, runt=...``.
 Formats: ``show_thread_status_normal``, ``show_ddir_status`` and ``show_run_stats`` of fio's stat.c.

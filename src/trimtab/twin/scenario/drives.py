@@ -1,7 +1,8 @@
 """Drives that the seeds name, as the twin takes them: data sheets, and what is assumed beside them.
 
-No maker publishes spare flash: it is derived. `trimtab.model.drives` has the data sheets of many
-more drives, without it.
+Figures come from `trimtab.model.drives`, which has many more drives, but without spare flash: no
+maker publishes it, so it is derived. What one server sees of a drive with two ports is given here;
+its random operations are the sheet's, which the layers limit by that rate.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.errors import UsageError
+from trimtab.model.drives import data_sheet
 from trimtab.twin.scenario.model import DriveModel
 
 
@@ -42,47 +44,68 @@ class Preset:
         return self.model.spare
 
 
+_SPARE_OF_ONE: Final = 0.127
+_SPARE_OF_THREE: Final = 0.272
+_HALF: Final = {"read_bytes_per_s": 3.5e9, "write_bytes_per_s": 3.2e9}
+"""Of a PM1733, as one of two servers sees it."""
+_OF_SHEET: Final = (
+    *("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops"),
+    "drive_writes_per_day",
+)
 _ONE = (
     "15.36 TB of 16 TiB (17.59 TB) of flash, if all that is over is spare; bad blocks and the "
     "drive's own tables leave less, 7 to 12.7 %"
 )
 _THREE = "12.8 TB of the same 16 TiB (17.59 TB) of flash, sold for three drive writes a day"
 _SLIDES = "source 002 (SC21): 3.5 and 3.2 GB/s, as one of two servers sees it through x2 of PCIe 4"
-_FIO = "source 002: fio on 12 drives from one server, 9,600 and 1,600 kIOPS, a twelfth of it each"
 _TABLE = "source 004 (HPE, E2000), table 1"
 _LAUNCH = "hardwareluxx.de, 2019: Samsung's announcement of PM1733 and PM1735, U.2"
 _GUESS = "no data sheet: the same hardware as the drive for one write a day, with more spare"
+
+
+def _drive(
+    name: str, series: str, capacity_bytes: float, spare: float, **other: float
+) -> DriveModel:
+    """Return a drive with the figures of its series' data sheet, but for those given here."""
+    sheet = data_sheet(series)
+    figures = {field: getattr(sheet, field) for field in _OF_SHEET} | other
+    return DriveModel(name, capacity_bytes, spare=spare, **figures)
+
 
 PRESETS: Final = {
     preset.name: preset
     for preset in (
         Preset(
-            DriveModel("pm1733", 15.36e12, 3.5e9, 3.2e9, 800e3, 1600e3 / 12, 0.127, 1.0),
+            _drive("pm1733", "PM1733", 15.36e12, _SPARE_OF_ONE, **_HALF, write_iops=135e3),
             _ONE,
-            (_SLIDES, _FIO),
+            (_SLIDES, _LAUNCH, f"random writes: none known of it, the PM1733a's: {_TABLE}"),
         ),
         Preset(
-            DriveModel("pm1733a", 15.36e12, 7.5e9, 4.1e9, 1550e3, 135e3, 0.127, 1.0),
+            _drive("pm1733a", "PM1733a", 15.36e12, _SPARE_OF_ONE, drive_writes_per_day=1.0),
             _ONE,
             (_TABLE, "one write a day: as the PM1733, assumed"),
         ),
         Preset(
-            DriveModel("pm1735", 12.8e12, 6.4e9, 3.8e9, 1450e3, 260e3, 0.272, 3.0),
+            _drive("pm1735", "PM1735", 12.8e12, _SPARE_OF_THREE),
             _THREE,
             (_LAUNCH, "both ports together: one server's link may be slower"),
         ),
         Preset(
-            DriveModel("pm1743", 15.36e12, 14e9, 6e9, 2500e3, 300e3, 0.127, 1.0),
+            _drive("pm1743", "PM1743", 15.36e12, _SPARE_OF_ONE),
             _ONE,
             (_TABLE, "hardwaretimes.com and gamersinfotech.com, 2021: one write a day"),
         ),
         Preset(
-            DriveModel("pm1733-3dwpd", 12.8e12, 3.5e9, 3.2e9, 800e3, 260e3, 0.272, 3.0),
+            _drive("pm1733-3dwpd", "PM1735", 12.8e12, _SPARE_OF_THREE, **_HALF),
             _THREE,
-            (_GUESS, _SLIDES, f"random writes of the PM1735: {_LAUNCH}"),
+            (_GUESS, _SLIDES, f"random operations of the PM1735: {_LAUNCH}"),
         ),
         Preset(
-            DriveModel("pm1743-3dwpd", 12.8e12, 14e9, 6e9, 2500e3, 605e3, 0.272, 3.0),
+            _drive(
+                *("pm1743-3dwpd", "PM1743", 12.8e12, _SPARE_OF_THREE),
+                write_iops=605e3,
+                drive_writes_per_day=3.0,
+            ),
             _THREE,
             (
                 _GUESS,
@@ -93,6 +116,7 @@ PRESETS: Final = {
         ),
     )
 }
+"""The only figures of these drives in the twin; their data sheets: `trimtab.model.drive_table`."""
 
 
 def preset(name: str) -> Preset:

@@ -135,7 +135,11 @@ def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
         f"{format_percent(drive.spare)} spare, {drive.drive_writes_per_day:g} DWPD",
     )
     server = scenario.server
-    yield "server", f"{server.cores} cores, {format_bytes_per_s(server.network_bytes_per_s)}"
+    yield (
+        "server",
+        f"{server.generation}, {server.cores} cores, "
+        f"{format_bytes_per_s(server.network_bytes_per_s)}",
+    )
     yield "MDTs", f"{scenario.mdts.count} of {scenario.mdts.inodes:,.0f} inodes"
     clients = scenario.clients
     yield "clients", f"{clients.nodes:,} nodes of {format_bytes_per_s(clients.network_bytes_per_s)}"

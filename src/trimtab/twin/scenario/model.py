@@ -42,6 +42,8 @@ FaultKind = Literal[
     "silent-ost", "failover", "slow-drive", "failed-drive", "name-service", "filling", "burst"
 ]
 ProbeKind = Literal["ior", "obdfilter-survey"]
+ServerGeneration = Literal["e1000", "e2000"]
+"""Servers of HPE's E1000 and E2000: `trimtab.twin.stack.hardware` has what is printed of each."""
 
 changing = partial(key, changes=True)
 _COUNT: Final = whole(1, 1_000_000)
@@ -84,6 +86,9 @@ class Raid:
     spares: int = key(_FEW, "Drives' worth of spare space, spread over all.", 1)
     chunk_bytes: int = key(WHOLE_SIZE, "Bytes of a stripe on one drive.", 128 * 1024)
     shared: int = key(_DRIVES, "OSTs that share these drives.", 1)
+    rebuild_share: float = key(
+        INNER_FRACTION, "Part of the drives' time that a rebuild takes; assumed.", 0.3
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +119,18 @@ class Mdts:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One OSS."""
+    """One OSS.
+
+    The generation is never inferred from the drives: any drive can be in any server.
+    """
 
     cores: int = key(_COUNT, "Cores.", 32)
     network_bytes_per_s: float = key(RATE, "Line rate, all interfaces, each way.", 50e9)
+    generation: ServerGeneration = key(
+        choice(get_args(ServerGeneration)),
+        "Memory, speed of a core and fabric of an E1000 or an E2000.",
+        "e1000",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +229,15 @@ class Users:
     burstiness: float = changing(
         _RATIO, "Coefficient of variation of hourly writes besides that wave.", 0.5
     )
+    job_rate_bytes_per_s: float = changing(
+        RATE,
+        "What one job writes to one OST, or reads from it, while it does; jobs come in bursts. It "
+        "decides the COV of probes where OSTs have little to spare.",
+        4e9,
+    )
+    job_rate_sigma: float = changing(
+        real(0, 10), "Standard deviation of that rate's logarithm over jobs.", 0.8
+    )
     reread_share: float = changing(
         FRACTION_OR_ZERO, "Share of old bytes that is read again within eight weeks.", 0.2
     )
@@ -262,6 +284,7 @@ class Gating:
     most_closed: float | None = changing(
         FRACTION_OR_ZERO.or_word("all"), "Part of all OSTs that may be closed at a time.", None
     )
+    every_s: float = changing(DURATION, "Interval at which fullness is looked at.", 900.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +326,9 @@ class Fault:
 
     at: datetime = key(MOMENT, "When.")
     kind: FaultKind = key(choice(get_args(FaultKind)), "Which fault.")
-    until: datetime | None = key(MOMENT, "When it is over; without it, it stays.", None)
+    until: datetime | None = key(
+        MOMENT, "When it is over, or the failed drive replaced; without it, it stays.", None
+    )
     osts: tuple[int, ...] = key(OSTS, "Numbers of the OSTs; none: the whole.", ())
     size: float | None = key(
         FAULT_SIZE,

@@ -1,14 +1,17 @@
 """A file system in simulated time: epochs in which users write and delete and operators act.
 
 Each epoch: changes and faults that are due; what users write is placed; deletions; purge; gating;
-the layout beneath; trims; probes at their slots; the record. A slot, a change or a fault at the
+the layout beneath and trims; probes at their slots; the record. Gating and the layout pass a long
+epoch in parts. A slot, a change or a fault at the
 very end of an epoch belongs to it (a change there to the next).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -17,11 +20,10 @@ from numpy.typing import NDArray
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation import guests, policies
+from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
@@ -29,31 +31,38 @@ from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
     KINDS,
     Conditions,
+    Trouble,
     active,
     carriers,
     conditions,
 )
 from trimtab.twin.simulation.layout import Layout
 from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
-from trimtab.twin.simulation.miniature import Miniature
+from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations
+from trimtab.twin.simulation.parts import Flow, looks, spans
 from trimtab.twin.simulation.placement import (
     is_round_robin,
     striped_shares,
     weighted_shares,
 )
-from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
+from trimtab.twin.simulation.rebuilds import acting, phases
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
+from trimtab.twin.simulation.traffic import Asks, Moved, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
 """How often each OST gets a new file, and whether files go around the open ones."""
+
+
+def _at(fault: Fault) -> datetime:
+    return fault.at
 
 
 _MOST_RESETS = 10_000
@@ -86,6 +95,8 @@ class Simulation:
         Arrays over columns.
     columns
         Which real OSTs they stand for.
+    faults
+        As they act: on all OSTs of an array, and until a lost drive's data are there again.
     trace
         How it was in each epoch, and what probes saw.
     """
@@ -103,7 +114,8 @@ class Simulation:
         self.now = scenario.start.astimezone(UTC)
         self.end = self.now + timedelta(seconds=scenario.length_s)
         self.zone = find_zone(scenario.timezone)
-        self._apart = frozenset(ost for fault in scenario.faults for ost in fault.osts)
+        self.faults = tuple(sorted((acting(fault, scenario) for fault in scenario.faults), key=_at))
+        self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
         self.log = EventLog(scenario.name, scenario.seed)
         self.trace = Trace()
@@ -112,7 +124,8 @@ class Simulation:
         self._windows = windows
         self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
         self._changes = sorted(scenario.changes, key=lambda change: change.at)
-        self._faults: list[Fault] = sorted(scenario.faults, key=lambda fault: fault.at)
+        lost = (phase for fault in scenario.faults for phase in phases(fault, scenario))
+        self._troubles: list[Trouble] = [*self.faults, *lost]
         self._faults_reported = 0
         self._calm: Conditions | None = None
         self._shown: Conditions | None = None
@@ -170,56 +183,122 @@ class Simulation:
         while self._changes and self._changes[0].at < end:
             self._apply_due(self._changes.pop(0))
         self._tell_faults(end)
-        faults = active(self._faults, start, end)
+        faults = active(self._troubles, start, end)
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
         day = int((end - self.scenario.start).total_seconds() // COHORT_S)
         self.usage.begin_day(day, self.scenario.users)
-        placing = self._shares()
-        written = self.usage.write(
+        self.usage.begin_epoch(self.scenario, self._epoch, start, end)
+        flow = self._flow(faults, start, end)
+        burst = self._lay_out(flow, start, end)
+        self.state.write_bytes_per_s = (flow.written + burst) / seconds
+        self._user_rate = flow.written / seconds
+        # What was over within the epoch is no longer so for whoever looks at its end.
+        self._show_conditions(self._conditions(active(self._troubles, end, end), end, end))
+        self._record(end)
+        self.now = end
+        self._epoch += 1
+
+    def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> Flow:
+        """Let probes run, users write and delete, operators purge and gating look when it is due.
+
+        Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
+        few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
+        """
+        written, deleted, purged = np.zeros((3, self.columns.count))
+        flow = Flow(written, deleted, purged)
+        for part, (begun, until) in enumerate(pairwise(self._looks(faults, start, end))):
+            flow.written += self._traffic(flow, part, faults, begun, until)
+            flow.deleted += self.usage.delete((until - begun).total_seconds())
+            flow.purged += self._operations.purge(
+                self.scenario,
+                self.population,
+                self.accounts,
+                capacity=float(self.state.capacity_bytes @ self.columns.weight),
+                start=begun,
+                end=until,
+            )
+            self._count_space()
+            self._operations.gate(self.scenario, self.state, self.columns, until)
+        return flow
+
+    def _traffic(
+        self, flow: Flow, part: int, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Array:
+        """Let probes run, users write and read in a part of an epoch; return what is written."""
+        seconds = (end - start).total_seconds()
+        placing, weight = self._shares(), self.columns.weight
+        troubles = self._conditions(active(faults, start, end), start, end)
+        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
+        layers = layers_of(could, self.scenario.clients, self.columns, seconds)
+        books = laws.Books.of(self.state)
+        wanted = self.usage.want(
             self.scenario,
             self.state,
             self.columns,
             placing[0],
-            epoch=self._epoch,
+            most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
+            draw=(self._epoch, part),
             faults=faults,
             start=start,
             end=end,
         )
-        deleted = self.usage.delete(seconds)
-        purged = self._operations.purge(
-            self.scenario,
-            self.population,
-            self.accounts,
-            capacity=float(self.state.capacity_bytes @ self.columns.weight),
-            start=start,
-            end=end,
-        )
-        self._count_space()
-        self._operations.gate(self.scenario, self.state, self.columns, end)
+        self._user_rate = wanted.placed / seconds
+        reads = self.usage.reads(self.scenario.users, self.state, seconds)
+        self._user_read_rate = reads / seconds
+        taken = wanted.placed + wanted.filling
         due = self._agenda.due(end)
-        jobs, files = self._bursts(due)
-        self.miniature.advance(
-            self.state,
-            written=written,
-            deleted=deleted,
-            purged=purged,
-            burst=jobs,
-            burst_files=files,
-            resets=self._resets(start, end),
+        moved = [(at, self._measure(probe, at, faults, placing, taken)) for probe, at in due]
+        flow.moved += moved
+        by_probes = probed([run for _, run in moved], self.columns.member, weight, seconds)
+        asks = Asks(wanted.placed, wanted.filling, reads)
+        written, read = serve(self.state, self.columns, layers, by_probes, asks)
+        self.usage.write(self.scenario.users, self.state, wanted, written)
+        if laws.are_checked():
+            laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
+            demand, whole = self.usage.new_demand, float(written @ weight)
+            laws.check_books(books, self.state, new_demand=demand, written=whole)
+        return written
+
+    def _looks(
+        self, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Sequence[datetime]:
+        """Return the epoch's ends, and between them the times at which gating may change."""
+        gating, state = self.scenario.gating, self.state
+        if not gating.enabled:
+            return (start, end)
+        shares, _ = self._shares()
+        most = self.usage.expected(
+            self.scenario, self.columns, shares, faults=faults, start=start, end=end
         )
-        self._count_traffic(written, jobs, seconds)
-        self._operations.trim(
-            self.scenario, self.state, self.columns, self.miniature, start=start, end=end
-        )
-        self._user_rate = written / seconds
-        for probe, at in due:
-            self._measure(probe, at, faults, placing)
-        # What was over within the epoch is no longer so for whoever looks at its end.
-        self._show_conditions(self._conditions(active(self._faults, end, end), end, end))
-        self._record(end)
-        self.now = end
-        self._epoch += 1
+        return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
+
+    def _lay_out(self, flow: Flow, start: datetime, end: datetime) -> Array:
+        """Let the layout beneath pass the epoch; return bytes of probes on one OST of each column.
+
+        It does so in steps of an hour at most, with jobs, trims and resets at their times: what a
+        drive copies depends on what it is given between two trims, not on how long an epoch is.
+        """
+        parts = drive_steps((end - start).total_seconds())
+        member, weight = self.columns.member, self.columns.weight
+        whole = np.zeros(self.columns.count)
+        for begun, until in pairwise(spans(start, end, parts)):
+            runs = [run for at, run in flow.moved if begun < at <= until]
+            burst = probed(runs, member, weight, (until - begun).total_seconds())
+            self.miniature.advance(
+                self.state,
+                written=flow.written / parts,
+                deleted=flow.deleted / parts,
+                purged=flow.purged / parts,
+                burst=burst.written,
+                burst_files=burst.files,
+                resets=self._resets(begun, until),
+            )
+            self._operations.trim(
+                self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
+            )
+            whole += burst.written
+        return whole
 
     def apply(self, change: Change) -> None:
         """Set what a change sets, and keep an event of it."""
@@ -227,8 +306,10 @@ class Simulation:
 
     def _apply_due(self, change: Change) -> None:
         """Apply a change of the scenario; what was set by hand meanwhile may stand against it."""
+        known = len(self.log.events)
         try:
             self.apply(change)
+            self.log.scripted |= {event.id for event in self.log.events[known:]}
         except UsageError as error:
             self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
@@ -295,7 +376,7 @@ class Simulation:
             Parts of all files, 0 where an OST is closed or full; whether files go around the open
             OSTs one after another, or are drawn.
         """
-        moment = self._moment(at, active(self._faults, at, at), self._shares())
+        moment = self._moment(at, active(self._troubles, at, at), self._shares())
         return moment.chosen, moment.even
 
     def meet(
@@ -319,10 +400,10 @@ class Simulation:
         at
             Aware; within the epoch that began last.
         """
-        faults = active(self._faults, at, at)
+        faults = active(self._troubles, at, at)
         moment = self._moment(at, faults, self._shares())
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
-        rates, last_s = guests.task_rates(
+        return guests.task_rates(
             self.scenario,
             could,
             load_at(self.scenario, moment, at),
@@ -331,9 +412,8 @@ class Simulation:
             tasks_per_node=tasks_per_node,
             bytes_per_task=bytes_per_task,
             access=access,
+            client_share=guests.luck(self.scenario, at.timestamp(), access),
         )
-        factor = guests.luck(self.scenario, at.timestamp(), FITTED.run_spread, access)
-        return rates * factor, last_s / factor
 
     def _guest(self, bytes_of_osts: Sequence[tuple[float, str]], sign: float) -> None:
         each = unfolded(bytes_of_osts, self.columns.osts)
@@ -406,36 +486,6 @@ class Simulation:
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
 
-    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
-        """Return bytes and files that probes write and delete on one OST of each column."""
-        state, weight = self.state, self.columns.weight
-        jobs, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
-        for probe, _ in due:
-            if probe.kind != "ior":
-                # A survey has no bytes (scenario/checks.py), but a file: what a job writes in the
-                # same epoch is in one file more.
-                files += state.answers
-                continue
-            where = state.answers & state.create_enabled
-            osts = float(weight @ where)
-            if osts == 0.0 or not state.names_resolve:
-                continue
-            each = where * (probe.bytes_written / osts)
-            jobs += np.minimum(each, np.maximum(state.available_bytes - jobs, 0.0))
-            files += where * max(1, round(probe.nodes * probe.tasks_per_node / osts))
-        return jobs, files
-
-    def _count_traffic(self, written: Array, jobs: Array, seconds: float) -> None:
-        state, users = self.state, self.scenario.users
-        state.client_bytes_written_total += written + jobs
-        state.write_bytes_per_s = (written + jobs) / seconds
-        whole = float(state.used_bytes @ self.columns.weight)
-        read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
-        each = state.used_bytes * (read / whole) if whole > 0.0 else np.zeros_like(written)
-        self._user_read_rate = each / seconds
-        state.bytes_read_total += each
-        state.bytes_read_total += jobs
-
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start
         due = policies.resets_due(
@@ -445,7 +495,9 @@ class Simulation:
         )
         return min(due, _MOST_RESETS)
 
-    def _conditions(self, faults: tuple[Fault, ...], start: datetime, end: datetime) -> Conditions:
+    def _conditions(
+        self, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Conditions:
         if faults:
             return conditions(faults, start, end, self.columns.osts)
         if self._calm is None:
@@ -459,7 +511,7 @@ class Simulation:
         first, state = self.columns.first, self.state
         state.answers = ~troubles.silent[first]
         state.failover_active = troubles.moved[first]
-        state.degraded = troubles.rebuilding[first]
+        state.degraded = troubles.degraded[first]
         state.server = self._servers(troubles)[first]
         state.names_resolve = troubles.names_resolve
 
@@ -471,45 +523,61 @@ class Simulation:
 
     def _tell_faults(self, end: datetime) -> None:
         while (
-            self._faults_reported < len(self._faults)
-            and self._faults[self._faults_reported].at < end
+            self._faults_reported < len(self.faults) and self.faults[self._faults_reported].at < end
         ):
-            fault = self._faults[self._faults_reported]
+            fault = self.faults[self._faults_reported]
             self._faults_reported += 1
             if fault.kind == "silent-ost":
                 continue  # silent: nobody knows before a probe hangs
             fault_text = fault.detail or fault.kind
             self.log.add(
-                KINDS[fault.kind], fault.at, fault_text, until=fault.until, osts=fault.osts
+                KINDS[fault.kind],
+                fault.at,
+                fault_text,
+                until=fault.until,
+                osts=fault.osts,
+                scripted=True,
             )
 
     def _measure(
-        self, probe: ProbeLoad, at: datetime, faults: tuple[Fault, ...], placing: Placing
-    ) -> None:
+        self,
+        probe: ProbeLoad,
+        at: datetime,
+        faults: tuple[Trouble, ...],
+        placing: Placing,
+        taken: Array,
+    ) -> Moved:
         moment = self._moment(at, faults, placing)
+        moment = replace(moment, room=moment.room - taken[self.columns.member])
         if probe.kind == "ior":
-            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
+            job, moved = run_job(self.scenario, probe, at, moment, self._rates)
+            self.trace.jobs.append(job)
         else:
-            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+            survey, moved = run_survey(self.scenario, probe, at, moment, self._rates)
+            self.trace.surveys.append(survey)
+        return moved
 
-    def _moment(self, at: datetime, faults: tuple[Fault, ...], placing: Placing) -> Moment:
-        shares, even = placing
-        troubles = self._conditions(active(faults, at, at), at, at)
+    def _terms(self, troubles: Conditions) -> OstTerms:
         member, state = self.columns.member, self.state
-        terms = OstTerms(
+        return OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
             self._windows(self.scenario, state.amplification)[member],
             self._servers(troubles),
             troubles,
         )
+
+    def _moment(self, at: datetime, faults: tuple[Trouble, ...], placing: Placing) -> Moment:
+        shares, even = placing
+        troubles = self._conditions(active(faults, at, at), at, at)
+        member, state = self.columns.member, self.state
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
         # A silent OST that is open still gets files: the servers of metadata have not noticed.
         silent = troubles.silent & state.create_enabled[member]
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)
         return Moment(
-            terms,
+            self._terms(troubles),
             self._user_rate[member],
             self._user_read_rate[member],
             chosen,

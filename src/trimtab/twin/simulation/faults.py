@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
 from trimtab.twin.scenario.model import Fault
+from trimtab.twin.simulation.rebuilds import Phase
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 SLOW_DRIVE = 0.3
 """Assumed, where a fault names no size: what is left of a slow drive's speed."""
+
+Trouble = Fault | Phase
+"""A fault, or what it makes of an array over a stretch of time."""
 
 KINDS = {
     "silent-ost": EventKind.NOTE,
@@ -42,8 +46,9 @@ class Conditions:
         Served by the partner of its home server.
     drive_factor
         What is left of the speed of its slowest drive.
-    rebuilding
-        A drive failed, and its stripes are being made anew elsewhere.
+    degraded, rebuilding, short
+        Data of a failed drive are missing; are being made anew, while they are missing; are all
+        there again, on a drive fewer (`trimtab.twin.simulation.rebuilds`).
     names_resolve
         False while the name service does not answer.
     """
@@ -51,15 +56,17 @@ class Conditions:
     silent: Bools
     moved: Bools
     drive_factor: Array
+    degraded: Bools
     rebuilding: Bools
+    short: Bools
     names_resolve: bool = True
 
 
-def conditions(faults: Iterable[Fault], start: datetime, end: datetime, osts: int) -> Conditions:
+def conditions(faults: Iterable[Trouble], start: datetime, end: datetime, osts: int) -> Conditions:
     """Return what is wrong at any moment from ``start`` to ``end``, both included."""
     silent, moved = np.zeros(osts, bool), np.zeros(osts, bool)
-    rebuilding, factor = np.zeros(osts, bool), np.ones(osts)
-    resolve = True
+    degraded, rebuilding, short = (np.zeros(osts, bool) for _ in range(3))
+    factor, resolve = np.ones(osts), True
     for fault in faults:
         if fault.at > end or (fault.until is not None and fault.until <= start):
             continue
@@ -68,18 +75,20 @@ def conditions(faults: Iterable[Fault], start: datetime, end: datetime, osts: in
             silent[where] = True
         elif fault.kind == "failover":
             moved[where] = True
+        elif isinstance(fault, Phase):
+            short[where] |= fault.kind == "short"
+            degraded[where] |= fault.kind != "short"
+            rebuilding[where] |= fault.kind == "rebuilding"
         elif fault.kind == "slow-drive":
             left = SLOW_DRIVE if fault.size is None else fault.size
             factor[where] = np.minimum(factor[where], left)
-        elif fault.kind == "failed-drive":
-            rebuilding[where] = True
         elif fault.kind == "name-service":
             resolve = False
-    return Conditions(silent, moved, factor, rebuilding, resolve)
+    return Conditions(silent, moved, factor, degraded, rebuilding, short, resolve)
 
 
 def added_bytes(
-    faults: Iterable[Fault], start: datetime, end: datetime, osts: int
+    faults: Iterable[Trouble], start: datetime, end: datetime, osts: int
 ) -> tuple[Array, float]:
     """Return what faults write from ``start`` to ``end``.
 
@@ -90,7 +99,7 @@ def added_bytes(
     """
     filling, burst = np.zeros(osts), 0.0
     for fault in faults:
-        if fault.kind not in {"filling", "burst"}:
+        if isinstance(fault, Phase) or fault.kind not in {"filling", "burst"}:
             continue
         last = end if fault.until is None else min(end, fault.until)
         seconds = max(0.0, (last - max(start, fault.at)).total_seconds())
@@ -101,13 +110,13 @@ def added_bytes(
     return filling, burst
 
 
-def _where(fault: Fault, osts: int) -> NDArray[np.int64]:
+def _where(fault: Trouble, osts: int) -> NDArray[np.int64]:
     if not fault.osts:
         return np.arange(osts)
     return np.array([ost for ost in fault.osts if ost < osts], np.int64)
 
 
-def active(faults: Sequence[Fault], start: datetime, end: datetime) -> tuple[Fault, ...]:
+def active(faults: Sequence[Trouble], start: datetime, end: datetime) -> tuple[Trouble, ...]:
     """Return the faults that are there at any moment from ``start`` to ``end``."""
     return tuple(
         fault

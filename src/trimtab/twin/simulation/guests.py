@@ -37,6 +37,7 @@ def task_rates(
     tasks_per_node: int,
     bytes_per_task: float,
     access: Literal["write", "read"],
+    client_share: float = 1.0,
 ) -> tuple[Array, float]:
     """Return what each task of a job gets while all of them run, and when the slowest is done.
 
@@ -46,6 +47,8 @@ def task_rates(
         What each real OST gives to clients now.
     competing
         What users ask of each meanwhile.
+    client_share
+        Part of the clients that is left to this run: `luck`.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def task_rates(
     limits = client.node_limits(scenario.clients, machine.platform, tasks_per_node)
     per_node = limits.write_bytes_per_s if access == "write" else limits.read_bytes_per_s
     node = np.arange(len(ost_of_task)) // tasks_per_node
-    shared = Resource(node, np.full(nodes, per_node))
+    shared = Resource(node, np.full(nodes, per_node * client_share))
     demand = competing.write if access == "write" else competing.read
     osts = Resource(
         ost_of_task,
@@ -64,13 +67,13 @@ def task_rates(
         demand,
         np.ceil(demand / USER_STREAM_BYTES_PER_S),
     )
-    process = limits.process_bytes_per_s
+    process = limits.process_bytes_per_s * client_share
     rates = max_min([shared, osts], np.full(len(ost_of_task), process))
     slowest = slowest_rate([shared, osts], process)
     return rates, bytes_per_task / slowest if slowest > 0.0 else math.inf
 
 
-def luck(scenario: Scenario, at_s: float, spread: float, access: str) -> float:
-    """Return the factor that one phase of a probe has to itself, with a mean of 1."""
+def luck(scenario: Scenario, at_s: float, access: str) -> float:
+    """Return the part of its clients that is left to one phase of a probe."""
     draws = stream(scenario.seed, "guest", access, int(at_s))
-    return float(np.exp(spread * draws.standard_normal() - spread**2 / 2.0))
+    return float(client.run_share(draws.standard_normal(1))[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ UNIT_BYTES = 64 * 1024
 """The allocator's block and the drive's mapped unit, at the allocator's scale."""
 REQUEST_BYTES = 1024**2
 GROUP_BYTES = GROUP_UNITS * UNIT_BYTES
+_LONGEST_STEP_S = 3600.0
+"""Write amplification in steps of an hour is that in steps of a quarter; over a day's step, which
+would write all jobs at once and trim once, it is a tenth too low."""
 _WARM = 0.1
 """Part of the capacity that is rewritten before time begins."""
 
@@ -53,7 +57,8 @@ class Miniature:
         self._settings = self._made_with = _settings(scenario)
         self.layout.fill(fullness.tolist())
         self._look()
-        self._window = Window(self._counts, self.units, scenario.resolution.epoch_s)
+        epoch_s = scenario.resolution.epoch_s
+        self._window = Window(self._counts, self.units, epoch_s / drive_steps(epoch_s))
         # An epoch writes few units: the first would be told by chance if nothing went before it.
         self._move(np.minimum(_WARM, fullness / 2.0))
         self._look()
@@ -97,7 +102,7 @@ class Miniature:
         burst_files: NDArray[np.int64],
         resets: int,
     ) -> None:
-        """Let an epoch pass: bytes on one OST of each column."""
+        """Let an epoch, or a part of it, pass: bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
         before = self._counts
         self.layout.advance(
@@ -170,6 +175,15 @@ class Miniature:
     def _look(self) -> None:
         self._state: Mapping[str, Sequence[float]] = self.layout.state()
         self._counts = table(self._state, self._columns)
+
+
+def drive_steps(epoch_s: float) -> int:
+    """Return into how many steps of the layout an epoch is divided.
+
+    >>> drive_steps(900.0), drive_steps(3600.0), drive_steps(5400.0), drive_steps(86400.0)
+    (1, 1, 2, 24)
+    """
+    return max(1, math.ceil(epoch_s / _LONGEST_STEP_S - 1e-9))
 
 
 def _settings(scenario: Scenario) -> dict[str, Any]:

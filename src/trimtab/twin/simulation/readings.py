@@ -53,10 +53,16 @@ def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
     Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), each
     of which they amplify as a full drive does; what they wrote in fact is held against that.
     """
-    raid, drive = scenario.osts.raid, scenario.osts.drive
+    drive = scenario.osts.drive
     days = drive.drive_writes_per_day * _WARRANTY_DAYS
-    rated = raid.drives / raid.shared * drive.capacity_bytes * days * fifo(drive.spare)
-    return state.flash_written_total * ((raid.data + raid.parity) / raid.data) / rated
+    rated = drive.capacity_bytes * days * fifo(drive.spare)
+    return _of_a_drive(scenario, state.flash_written_total) / rated
+
+
+def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
+    """Return what one drive of an OST took of what went to the OST, with its part of the parity."""
+    raid = scenario.osts.raid
+    return total * ((raid.data + raid.parity) / raid.data) * raid.shared / raid.drives
 
 
 def _osts(simulation: Simulation, constants: Constants) -> OstState:
@@ -80,7 +86,7 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         bytes_read_total=state.bytes_read_total.copy(),
         bytes_discarded_total=state.bytes_discarded_total.copy(),
         client_bytes_written_total=state.client_bytes_written_total.copy(),
-        client_bytes_read_total=state.bytes_read_total.copy(),
+        client_bytes_read_total=state.client_bytes_read_total.copy(),
         last_trim_s=state.last_trim_s.copy(),
         allocator_requests_total=state.allocator_requests_total.copy(),
         allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),
@@ -91,6 +97,8 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         drive_percentage_used=drive_percentage_used(scenario, state),
         drive_media_errors_total=nothing,
         drive_write_amplification=state.amplification.copy(),
+        drive_host_written_bytes_total=_of_a_drive(scenario, state.bytes_written_total),
+        drive_media_written_bytes_total=_of_a_drive(scenario, state.flash_written_total),
     )
 
 
@@ -104,7 +112,7 @@ def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
     request_s = BASE_CORE_S + groups * constants.allocator_s_per_group
     if scenario.clients.checksums:
         request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
-    host = platform_of(scenario.osts.drive).host(constants)
+    host = platform_of(scenario.server).host(constants)
     cores = state.write_bytes_per_s / REQUEST_BYTES * request_s / host
     server = carriers(state.failover_active[columns.member], scenario.osts.per_server)
     busy = np.bincount(server, weights=cores[columns.member]) / scenario.server.cores

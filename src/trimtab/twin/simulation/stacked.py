@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.scenario.model import ProbeLoad, Raid, Scenario
+from trimtab.twin.simulation.faults import Conditions
 from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
@@ -29,15 +30,14 @@ class StackRates:
         """Return what each OST could do; 0 where it does not answer."""
         machine = self._hardware(scenario)
         troubles = terms.conditions
-        rebuild = np.where(troubles.rebuilding, raid.rebuild_factor(scenario.osts.raid), 1.0)
-        factor = troubles.drive_factor * rebuild
+        write_left, read_left = _left_of_arrays(troubles, scenario.osts.raid)
         rates = ost_layer.rates(
             machine,
             terms.amplification,
             window=terms.window,
             groups_considered=terms.walks_per_request * machine.groups,
-            drive_write_factor=factor,
-            drive_read_factor=factor,
+            drive_write_factor=troubles.drive_factor * write_left,
+            drive_read_factor=troubles.drive_factor * read_left,
             server_share=_server_share(terms.server, scenario.osts.per_server),
             from_clients=from_clients,
             checksums=scenario.clients.checksums,
@@ -60,6 +60,8 @@ class StackRates:
         rates: OstRates,
         competing: Load,
         ost_of_task: NDArray[np.int64],
+        *,
+        client_share: tuple[float, float],
     ) -> JobRates:
         """Return what a job of file per process gets."""
         machine = self._hardware(scenario)
@@ -78,10 +80,17 @@ class StackRates:
             job=job,
             competing=competing.write,
             competing_read=competing.read,
+            client_share=client_share,
         )
         slowest = int(got.slowest_osts[0])
         return JobRates(
-            got.write_bytes_per_s, got.read_bytes_per_s, got.write_s, got.read_s, slowest
+            got.write_bytes_per_s,
+            got.read_bytes_per_s,
+            got.write_s,
+            got.read_s,
+            got.write_of_file,
+            got.read_of_file,
+            slowest,
         )
 
     def _hardware(self, scenario: Scenario) -> hardware.Hardware:
@@ -90,6 +99,21 @@ class StackRates:
             osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
             self._machine = (key, hardware.hardware(osts, scenario.server))
         return self._machine[1]
+
+
+def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:
+    """Return what is left of writes and reads where a drive is missing.
+
+    What a lost drive would have taken is not written: until it is made anew, whole stripes cost the
+    other drives no more than before.
+    """
+    short = np.where(troubles.short, raid.short_factor(layout), 1.0)
+    read = np.where(troubles.degraded, raid.degraded_read_factor(layout), short)
+    write_rebuilding, read_rebuilding = raid.rebuilding_factors(layout)
+    return (
+        np.where(troubles.rebuilding, write_rebuilding, short),
+        np.where(troubles.rebuilding, read_rebuilding, read),
+    )
 
 
 def _server_share(server: NDArray[np.int64], per_server: int) -> Array:

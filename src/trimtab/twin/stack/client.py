@@ -7,8 +7,12 @@ node share, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.model import Clients
@@ -63,6 +67,24 @@ def node_limits(
     write = network.write_bytes_per_s(line, platform, constants) * path
     read = network.read_bytes_per_s(line, constants) * path
     return NodeLimits(min(processor, write), min(processor, read), constants.process_bytes_per_s)
+
+
+def run_share(draws: NDArray[np.float64], constants: Constants = FITTED) -> NDArray[np.float64]:
+    """Return what other nodes and paths leave of the clients of a run, from normal draws.
+
+    It is 1 at the most: chance belongs to the layer in which it arises, and takes from it.
+    """
+    return np.exp(-constants.run_spread * np.abs(draws))
+
+
+def mean_run_share(constants: Constants = FITTED) -> float:
+    """Return the mean of `run_share`.
+
+    >>> round(mean_run_share(), 3)
+    0.949
+    """
+    spread = constants.run_spread
+    return math.exp(spread**2 / 2) * math.erfc(spread / math.sqrt(2))
 
 
 def small_reads_per_s(tasks_per_node: int) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import DriveModel, Osts, Raid, Server
+from trimtab.twin.scenario.model import Osts, Raid, Server, ServerGeneration
 
 GROUP_BYTES: Final = 128 * 1024**2
 """A block group of ldiskfs with 4 KiB blocks."""
@@ -42,7 +43,7 @@ E1000: Final = Platform("e1000", 8 * 3.2e9 * 8, faster_host=False, slingshot=Tru
 E2000: Final = Platform("e2000", 12 * 4.8e9 * 8, faster_host=True, slingshot=False)
 """12 DIMMs of DDR5-4800 (source 004, Table 2)."""
 
-_GEN5_WRITE_BYTES_PER_S = 5e9
+_PLATFORMS: Final[Mapping[ServerGeneration, Platform]] = {"e1000": E1000, "e2000": E2000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Hardware:
     drive_read_bytes_per_s: float
     drive_read_iops: float
     drive_write_iops: float
+    drive_capacity_bytes: float
     raid: Raid
     groups: float
     cores: float
@@ -83,20 +85,14 @@ def small_operations_per_s(iops: float, bytes_per_s: float) -> float:
     return min(iops, bytes_per_s / 4096)
 
 
-def platform_of(drive: DriveModel) -> Platform:
-    """Return the generation of servers that a drive belongs to: only Gen5 writes over 5 GB/s."""
-    return E2000 if drive.write_bytes_per_s > _GEN5_WRITE_BYTES_PER_S else E1000
+def platform_of(server: Server) -> Platform:
+    """Return what is printed of the servers of that generation."""
+    return _PLATFORMS[server.generation]
 
 
-def hardware(osts: Osts, server: Server, platform: Platform | None = None) -> Hardware:
-    """Return what the layers need of the machines of a scenario.
-
-    Parameters
-    ----------
-    platform
-        ``None``: by the drives.
-    """
-    platform = platform or platform_of(osts.drive)
+def hardware(osts: Osts, server: Server) -> Hardware:
+    """Return what the layers need of the machines of a scenario."""
+    platform = platform_of(server)
     drive = osts.drive
     # Drives whose OSTs are on both controllers are reached through a link of each.
     links = 2 if osts.raid.shared > osts.per_server else 1
@@ -107,6 +103,7 @@ def hardware(osts: Osts, server: Server, platform: Platform | None = None) -> Ha
         drive_read_bytes_per_s=min(drive.read_bytes_per_s, link),
         drive_read_iops=drive.read_iops,
         drive_write_iops=drive.write_iops,
+        drive_capacity_bytes=drive.capacity_bytes,
         raid=osts.raid,
         groups=ost_capacity_bytes(osts) / GROUP_BYTES,
         cores=server.cores / osts.per_server,

@@ -12,17 +12,18 @@ from typing import Final
 import numpy as np
 
 from trimtab.twin.constants import FITTED, FITTED_ON, Constants
-from trimtab.twin.scenario.model import Clients, DriveModel, Osts, Raid, Server
+from trimtab.twin.scenario.drives import preset
+from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
+from trimtab.twin.stack.classes import classes_of
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
 from trimtab.twin.stack.job import IorJob, placed_job
-from trimtab.validation.statements import Row, needing, row
+from trimtab.validation.statements import Row, SeededRow, needing, row
 
 MIB: Final = 1024**2
-_TB = 15.36e12
-PM1733: Final = DriveModel("pm1733", _TB, 3.5e9, 3.2e9, 1450e3, 135e3, 0.127, 1)
-PM1733A: Final = DriveModel("pm1733a", _TB, 7.5e9, 4.1e9, 1550e3, 135e3, 0.127, 1)
-PM1743: Final = DriveModel("pm1743", _TB, 14e9, 6e9, 2500e3, 300e3, 0.127, 1)
+PM1733: Final = preset("pm1733").model
+PM1733A: Final = preset("pm1733a").model
+PM1743: Final = preset("pm1743").model
 GEN5_LINK: Final = 7 * 1024**3
 """Printed: about 7 GiB/s to one slot from one controller (source 004)."""
 GEN4_LINK: Final = GEN5_LINK / 2
@@ -38,10 +39,14 @@ _E1000_BOTH = replace(E1000_F, raid=Raid(drives=24, shared=2))
 """All drives from both servers at once, as fio reads them."""
 
 _E1000_SERVER = Server(32, 50e9)
-_E2000_SERVER = Server(32, 100e9)
+_E2000_SERVER = Server(32, 100e9, "e2000")
+_MDTS: Final = 16
 _CPU_NODE = Clients(3072, 25e9)
 _GPU_NODE = Clients(1536, 100e9, saferet=True)
 _TEST_NODE = Clients(32, 50e9)
+_AGGREGATORS: Final = 32
+_SMALL_PART: Final = 0.75
+"""Of WRF's writes, with 10 to 100 KB each (source 004)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +57,32 @@ class Prediction:
     ----------
     rests_on
         What it follows from, in a few words.
+    low, high
+        Where something is not printed that decides it: what its least and greatest value give.
     """
 
     value: float
     rests_on: str
+    low: float | None = None
+    high: float | None = None
 
 
 def _perlmutter() -> Hardware:
-    return hardware(PERLMUTTER, _E1000_SERVER, E1000)
+    return hardware(PERLMUTTER, _E1000_SERVER)
 
 
 def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
     """Return bytes per second of all OSTs of fresh drives together."""
-    generation = (E2000, _E2000_SERVER) if osts.drive is PM1743 else (E1000, _E1000_SERVER)
-    machine = hardware(osts, generation[1], generation[0])
+    machine = hardware(osts, _E2000_SERVER if osts.drive is PM1743 else _E1000_SERVER)
     rates = ost.rates(machine, from_clients=from_clients, constants=constants)
     return osts.count * float(rates.write if write else rates.read)
 
 
 def _probe(clients: Clients, constants: Constants) -> float:
-    """Return the hourly probe's write on OSTs that write what the first month's survey says."""
+    """Return the hourly probe's mean write on OSTs that write what the first surveys say."""
     limits = client.node_limits(clients, E1000, 64, constants=constants)
-    return _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
+    most = _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
+    return most * client.mean_run_share(constants)
 
 
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
@@ -102,6 +111,7 @@ def _drive_rows(constants: Constants) -> dict[str, Prediction]:
             "4 KiB reads fill the lanes of one server before the sheet's 1,450 kIOPS",
         ),
         "2-write-iops": Prediction(12 * PM1733.write_iops, sheet),
+        "41-drives": Prediction(12.0 * (PERLMUTTER.count + _MDTS), "12 of each OST and MDT"),
         "5-link": Prediction(
             lanes, "2 lanes x 32 GT/s x 128/130, packets of 512 bytes with 24 around them"
         ),
@@ -158,6 +168,8 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
             e2000[False] / sheet_2[False] - e1000[False] / sheet[False],
             "memory over 14 GB/s a drive, less x2 links over 7.5",
         ),
+        "figure-3-read-e2000": Prediction(e2000[False] / sheet_2[False], "memory of two servers"),
+        "figure-3-raid-write": Prediction(e2000[True] / sheet_2[True], host),
     }
 
 
@@ -170,10 +182,16 @@ def _network_rows(constants: Constants) -> dict[str, Prediction]:
         for suffix in ("",) if number == "29" else ("-cpt4", "-cpt8", "-cpt16"):
             rows[f"{number}-write{suffix}"] = Prediction(write, efficiency)
             rows[f"{number}-read{suffix}"] = Prediction(read, efficiency)
-    for name, line in (("e1000-single", 25e9), ("e1000-dual", 50e9)):
-        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
-    for name, line in (("e2000-single", 50e9), ("e2000-dual", 100e9)):
-        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
+    ports = (
+        ("e1000-single", 25e9, E1000),
+        ("e1000-dual", 50e9, E1000),
+        ("e2000-single", 50e9, E2000),
+        ("e2000-dual", 100e9, E2000),
+    )
+    for name, line, platform in ports:
+        write = network.write_bytes_per_s(line, platform, constants)
+        both = min(write, network.read_bytes_per_s(line, constants))
+        rows[f"30-{name}"] = Prediction(both, f"{efficiency}, the slower direction")
     return rows
 
 
@@ -218,14 +236,14 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
             "half of the processes of the one node, on 691: each waits for one read at a time",
         ),
     }
-    return rows | _scaling_rows(constants)
+    return rows | _scaling_rows(constants) | _application_rows(constants)
 
 
 def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
     """Return the rows of Figures 4 and 18 of source 004: one scalable unit, from clients."""
 
     def small(osts: Osts, server: Server, write: bool) -> float:
-        machine = hardware(osts, server, E2000 if osts is E2000_F else E1000)
+        machine = hardware(osts, server)
         ost_rate = raid.small_writes_per_s if write else ost.small_reads_per_s
         return osts.count * ost_rate(machine, constants)
 
@@ -261,6 +279,54 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
     }
 
 
+def _application_rows(constants: Constants) -> dict[str, Prediction]:
+    """Return the rows of MLPerf Storage and WRF: what clients and servers allow them."""
+    nodes = client.node_limits(_TEST_NODE, E2000, constants=constants)
+    read_2 = _of(E2000_F, False, True, constants)
+    read_1 = _of(E1000_F, False, True, constants)
+    write_2 = _of(E2000_F, True, True, constants)
+
+    def readers(count: int, servers: float) -> float:
+        return min(count * nodes.read_bytes_per_s, servers)
+
+    rank = constants.process_bytes_per_s
+    least, most = (
+        (part * small + (1 - part) * large for part, small, large in (sizes,))
+        for sizes in ((_SMALL_PART, 10e3, 100e3), (_SMALL_PART, 100e3, float(MIB)))
+    )
+    once_s = client.SMALL_PROCESSES / client.SMALL_WRITES_PER_S
+    slow, fast = (
+        min(_AGGREGATORS * size / (once_s + size / rank), write_2)
+        for sizes in (least, most)
+        for size in sizes
+    )
+    wrf = Prediction(
+        float(np.sqrt(slow * fast)),
+        "each write waits as one of 4 KiB does; the mean size is 33 to 337 KB, for that of a "
+        "quarter of the writes is not printed",
+        slow,
+        fast,
+    )
+    ceiling = "clients' ports, or the servers"
+    return {
+        "mlperf-unet3d-10": Prediction(readers(10, read_2), ceiling),
+        "mlperf-unet3d-20": Prediction(readers(20, read_2), ceiling),
+        "mlperf-unet3d-ratio": Prediction(readers(5, read_2) / readers(5, read_1), ceiling),
+        "mlperf-resnet50-client": Prediction(readers(1, read_2), ceiling),
+        "38-rank": Prediction(rank, "a process that writes 1 MiB at a time"),
+        "38-wrf-e2000": wrf,
+        "38-wrf-e1000": wrf,
+        "38-wrf-gain": Prediction(0.0, "ranks are the limit on either, servers on neither"),
+        "38-wrf-saved": Prediction(0.13 * 2900 - 0.124 * 1485, "shares of the printed times"),
+        "38-wrf-aggregators": Prediction(
+            min(_AGGREGATORS * rank, write_2) / min(4 * rank, write_2),
+            "ranks add up until the servers are the limit",
+        ),
+        "38-wrf-lockahead": Prediction(1 / constants.shared_file_factor, "what locks leave"),
+        "38-wrf-stripes": Prediction(1.0, "no contention either way; opening costs nothing"),
+    }
+
+
 LAYERS: Final[tuple[Callable[[Constants], dict[str, Prediction]], ...]] = (
     _drive_rows,
     _raid_rows,
@@ -280,16 +346,26 @@ def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
 
 def layer_rows(constants: Constants = FITTED) -> list[Row]:
     """Return every statement that needs no simulation beside what the layers predict."""
-    predicted = predictions(constants)
-    rows: list[Row] = []
+    return [seeded.row for seeded in layers(constants)]
+
+
+def layers(constants: Constants = FITTED) -> list[SeededRow]:
+    """Return the same with the interval of what is not printed."""
+    predicted, classes = predictions(constants), classes_of(predictions)
+    rows: list[SeededRow] = []
     for statement in needing("layers"):
         prediction = predicted.get(statement.id)
-        rows.append(
-            row(
-                statement,
-                None if prediction is None else prediction.value,
-                "" if prediction is None else prediction.rests_on,
-                fitted=statement.id in FITTED_ON,
-            )
+        if prediction is None:
+            rows.append(SeededRow(row(statement, None)))
+            continue
+        layer_class = classes[statement.id]
+        statement_row = row(
+            statement,
+            prediction.value,
+            prediction.rests_on,
+            fitted=statement.id in FITTED_ON,
+            computed=layer_class.row_class,
+            rests_on=layer_class.rests_on if statement.declared is None else (),
         )
+        rows.append(SeededRow(statement_row, prediction.low, prediction.high))
     return rows

@@ -12,9 +12,6 @@ from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.model import Raid
 from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
-_REBUILD_SHARE = 0.3
-"""Part of the drives' time that a rebuild may take: an assumption, no document prints it."""
-
 
 def data_share(raid: Raid) -> float:
     """Return the part of the bytes on the drives that is data.
@@ -72,6 +69,58 @@ def small_writes_per_s(machine: Hardware, constants: Constants = FITTED) -> floa
     return min(drives / small_write_operations(machine.raid), serial)
 
 
-def rebuild_factor(raid: Raid) -> float:
-    """Return what is left of writes and reads while a missing drive is rebuilt."""
-    return (1 - 1 / raid.drives) * (1 - _REBUILD_SHARE)
+def lost_sources(raid: Raid) -> int:
+    """Return chunks to be read for one that is lost: the other copy, or as many as hold data."""
+    return 1 if raid.kind == "raid10" else raid.data
+
+
+def degraded_read_factor(raid: Raid) -> float:
+    """Return what is left of reads while a drive's data are missing.
+
+    One drive in ``drives`` gives nothing, and what lay on it is read from others.
+
+    >>> round(degraded_read_factor(Raid()), 3)
+    0.579
+    """
+    missing = 1 / raid.drives
+    return (1 - missing) / (1 - missing + lost_sources(raid) * missing)
+
+
+def short_factor(raid: Raid) -> float:
+    """Return what is left with a drive fewer, when all data are there again."""
+    return 1 - 1 / raid.drives
+
+
+def rebuilding_factors(raid: Raid) -> tuple[float, float]:
+    """Return what is left of writes and reads during a rebuild.
+
+    What was made anew is not credited before all is: a rebuilding array is never faster than a
+    degraded one.
+    """
+    left = 1 - raid.rebuild_share
+    return short_factor(raid) * left, degraded_read_factor(raid) * left
+
+
+def rebuild_s(machine: Hardware, part: float = 1.0) -> float:
+    """Return how long the drives take to make a lost one anew, in the time that they have for it.
+
+    Parameters
+    ----------
+    part
+        Of the drive that is made anew.
+
+    Notes
+    -----
+    Each byte takes the time of ``sources`` reads and a write. With spare space both are spread over
+    all other drives; without, one new drive takes all writes.
+
+    12 drives of 15.36 TB, 3.5 and 3.2 GB/s in 8+2+1, three tenths of their time: 3 h 22 min.
+    """
+    raid, others = machine.raid, machine.raid.drives - 1
+    read_s = lost_sources(raid) / machine.drive_read_bytes_per_s
+    write_s = 1 / machine.drive_write_bytes_per_s
+    if raid.spares > 0:
+        per_byte_s = (read_s + write_s) / (others * raid.rebuild_share)
+    else:
+        per_byte_s = max(read_s / (others * raid.rebuild_share), write_s)
+    return machine.drive_capacity_bytes * part * per_byte_s

@@ -58,7 +58,8 @@ def ost_write_bytes_per_s(
     request: SizingRequest, amplification: float, *, from_clients: bool
 ) -> float:
     """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients."""
-    machine = hardware(Osts(1, request.drive, request.raid), Server())
+    server = Server(generation=request.generation)
+    machine = hardware(Osts(1, request.drive, request.raid), server)
     rates = ost.rates(machine, np.array([amplification]), from_clients=from_clients)
     return float(rates.write[0])
 

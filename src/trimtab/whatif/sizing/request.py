@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from trimtab.errors import UsageError
 from trimtab.model.site import LIMITS
-from trimtab.twin.scenario.model import DriveModel, Raid
+from trimtab.twin.scenario.model import DriveModel, Raid, ServerGeneration
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
 DAY_S: Final = 86400.0
@@ -46,6 +46,8 @@ class SizingRequest:
         Objects of a file.
     years
         That it is to last, and to grow.
+    generation
+        Of the servers.
     """
 
     daily_writes_bytes: float
@@ -65,6 +67,7 @@ class SizingRequest:
     stripe_count: int = 1
     years: float = 5.0
     seed: int = 1
+    generation: ServerGeneration = "e1000"
 
     @property
     def net_daily_bytes(self) -> float:

@@ -47,8 +47,8 @@ ASSUMPTIONS: Final = (
     "of an OST. Usable spare is assumed: no maker publishes it.",
     "Of the simulated amplification about a tenth hangs on how small the miniature is; the "
     "standard error beside it is of chance alone.",
-    "One OST a server with 32 cores and 50 GB/s; collection within seconds, throttling, slow "
-    "drives, rebuilds and other load are not in the bandwidth.",
+    "One OST a server with 32 cores and 50 GB/s, of --server's generation; collection within "
+    "seconds, throttling, slow drives, rebuilds and other load are not in the bandwidth.",
 )
 
 

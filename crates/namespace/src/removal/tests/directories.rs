@@ -89,16 +89,11 @@ fn directories_beside_the_way_and_moves_before_it_do_not_count() {
 #[test]
 fn nothing_is_taken_from_a_directory_that_is_not_in_its_place() {
     let world = World::with("users/anna/run");
-    let root = Root::open(world.directory.path()).unwrap();
-    let (checks, rows) = (checks(&root), [world.row()]);
-    let job = job(&root, &checks, &rows);
-    let quarantine = Quarantine::open(&root, b".q").unwrap();
-    let mut cell = quarantine.cell(&root, 0).unwrap();
-    let mut worker = Worker::new(&job, Some((&quarantine, &mut cell)), Default::default());
-    let parent = Parent::open(&root, &rows[0].parent).unwrap();
-    fs::rename(world.at("users/anna"), world.at("away")).unwrap();
-    let before = fs::metadata(world.at("away/run/file")).unwrap().ctime_nsec();
-    worker.round(&parent, &[0]);
-    assert_eq!(worker.verdicts[0].outcome, Outcome::Moved);
-    assert_eq!(fs::metadata(world.at("away/run/file")).unwrap().ctime_nsec(), before);
+    world.with_worker(&[world.row()], |mut worker, parent, _| {
+        fs::rename(world.at("users/anna"), world.at("away")).unwrap();
+        let before = fs::metadata(world.at("away/run/file")).unwrap().ctime_nsec();
+        worker.round(parent, &[0]);
+        assert_eq!(worker.verdicts[0].outcome, Outcome::Moved);
+        assert_eq!(fs::metadata(world.at("away/run/file")).unwrap().ctime_nsec(), before);
+    });
 }

@@ -273,14 +273,36 @@ def frame_of(
         chunk, parted = chunk.at(left), [parted[at] for at in left]
     columns = list(zip(*parted, strict=True)) if parted else [()] * (count + 1)
     readers = {**_readers(), **special}
-    series = [
-        readers[directive.column](fields.text_of(directive.column, values))
-        if directive.column in readers
-        else fields.names_of(directive.column, values)
-        for directive, values in zip(form.directives, columns, strict=False)
-        if directive.column is not None
-    ]
+    series = []
+    misfits: set[int] = set()
+    for directive, values in zip(form.directives, columns, strict=False):
+        if directive.column in readers or directive.column is None:
+            text = fields.text_of(directive.column or "passed over", values)
+            misfits.update(_misfits(text, directive))
+            if directive.column is not None:
+                series.append(readers[directive.column](text))
+        else:
+            misfits.update(at for at, value in enumerate(values) if b"/" in value)
+            series.append(fields.names_of(directive.column, values))
+    if misfits:
+        # Behind a damaged tab each field is the next one's, the last of them the path's.
+        for at in misfits:
+            chunk.refuse(at, "a field is not what the format prints", reading)
+        fitting = [at for at in range(len(chunk.texts)) if at not in misfits]
+        chunk, series = chunk.at(fitting), [values.gather(fitting) for values in series]
+        columns[-1] = tuple(columns[-1][at] for at in fitting)
     return placed(_with_identity(pl.DataFrame(series)), chunk, columns[-1], reading)
+
+
+def _misfits(text: pl.Series, directive: Directive) -> list[int]:
+    """Return the places of values that a directive does not print, where no reader looks at them.
+
+    Values of required columns are refused by `placed`, with their names.
+    """
+    if directive.column in (*schema.required(), *schema.TIMES, "project"):
+        return []
+    pattern = rf"\A(?:{directive.pattern})\z"
+    return text.str.contains(pattern).fill_null(value=False).not_().arg_true().to_list()
 
 
 def _with_identity(frame: pl.DataFrame) -> pl.DataFrame:

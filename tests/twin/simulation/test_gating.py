@@ -1,0 +1,107 @@
+"""Closing full OSTs, on a file system of Perlmutter's size, without the layout beneath.
+
+`docs/twin-questions.md` has these runs as a position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+
+import numpy as np
+import pytest
+from tests.twin.simulation.small import small
+from tests.twin.simulation.stand_ins import NoLayout, unthrottled
+
+from trimtab.twin.scenario.facts import at_the_end
+from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.scenario.model import Fault, Gating, Scenario
+from trimtab.twin.simulation.engine import Simulation
+
+HOUR = timedelta(hours=1)
+
+
+def simulated(scenario: Scenario) -> Simulation:
+    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> NoLayout:
+        return NoLayout(columns)
+
+    of = Simulation(scenario, layout=nothing, windows=unthrottled)
+    of.run()
+    return of
+
+
+@cache
+def near_the_limit(setting: str, value: str) -> Simulation:
+    """Return ten days at 73 % with a burst of 12 GB/s over 18 hours, as on three days of 2024."""
+    base = at_the_end(load_scenario("perlmutter"))
+    burst = base.start + timedelta(days=5, hours=2)
+    hourly = next(probe for probe in base.probes if probe.kind == "ior")
+    scenario = replace(
+        base,
+        changes=(),
+        assumptions={},
+        length_s=10 * 86400.0,
+        faults=(Fault(burst, "burst", burst + 18 * HOUR, (), 12e9),),
+        probes=(replace(hourly, since=None),),
+    )
+    settings = {
+        "users.fullness": "0.73",
+        "users.daily_writes": "2.9PB",
+        "resolution.classes": "all",
+        setting: value,
+    }
+    return simulated(replace_keys(scenario, settings))
+
+
+def least_open(of: Simulation) -> float:
+    return float(of.trace.of("open").sum(axis=1).min())
+
+
+def fullest(of: Simulation) -> float:
+    return float(of.trace.of("fullness").max())
+
+
+def refused_runs(of: Simulation) -> int:
+    return sum(job.status != "ok" for job in of.trace.jobs)
+
+
+def test_with_a_limit_on_how_many_are_closed_about_50_stay_open_and_no_run_is_refused():
+    limited = near_the_limit("gating.most_closed", "0.83")
+    assert least_open(limited) == pytest.approx(50, abs=2)
+    assert refused_runs(limited) == 0
+    assert limited.state.refused_space_bytes == 0.0
+    ungated = near_the_limit("gating.enabled", "false")
+    assert fullest(limited) < fullest(ungated), "closing OSTs keeps the fullest less full"
+
+
+def test_without_such_a_limit_the_policy_fails():
+    """Near the limit the few that are open take what all would: they fill, and none is left."""
+    of = near_the_limit("gating.most_closed", "all")
+    assert least_open(of) <= 5
+    assert refused_runs(of) > 0
+    assert fullest(of) > fullest(near_the_limit("gating.enabled", "false")) + 0.05
+
+
+def test_an_ost_takes_no_more_over_its_limit_than_comes_until_the_next_look():
+    """It took what came in an hour, however few were open: 36 % more where one of eight was."""
+    users = replace(small().users, fullness=0.74, fullness_spread=0.03, burstiness=0.0)
+    gating = Gating(enabled=True, limit=0.75, reopen=0.74)
+    over = {}
+    for every_s in (3600.0, 900.0, 300.0):
+        scenario = small(
+            1.0, users=users, probes=(), gating=replace(gating, every_s=every_s, most_closed=0.8)
+        )
+        over[every_s] = fullest(simulated(scenario)) - 0.75
+    assert over[300.0] < over[900.0] < over[3600.0], over
+
+
+def test_far_from_the_limit_an_epoch_passes_whole():
+    users = replace(small().users, fullness=0.5)
+    gating = Gating(enabled=True, limit=0.9, reopen=0.89)
+    often, seldom = (
+        simulated(small(1.0, users=users, gating=replace(gating, every_s=every_s)))
+        for every_s in (900.0, 3600.0)
+    )
+    np.testing.assert_array_equal(often.trace.of("fullness"), seldom.trace.of("fullness"))
