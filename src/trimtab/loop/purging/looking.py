@@ -39,7 +39,7 @@ def look_on(
         request = {"root": root, "files": rows, "lustre": lustre, "threads": threads}
         answers: Sequence[Exact] = ()
         for with_project in dict.fromkeys((project, False)):
-            columns = _answer_of_child({**request, "project": with_project, "deadline_s": deadline_s})
+            columns = _of_child({**request, "project": with_project, "deadline_s": deadline_s})
             answers = [Exact(*answer) for answer in zip(*columns, strict=True)]
             if not with_project or any(answer.errno not in NO_PROJECTS for answer in answers):
                 break
@@ -48,7 +48,7 @@ def look_on(
     return look
 
 
-def _answer_of_child(request: dict[str, Any]) -> Any:
+def _of_child(request: dict[str, Any]) -> Any:
     """Return what a child answers; it ends by itself, or is left behind."""
     reap()
     with input_file(pickle.dumps(request)) as path, Path(path).open("rb") as questions:
