@@ -8,6 +8,7 @@ child that has answered and cannot end is left behind, and is gone when the OST 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -59,20 +60,18 @@ def _of_child(request: dict[str, Any]) -> Any:
             cwd="/",
             start_new_session=True,
         )
+    assert child.stdout is not None
     try:
-        assert child.stdout is not None
         output = child.stdout.read()
-        child.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        abandon(child)
-    except BaseException:
-        abandon(child)
-        raise
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_END_S)
+    finally:
+        child.stdout.close()
+        # It may not end by itself, whatever it answered.
+        if (code := child.poll()) is None:
+            abandon(child)
     if not output:
-        raise ToolError(
-            f"looking at files ended without an answer ({child.returncode})", code="child-failed"
-        )
-    child.stdout.close()
+        raise ToolError(f"looking at files ended without an answer ({code})", code="child-failed")
     answer = pickle.loads(output)
     if isinstance(answer, Exception):
         raise answer
