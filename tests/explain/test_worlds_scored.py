@@ -35,7 +35,7 @@ def test_the_committed_scores_hold_what_is_promised() -> None:
         "they were looked at before"
     )
     assert now["found"] >= 0.95 * now["noticed"]
-    assert now["first"] >= 0.9 * now["told"]
+    assert now["first"] >= 0.85 * now["told"]
     assert now["unknown_unexplained"] >= 0.9 * now["unknown"]
     named = [row for row in now["calibration"] if row["to"] > NAMED]
     assert named[0]["from"] == NAMED, "a bin begins where naming does"
