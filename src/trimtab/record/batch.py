@@ -204,11 +204,11 @@ class Base:
         rows = np.flatnonzero(differs)
         numbers, texts = values.numbers[rows].tolist(), values.texts[rows].tolist()
         integers = (values.integers[rows] - then.integers[rows]).tolist()
-        there = values.is_number[rows].tolist(), values.is_integer[rows].tolist()
+        is_number, is_integer = values.is_number[rows].tolist(), values.is_integer[rows].tolist()
         columns = {
             "row": (np.diff(rows, prepend=0), pl.UInt32),
-            "number": (_where(numbers, there[0]), pl.Float64),
-            "integer": (_where(integers, there[1]), pl.Int64),
+            "number": (_where(numbers, is_number), pl.Float64),
+            "integer": (_where(integers, is_integer), pl.Int64),
             "text": (texts, pl.String),
         }
         return packed(
@@ -218,8 +218,10 @@ class Base:
         )  # fmt: skip
 
 
-def _where(values: list[Any], there: list[bool]) -> list[Any]:
-    return [value if is_there else None for value, is_there in zip(values, there, strict=True)]
+def _where(values: list[Any], present: list[bool]) -> list[Any]:
+    return [
+        value if is_present else None for value, is_present in zip(values, present, strict=True)
+    ]
 
 
 def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
