@@ -168,10 +168,13 @@ def _without(
 
     level, begin, place, end = edges
     dip = slice(begin, place)
-    time_s, height, hour = (
-        np.delete(values, dip) for values in (window.time_s, window.height, window.hour)
+    rest = Window(
+        np.delete(window.time_s, dip),
+        np.delete(window.height, dip),
+        np.delete(window.hour, dip),
+        window.level,
+        window.young,
     )
-    rest = Window(time_s, height, hour, window.level, window.young)
     shift = _agreed(rest, np.delete(clipped, dip), (level, begin, end - (place - begin)), noise)
     return None if shift is None else Shift(place, shift.up)
 
