@@ -10,7 +10,15 @@ import pytest
 
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.geometry import capacity_bytes
-from trimtab.twin.scenario.model import Gating, Lifetime, ProbeLoad, Purge, Scenario, Trim
+from trimtab.twin.scenario.model import (
+    AllocatorFamily,
+    Gating,
+    Lifetime,
+    ProbeLoad,
+    Purge,
+    Scenario,
+    Trim,
+)
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.whatif.sizing.amplifying import amplify
 from trimtab.whatif.sizing.figures import case_of, ost_write_bytes_per_s
@@ -62,7 +70,9 @@ def simulated(request: SizingRequest, fullness: float, trim: TrimWord) -> Scenar
 
 @pytest.mark.calibration
 @pytest.mark.parametrize(("fullness", "trim", "family", "drive"), GRID)
-def test_size_and_twin_run_agree(fullness: float, trim: TrimWord, family: str, drive: str) -> None:
+def test_size_and_twin_run_agree(
+    fullness: float, trim: TrimWord, family: AllocatorFamily, drive: str
+) -> None:
     request = SizingRequest(1e15, preset(drive).model, osts=16, family=family)
     (sized,) = amplify([case_of(trim, request, fullness, DAILY)])
     of = Simulation(simulated(request, fullness, trim))

@@ -125,8 +125,10 @@ def amplify(
         fleet = _Fleet(same_spare * miniature.seeds, spare, miniature, probe_share)
         values, walks = fleet.run(tell)
         for place, case in enumerate(same_spare):
-            own = slice(place, None, len(same_spare))
-            amplified[case] = _summed(case, values[own], walks[own], miniature.superblock_units)
+            places = slice(place, None, len(same_spare))
+            amplified[case] = _summed(
+                case, values[places], walks[places], miniature.superblock_units
+            )
     progress("simulated", 1.0)
     return [amplified[case] for case in cases]
 

@@ -63,5 +63,5 @@ def cases_of(peer: Peer, trimmed: Case) -> tuple[Case, Case] | None:
     """Return the other drive never trimmed and trimmed like this one; ``None``: it is too small."""
     if not peer.is_possible:
         return None
-    own = replace(trimmed, spare=peer.spare, fullness=peer.fullness)
-    return replace(own, trim_every=None, discard=False), own
+    alike = replace(trimmed, spare=peer.spare, fullness=peer.fullness)
+    return replace(alike, trim_every=None, discard=False), alike
