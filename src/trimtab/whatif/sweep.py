@@ -168,8 +168,8 @@ def _why_idle(name: str, values: Sequence[str], figures: Sequence[Sequence[Figur
     if reached is not None and least is not None and reached < least:
         return Message(
             "value-not-reached",
-            f"fullness stays under every value: {100 * reached:.1f} % at most, and the least value is "
-            f"{100 * least:.1f} %",
+            f"fullness stays under every value: {100 * reached:.1f} % at most, and the least value "
+            f"is {100 * least:.1f} %",
         )
     return Message("no-figure-differs", "every figure of every run is the same with each value")
 
