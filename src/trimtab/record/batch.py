@@ -35,8 +35,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-import numpy as np
-
 from trimtab.errors import UnreadableError
 from trimtab.message import Message, code_of
 from trimtab.model.telemetry import (
@@ -52,6 +50,7 @@ from trimtab.model.telemetry import (
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 _INTEGER_LIMIT = 2**63
@@ -126,6 +125,8 @@ class Values:
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Self:
         """Return the values of rows, as a copy."""
+        import numpy as np
+
         number, integer, text = (frame[name] for name in _VALUES)
         return cls(
             number.fill_null(0.0).to_numpy().copy(),
@@ -195,6 +196,7 @@ class Base:
         Rows stand as the number of rows since the last one, and integers as the difference, modulo
         2^64: what is alike in each target and small is small when compressed.
         """
+        import numpy as np
         import polars as pl
 
         then = self.values
@@ -382,6 +384,7 @@ def _joined(
 
 def _changed(base: Base, changes: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a base with other values in some of them."""
+    import numpy as np
     import polars as pl
 
     rows = np.cumsum(changes["row"].to_numpy().astype(np.int64))

@@ -138,8 +138,8 @@ def formulas(case: Case, superblock_units: int = FINE.superblock_units) -> tuple
 
     Examples
     --------
-    >>> [round(one, 2) for one in formulas(Case(0.12, 0.75))]
-    [4.22, 1.67]
+    >>> [round(form, 2) for form in formulas(Case(0.12, 0.75))]
+    [4.09, 1.65]
     """
     whole = greedy(case.spare, superblock_units)
     return whole, greedy(effective_spare(case.spare, case.fullness), superblock_units)
