@@ -47,7 +47,7 @@ def main() -> int:
         if row.error is not None:
             print(seeded_row(row))
     missed = [row.id for row in rows if row.missed]
-    print(f"{len(missed)} missed by more than a tenth: {', '.join(missed)}")
+    print(f"{len(missed)} missed: {', '.join(missed)}")
     if options.write:
         write(fitted)
     return 0
@@ -105,7 +105,7 @@ def seeded_row(row: Row) -> str:
     assert isinstance(row.printed, Figure)
     sign = "" if row.printed.relation == "=" else row.printed.relation
     return (
-        f"{row.id:18} {row.kind:10} {sign:2}{row.printed.value:<12.5g} {row.twin:<12.5g} "
+        f"{row.id:18} {row.row_class:10} {sign:2}{row.printed.value:<12.5g} {row.twin:<12.5g} "
         f"{row.error:+7.1%}{'  missed' if row.missed else ''}"
     )
 

@@ -49,13 +49,18 @@ def _rows() -> list[str]:
     lines = ["| row | | printed | twin | error | |", "|---|---|---|---|---|---|"]
     for row in layer_rows():
         if row.error is not None and row.twin is not None and isinstance(row.printed, Figure):
-            relation = {"=": "", ">=": "over ", "<=": "under "}[row.printed.relation]
+            relation = {"=": "", ">=": "at least ", "<=": "at most "}[row.printed.relation]
             lines.append(
-                f"| {row.id} | {row.quantity} | {relation}{_number(row.printed.value, row)} | "
+                f"| {row.id} | {row.quantity} | {relation}{_printed(row.printed, row)} | "
                 f"{_number(row.twin, row)} | {row.error:+.1%} | "
-                f"{row.kind}{', missed' if row.missed else ''} |"
+                f"{row.row_class}{', missed' if row.missed else ''} |"
             )
     return lines
+
+
+def _printed(figure: Figure, row: Row) -> str:
+    number = _number(figure.value, row)
+    return number if figure.upto is None else f"{number} to {_number(figure.upto, row)}"
 
 
 def _number(value: float, row: Row) -> str:

@@ -18,7 +18,7 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.explain import conclude, explain
-from trimtab.explain.ranking import CERTAIN, confidence, rank, weigh
+from trimtab.explain.ranking import confidence, rank, weigh
 from trimtab.message import Message
 from trimtab.model.incident import NAMED, Evidence, Route, Shape
 
@@ -124,7 +124,7 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
     mitigations = {row.id for row in TABLE if row.mitigation}
     # Before all stand mitigations that are as good as certain; in each part the likelier first.
     order = [
-        (candidate.cause in mitigations and candidate.confidence >= CERTAIN, candidate.confidence)
+        (candidate.cause in mitigations and candidate.confidence >= NAMED, candidate.confidence)
         for candidate in result.causes
     ]
     assert order == sorted(order, reverse=True)

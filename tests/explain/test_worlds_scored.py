@@ -35,7 +35,9 @@ def test_the_committed_scores_hold_what_is_promised() -> None:
     assert now["found"] >= 0.95 * now["noticed"]
     assert now["first"] >= 0.8 * now["told"]
     assert now["unknown_unexplained"] >= 0.9 * now["unknown"]
-    named = [row for row in now["calibration"] if row["from"] >= NAMED]
-    assert sum(row["true"] for row in named) >= 0.9 * sum(row["n"] for row in named)
+    named = [row for row in now["calibration"] if row["to"] > NAMED]
+    assert named[0]["from"] == NAMED, "a bin begins where naming does"
+    for row in named:
+        assert abs(row["true"] / row["n"] - row["mean"]) <= 0.07, "nothing is named in such a bin"
     assert now["quiet"]["named"] <= 0.05 * before["quiet"]["named"]
     assert now["quiet"]["a_month"] < before["quiet"]["a_month"] / 2

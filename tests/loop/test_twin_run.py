@@ -28,7 +28,7 @@ from trimtab.record.store import Store
 from trimtab.site.load import load_site
 from trimtab.twin.diary import Diary
 from trimtab.twin.life import Life
-from trimtab.twin.scenario.model import Fault, ProbeLoad
+from trimtab.twin.scenario.model import Change, Fault, ProbeLoad
 from trimtab.twin.scenario.write import to_toml
 
 MIB = 2.0**20
@@ -281,6 +281,64 @@ def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
 def test_the_truth_names_what_was_put_in(tmp_path: Path) -> None:
     fault = Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,))
     simulated(tmp_path, 1.0, faults=(fault,))
-    (cause,) = map(json.loads, (tmp_path / "small.truth.jsonl").read_text().splitlines())
+    lines = map(json.loads, (tmp_path / "small.truth.jsonl").read_text().splitlines())
+    (cause,) = (line for line in lines if not line["emerged"])
     assert (cause["cause"], cause["at"]) == ("target-silent", fault.at.isoformat())
     assert cause["targets"] == ["OST0002"]
+
+
+@pytest.mark.system
+def test_a_closed_book_has_no_line_of_what_is_scripted(tmp_path: Path) -> None:
+    scripted = {
+        "faults": (
+            Fault(
+                START + timedelta(hours=20),
+                "failover",
+                until=START + timedelta(hours=26),
+                osts=(1,),
+            ),
+        ),
+        "changes": (Change(START + timedelta(hours=10), {"clients.checksums": True}),),
+        "trim": replace(small_scenario().trim, every_s=DAY_S),
+    }
+    scenario = small_scenario(probes=PROBES, **scripted)
+    states = {}
+    for closed in (False, True):
+        directory = tmp_path / str(closed)
+        wanted = Wanted(scenario, directory, until_s=2 * DAY_S, closed_book=closed)
+        run_twin(wanted, progress=lambda text, part: None)
+        states[closed] = kept(directory)
+    kinds = {closed: {event.kind.value for event in states[closed]["events"]} for closed in states}
+    assert kinds[False] - kinds[True] == {"config-change", "failover"}
+    assert "trim" in kinds[True]
+    # The truth has all of it, and nothing that was measured differs.
+    assert states[True]["causes"] == states[False]["causes"]
+    for name in ("outputs", "truth"):
+        assert states[True][name] == states[False][name]
+
+
+@pytest.mark.system
+def test_the_truth_has_what_emerges_beside_what_is_scripted(tmp_path: Path) -> None:
+    users = replace(small_scenario().users, fullness=0.74, daily_writes_bytes=4 * 2.0**30)
+    gating = replace(small_scenario().gating, enabled=True, limit=0.60, reopen=0.55)
+    simulated(tmp_path, days=2, users=users, gating=gating)
+    lines = [json.loads(line) for line in (tmp_path / "small.truth.jsonl").read_text().splitlines()]
+    emerged = [line for line in lines if line["emerged"]]
+    causes = {line["cause"] for line in emerged}
+    assert "targets-over-limit" in causes
+    assert "few-targets-open" in causes
+    over = next(line for line in emerged if line["cause"] == "targets-over-limit")
+    assert over["targets"][0].startswith("OST")
+    assert datetime.fromisoformat(over["at"]) >= START
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("classes", "targets"), [(None, 4), (2, 2)])
+def test_osts_of_one_column_are_not_surveyed_as_targets_of_their_own(
+    tmp_path: Path, classes: int | None, targets: int
+) -> None:
+    resolution = replace(small_scenario().resolution, classes=classes)
+    simulated(tmp_path, days=1.5, resolution=resolution)
+    with Store.open(f"sqlite:///{tmp_path / 'small.db'}") as store:
+        frame = store.survey_frame("small")
+    assert frame["target"].n_unique() == targets

@@ -50,16 +50,12 @@ def keep_world(world: World, path: Path) -> Path:
                     for ordinal, sample in enumerate(run.samples)
                 ],
             )
-            connection.execute(
-                insert(schema.snapshot),
-                [
-                    {
-                        "site": 1,
-                        **rows.of_snapshot(snapshot_of(one), new_identifier(one["at"])),
-                    }
-                    for one in world.snapshots
-                ],
-            )
+            snapshots = [
+                {"site": 1, **rows.of_snapshot(snapshot_of(each), new_identifier(each["at"]))}
+                for each in world.snapshots
+            ]
+            if snapshots:
+                connection.execute(insert(schema.snapshot), snapshots)
         for one in world.events:
             store.add_event(event_of(site, one))
     return path

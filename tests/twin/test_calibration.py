@@ -10,17 +10,25 @@ from trimtab.twin.constants import FITTED, FITTED_ON, HELD_OUT, NAMES, TABLE
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.stack import predict, raid
 from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.predict import layer_rows, predictions
+from trimtab.twin.stack.predict import layer_rows, layers, predictions
 from trimtab.validation.statements import Figure, Statement, error, needing, row
 
 MISSED = {
+    "16-write-peak",
+    "30-e1000-dual",
+    "30-e1000-single",
+    "38-rank",
+    "38-wrf-gain",
+    "39-read",
+    "39-write",
     "figure-3-write",
+    "mlperf-unet3d-ratio",
     "35-fpp-128mib",
     "35-node-write",
     "35-random-691",
     "35-shared-4147",
 }
-"""What the twin does not reproduce within a tenth, said in docs/twin-model.md too."""
+"""Beyond a tenth, or outside a bound; docs/twin-model.md has them too."""
 
 
 def test_there_are_no_more_than_fifteen_constants_each_within_its_bounds() -> None:
@@ -33,7 +41,8 @@ def test_there_are_no_more_than_fifteen_constants_each_within_its_bounds() -> No
 
 def test_every_row_is_fitted_on_or_held_out_and_no_row_is_both() -> None:
     reproduced = [target.id for target in needing("layers") if not target.data]
-    assert sorted(FITTED_ON + HELD_OUT) == sorted(reproduced)
+    assert set(FITTED_ON) <= set(reproduced)
+    assert set(HELD_OUT) == set(reproduced) - set(FITTED_ON)
     ids = [target.id for target in needing("layers") + needing("time")]
     assert len(set(ids)) == len(ids)
 
@@ -54,11 +63,11 @@ def test_the_committed_constants_are_what_the_fit_gives() -> None:
         assert getattr(fitted, name) == pytest.approx(getattr(FITTED, name), rel=2e-3), name
 
 
-def test_everything_is_within_a_tenth_but_what_is_listed_as_missed() -> None:
+def test_everything_is_met_but_what_is_listed_as_missed() -> None:
     rows = layer_rows()
-    assert {r.id for r in rows if r.missed} == MISSED
+    assert {seeded.row.id for seeded in layers() if seeded.missed} == MISSED
     for r in rows:
-        if r.twin is not None and isinstance(r.printed, Figure):
+        if r.twin and isinstance(r.printed, Figure):
             assert math.copysign(1, r.twin) == math.copysign(1, r.printed.value), r.id
 
 
@@ -93,7 +102,13 @@ def test_an_error_is_relative_and_a_bound_is_met_or_not() -> None:
 def test_data_is_shown_and_never_reproduced() -> None:
     target = Statement("x", "004", "client", "MLPerf", Figure(5), "1", data=True)
     shown = row(target, 5.0)
-    assert (shown.kind, shown.twin, shown.error, shown.missed) == ("data", None, None, False)
+    assert (shown.row_class, shown.twin, shown.error, shown.missed) == (
+        "outside",
+        None,
+        None,
+        False,
+    )
+    assert shown.kind == "data"
     words = row(replace(target, printed="a lot", data=False), 5.0, "why")
     assert (words.kind, words.twin, words.error, words.note) == ("not printed", 5.0, None, "why")
     off = row(replace(target, data=False), float("nan"))

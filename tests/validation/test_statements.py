@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trimtab.validation import statements as module
@@ -9,8 +11,8 @@ from trimtab.validation.statements import Figure, Statement, needing, statements
 
 RECORD = {
     "needs": "time", "id": "46-fullness", "document": "000", "layer": "policy",
-    "quantity": "optimal fullness", "relation": "=", "printed": "0.75", "unit": "1", "data": "",
-    "note": "",
+    "quantity": "optimal fullness", "relation": "=", "printed": "0.75", "upto": "", "unit": "1",
+    "data": "", "class": "", "group": "", "note": "",
 }  # fmt: skip
 
 
@@ -26,10 +28,13 @@ def test_a_record_becomes_a_statement():
     )
     words = {**RECORD, "relation": "", "printed": "about 75 %", "data": "data"}
     assert (module._statement(words).printed, module._statement(words).data) == ("about 75 %", True)
+    ranged = module._statement({**RECORD, "upto": "0.8", "class": "input", "group": "knee"})
+    assert ranged.printed == Figure(0.75, upto=0.8)
+    assert (ranged.declared, ranged.group) == ("input", "knee")
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"relation": "~"}, {"needs": "luck"}, {"printed": "much"}, {"printed": ""}]
+    "wrong", [{"relation": "~"}, {"needs": "luck"}, {"printed": "much"}, {"class": "luck"}]
 )
 def test_a_record_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError):  # noqa: PT011 (a bug of the table, not a user's)
@@ -41,3 +46,52 @@ def test_documents_and_units_are_known(id):
     statement = statements()[id]
     assert statement.seed in {"000", "001", "002", "003", "004"}
     assert statement.unit in {"1", "1/s", "B/s", "B", "s", "d"}
+
+
+@pytest.mark.parametrize(
+    ("figure", "low", "high", "verdict"),
+    [
+        (Figure(10.0), 9.1, 10.9, "met"),
+        (Figure(10.0), 9.1, 11.1, "open"),
+        (Figure(10.0), 1.0, 100.0, "open"),  # an interval that holds everything shows nothing
+        (Figure(10.0), 11.1, 12.0, "missed"),
+        (Figure(-0.14), -0.15, -0.13, "met"),
+        (Figure(10.0, ">="), 10.0, 90.0, "met"),
+        (Figure(10.0, ">="), 9.99, 9.99, "missed"),  # a bound has no tenth
+        (Figure(10.0, ">="), 9.0, 11.0, "open"),
+        (Figure(0.0, "<="), 0.0, 0.0, "met"),
+        (Figure(1.0, upto=2.0), 0.9, 2.2, "met"),
+        (Figure(1.0, upto=2.0), 2.3, 5.0, "missed"),
+    ],
+)
+def test_a_verdict_is_of_the_whole_interval(figure, low, high, verdict):
+    assert figure.verdict(low, high) == verdict
+
+
+def test_seeds_decide_and_not_their_mean():
+    by_chance = module.seeded_row("24-minimum", [0.1e9, 0.42e9])
+    assert by_chance.row.error == pytest.approx(0.0)
+    assert (by_chance.verdict, by_chance.missed) == ("open", False)
+    assert module.seeded_row("24-minimum", [0.25e9, 0.27e9]).verdict == "met"
+    unscored = replace(by_chance, unscored="2 seeds")
+    assert (unscored.verdict, unscored.missed) == (None, False)
+
+
+def test_the_least_that_can_be_said_of_a_row_is_its_class():
+    def class_of(relation: module.Relation = "=", **told):
+        statement = Statement("x", "004", "client", "", Figure(5, relation), "1")
+        return module.row(statement, 5.0, **told).row_class
+
+    assert class_of() == "prediction"
+    assert class_of(computed="identity") == "identity"
+    assert class_of(">=", computed="identity") == "bound"
+    assert class_of(">=", computed="identity", fitted=True) == "fitted"
+    words = Statement("x", "004", "client", "MLPerf", "much", "1", data=True)
+    assert module.row(words, 5.0).row_class == "outside"
+    assert module.row(replace(words, declared="input"), 5.0).row_class == "input"
+
+
+def test_each_line_that_is_no_row_says_why():
+    for statement in statements().values():
+        if statement.declared == "outside":
+            assert statement.note or statement.data, statement.id

@@ -286,6 +286,10 @@ class Snapshots(Sequence[Mapping[str, Any]]):
             "network": _counted((written + read)[:, ::2], restart),
             "operations": _counted(hours.operations * 3600, np.zeros_like(hours.operations, bool)),
             "checksums": _counted(hours.bad_checksums, restart),
+            "network errors": _counted(
+                stream(site.seed, "network errors").poisson(hours.network_errors).astype(float),
+                restart,
+            ),
         }
         self.trimmed = np.maximum.accumulate(
             np.where(hours.trim, np.arange(site.hours)[:, None], -1), axis=0
@@ -402,6 +406,7 @@ class Snapshots(Sequence[Mapping[str, Any]]):
             "server_cpu_fraction": float(self.hours.cpu[hour, server]),
             "network_bytes_total": int(self.counters["network"][hour, server]),
             "checksum_errors_total": int(self.counters["checksums"][hour, server]),
+            "network_errors_total": int(self.counters["network errors"][hour, server]),
         }
         settings = {"lustre_version": "2.15.4", "kernel_release": KERNEL} | self._settings(
             "server", hour

@@ -124,6 +124,8 @@ def draw_site(seed: int) -> Site:
     missing = {name for name in SELDOM_THERE if rng.random() < 0.25}
     if rng.random() < 0.15:
         missing.add("settings")
+    if stream(seed, "LNet").random() < 0.4:
+        missing.add("network_errors_total")
     pool = int(rng.choice((4, 16, 16, 40)))
     return Site(
         seed=seed,
@@ -163,6 +165,7 @@ class Hours:
     read: Array
     client_write: Array
     client_read: Array
+    probe: Array
     node: Array
     network: Array
     fullness: Array
@@ -174,6 +177,7 @@ class Hours:
     degraded: Flags
     throttled_s: Array
     thresholds: NDArray[np.int64]
+    network_errors: Array
     loops: Array
     amplification: Array
     tail: Array
@@ -223,7 +227,7 @@ class Hours:
             carried = site.headroom * np.min(seen, axis=1) * self.network.min(axis=1)
             if name == "write_bandwidth":
                 carried = carried * open_now / site.osts
-            ask = client * np.minimum(1.0, self.network.mean(axis=1) * 1.2)
+            ask = self.probe * client * np.minimum(1.0, self.network.mean(axis=1) * 1.2)
             # A fourth-power mean: near the corner both are felt.
             both = (ask**-4.0 + np.maximum(carried, 1e-6) ** -4.0) ** -0.25
             result[name] = both / (1 + site.headroom**-4.0) ** -0.25
@@ -268,8 +272,9 @@ def calm_hours(site: Site) -> Hours:
     one = np.ones
     return Hours(
         site=site, write=one((h, o)), read=one((h, o)), client_write=one(h), client_read=one(h),
-        node=one((h, site.pool)), network=one((h, s)), fullness=fullness,
+        probe=one(h), node=one((h, site.pool)), network=one((h, s)), fullness=fullness,
         user_write=1.1e8 * busy[:, None] * each, user_read=2e8 * busy[:, None] * each[:, ::-1],
+        network_errors=0.1 + 40.0 * reboot.max(axis=1, keepdims=True) * one((h, s)),
         closed=np.zeros((h, o), bool), parted=np.zeros((h, o), bool),
         read_only=np.zeros((h, o), bool), degraded=np.zeros((h, o), bool),
         throttled_s=np.full(h, 0.0 if rng.random() < 0.8 else 0.002),

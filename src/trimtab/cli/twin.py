@@ -169,6 +169,11 @@ def show_(scenario: str, as_toml: bool) -> None:
     help="Time between snapshots of all targets.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed. Default: the scenario's.")
+@click.option(
+    "--closed-book",
+    is_flag=True,
+    help="Write no event of the scenario's own faults and changes: only the truth has them.",
+)
 @options.store
 @options.as_json
 def run(

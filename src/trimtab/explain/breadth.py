@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,6 +143,18 @@ def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> floa
     ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()
               if usual and metric in medians[0]]  # fmt: skip
     return min(ratios, default=None)
+
+
+def left_of(context: Context, targets: Sequence[str]) -> float | None:
+    """Return what is left of the rate of the slowest of these targets, bad over good."""
+    key = ["metric", "target"]
+    surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
+    medians = surveys.group_by(*key, "bad").agg(pl.col("value").median())
+    bad, good = (medians.filter(pl.col("bad") == side) for side in (True, False))
+    both = bad.join(good.filter(pl.col("value") > 0), on=key, suffix="_usual")
+    shares = both.get_column("value") / both.get_column("value_usual")
+    least = shares.min()
+    return float(least) if isinstance(least, int | float) else None
 
 
 def kinds_of_surveys(context: Context) -> tuple[str, ...]:

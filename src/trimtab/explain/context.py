@@ -35,6 +35,8 @@ SURVEYS: Final[dict[str, Any]] = {
     "at": _AT, "run": pl.String, "target": pl.String, "metric": pl.String, "value": pl.Float64,
 }  # fmt: skip
 """Columns of `Context.surveys`."""
+JOBS: Final[dict[str, Any]] = {"at": _AT, "jobs": pl.Float64, "nodes": pl.Float64}
+"""Columns of `Context.jobs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,9 @@ class Context:
         those of ``events``.
     home
         Target to the server that serves it when nothing has failed over.
+    jobs
+        Of the whole machine by the accounting of its batch system: ``at`` is the middle of an hour,
+        ``jobs`` and ``nodes`` how many ran and were busy on the mean; within ``bad`` and ``good``.
     """
 
     incident: Incident
@@ -193,6 +198,7 @@ class Context:
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
+    jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
     log_entries: int | None = None
 
     @property

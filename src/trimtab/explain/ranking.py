@@ -16,13 +16,10 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.model.incident import Assessment, Evidence, Found, Route
+from trimtab.model.incident import NAMED, Assessment, Evidence, Found, Route
 
 SHOWN: Final = 0.2
 """Confidence from which a cause with evidence for it is listed at all."""
-
-CERTAIN: Final = 0.9
-"""Confidence from which a cause counts as good as certain."""
 
 _NEXT_PIECE: Final = 0.5
 """What each further piece of one route counts of the one before it.
@@ -153,7 +150,7 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     """Return the causes, the likeliest first: chained, and explained away where another is better.
 
     Within a chain the proximate cause comes first and names what brought it about. A mitigation
-    that is as good as certain comes before all.
+    that is likely enough to be named comes before all.
     """
     chained = _chained(weighed)
     links = {candidate.cause.id: candidate for candidate in chained}
@@ -174,7 +171,7 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
 
 
 def _goes_first(candidate: Weighed) -> bool:
-    return candidate.cause.mitigation and confidence(candidate.log_odds) >= CERTAIN
+    return candidate.cause.mitigation and confidence(candidate.log_odds) >= NAMED
 
 
 def confidence(log_odds: float) -> float:

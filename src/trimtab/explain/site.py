@@ -17,10 +17,10 @@ import polars as pl
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import by_people
-from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry, Window
+from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.ranking import Weighed, assessment, weigh
-from trimtab.explain.stretches import Stretches, snapshot_times, windows_of
+from trimtab.explain.stretches import LONGEST_STEP, Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
 from trimtab.model.event import Event, EventKind
 from trimtab.model.hardware import Hardware
@@ -94,6 +94,8 @@ class Known:
         Target to the server that serves it when nothing has failed over.
     profiles
         CPU profiles of servers.
+    jobs
+        The accounting of the batch system, as `Context.jobs` has it.
     """
 
     site: str
@@ -107,6 +109,7 @@ class Known:
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[CpuProfile, ...] = ()
+    jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
 
 
 def explain_incidents(
@@ -238,7 +241,8 @@ def _context(
     windows = (*stretches.bad, *stretches.good)
     first, last = min(window.from_ for window in windows), max(window.to for window in windows)
     since = min(known.record_from, first)
-    times = snapshot_times(stretches, source.times(since, last), known.record_from)
+    until = max(last, min(known.now, last + LONGEST_STEP))
+    times = snapshot_times(stretches, source.times(since, until), known.record_from)
     return Context(
         incident=incident,
         bad=stretches.bad,
@@ -256,6 +260,7 @@ def _context(
         hardware=known.hardware,
         home=known.home,
         profiles=known.profiles,
+        jobs=known.jobs.filter(holds(windows)),
         log_entries=sum(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),

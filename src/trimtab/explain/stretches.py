@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,6 +20,9 @@ GOOD_TIMES: Final = 20
 """Snapshots that are looked at: each costs time, and neighbours are alike."""
 _FIRST_TIMES: Final = 3
 """Of the record, besides: what was so from its first hours on has no beginning in it."""
+_FEW_TIMES: Final = 3
+LONGEST_STEP: Final = timedelta(hours=26)
+"""Between two snapshots of which a rate is made: a day, and what a late one adds."""
 _BAD_LONGEST: Final = timedelta(days=4)
 """Of a level that stays, from its beginning: later hours say less about its onset."""
 _GOOD_LONGEST: Final = timedelta(days=7)
@@ -67,7 +70,8 @@ def windows_of(
     -----
     Good hours lie before the incident, up to a week; where there is less than a day of them,
     after its end as well. Between the last good hour and the first bad run one run's distance is
-    left out, three for a change of level: its beginning is known no better.
+    left out, three for a change of level: its beginning is known no better. Of a dip most of whose
+    runs were well the hours of the slow ones are bad, and those between them good.
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Window(record_from, now),), ())
@@ -87,7 +91,37 @@ def windows_of(
     if _length(good) < _GOOD_SHORTEST and incident.until is not None:
         after = Window(end + gap, min(now, end + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
+    slow = _slow_hours(incident, frames, spacing)
+    if slow:
+        around = [Window(window.from_ - spacing, window.to + spacing) for window in slow]
+        return Stretches(tuple(slow), (*good, *without([bad], around)))
     return Stretches((bad,), tuple(good))
+
+
+def _slow_hours(
+    incident: Incident, frames: Mapping[SeriesKey, pl.DataFrame], spacing: timedelta
+) -> list[Window]:
+    """Return the hours of the slow runs of a dip in which most runs were well; else none."""
+    frame = None if incident.key is None else frames.get(incident.key)
+    if incident.shape is not Shape.DIP or frame is None or incident.until is None:
+        return []
+    begin, effect = incident.at, incident.effect
+    before = frame.filter(pl.col("at").is_between(begin - _GOOD_LONGEST, begin, closed="left"))
+    usual = before.get_column("value").median()
+    within = frame.filter(pl.col("at").is_between(begin, incident.until)).sort("at")
+    if not isinstance(usual, float) or effect is None or not 0 <= effect < 1:
+        return []
+    slow = pl.col("unfinished") | (pl.col("value") < usual * (1 + effect) / 2)
+    times = within.filter(slow.fill_null(value=True)).get_column("at").to_list()
+    if not times or 2 * len(times) >= within.height:
+        return []
+    hours: list[Window] = []
+    for at in times:
+        if hours and at <= hours[-1].to:
+            hours[-1] = Window(hours[-1].from_, at + spacing)
+        else:
+            hours.append(Window(at, at + spacing))
+    return hours
 
 
 def _recurring(incident: Incident, recurs: Recurrence, last: datetime) -> Stretches:
@@ -116,7 +150,8 @@ def snapshot_times(
     """Return which snapshots to load: of the bad hours, of the good ones, the record's first three.
 
     Those nearest to the beginning of the bad stretch come first, the rest is spread evenly: the
-    onset shows most, and counters give rates between neighbours.
+    onset shows most, and counters give rates between neighbours. Where few lie within bad hours,
+    those around them come too: what was counted between them was mostly then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -127,11 +162,23 @@ def snapshot_times(
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
+        *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
         *_chosen(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
     )
     return tuple(sorted(set(chosen)))
+
+
+def _around(times: Sequence[datetime], window: Window) -> Iterator[datetime]:
+    """Yield the last time before a window that has few, and the first after it, if near."""
+    first, last = bisect_left(times, window.from_), bisect_right(times, window.to)
+    if last - first >= _FEW_TIMES:
+        return
+    if first and window.from_ - times[first - 1] <= LONGEST_STEP:
+        yield times[first - 1]
+    if last < len(times) and times[last] - window.to <= LONGEST_STEP:
+        yield times[last]
 
 
 def _within(times: Sequence[datetime], window: Window) -> Sequence[datetime]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal
 
 import polars as pl
 
 from trimtab.explain.context import READINGS, SETTINGS, Context, Telemetry, Window, once
+from trimtab.explain.stretches import LONGEST_STEP
 from trimtab.message import Message
 
 Fold = Literal["sum", "max", "mean", "min"]
@@ -29,9 +30,6 @@ CLIENTS: Final = ("client",)
 TARGETS: Final = (*OSTS, *MDTS)
 
 _NO_NAME: Final = ""
-_LONGEST_STEP: Final = timedelta(hours=26)
-"""Between two snapshots of which a rate is made: a day, and what a late one adds."""
-
 _WRITTEN_MINIMUM_BYTES: Final = 1e9
 """Drives count what the host wrote in steps of 512,000 bytes."""
 
@@ -377,7 +375,7 @@ def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
     seconds = pl.col("at").diff(n).dt.total_microseconds() / 1e6
     grown = pl.col("value").diff(n)
     return numbers.with_columns(before=pl.col("at").shift(n), seconds=seconds, grown=grown).filter(
-        same & (seconds > 0) & (seconds <= _LONGEST_STEP.total_seconds()) & (grown >= 0)
+        same & (seconds > 0) & (seconds <= LONGEST_STEP.total_seconds()) & (grown >= 0)
     )
 
 

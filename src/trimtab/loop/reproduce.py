@@ -47,7 +47,7 @@ def reproduced(
     hint = "fewer --workers or --classes need less memory"
     with side_by_side(count, hint=hint) as together:
         reproduction = reproduce(terms, together, progress)
-    if not reproduction.rows:
+    if all(seeded.row.twin is None for seeded in reproduction.rows):
         raise UsageError(
             f"everything in {', '.join(terms.documents)} needs time",
             code="layers-empty",

@@ -20,6 +20,7 @@ from trimtab.launch.interruption import interruptible, lifted, shielded
 from trimtab.loop.stores import open_store
 from trimtab.model.run import RunStatus
 from trimtab.twin.diary import Diary
+from trimtab.twin.emerging import Emerging
 from trimtab.twin.instruments.failures import FailureKind, failure_of
 from trimtab.twin.instruments.ior import Space
 from trimtab.twin.instruments.layout import ost_name
@@ -61,6 +62,8 @@ class Wanted:
         Since the scenario's start; ``None``: to its end.
     snapshot_every_s
         Between snapshots; at least an epoch.
+    closed_book
+        Keep no event of what the scenario scripts: its faults and changes.
     """
 
     scenario: Scenario
@@ -68,6 +71,7 @@ class Wanted:
     store_url: str | None = None
     until_s: float | None = None
     snapshot_every_s: float = 3600.0
+    closed_book: bool = False
 
 
 def run_twin(wanted: Wanted, *, progress: Progress) -> TwinRun:
@@ -168,6 +172,7 @@ class _Keeper:
         self._next_snapshot = simulation.now + timedelta(seconds=wanted.snapshot_every_s)
         self._jobs = self._surveys = self._events = self._snapshots = 0
         self._statuses: dict[RunStatus, int] = {}
+        self._emerging = Emerging()
         if self._writer.truth is not None:
             for change in wanted.scenario.changes:
                 self._writer.truth.cause(cause_of(change))
@@ -187,6 +192,9 @@ class _Keeper:
 
     def close(self, site_file: Path) -> TwinRun:
         """Keep the last of it, and begin the diary with the time that it came to."""
+        if self._writer.truth is not None:
+            for cause in self._emerging.left():
+                self._writer.truth.cause(cause)
         self._writer.close()
         scenario, simulation = self._wanted.scenario, self._simulation
         directory = self._wanted.directory.absolute()
@@ -213,18 +221,32 @@ class _Keeper:
         self._jobs = len(trace.jobs)
         for survey in trace.surveys[self._surveys :]:
             rates = {"write": survey.write_bytes_per_s, "read": survey.read_bytes_per_s}
-            writer.survey(survey.at, self._probes[survey.probe], rates)
+            writer.survey(survey.at, self._probes[survey.probe], rates, osts=self._surveyed())
         self._surveys = len(trace.surveys)
         for event in simulation.events[self._events :]:
+            if self._wanted.closed_book and event.id in simulation.log.scripted:
+                continue
             about = {"until": event.until, "targets": event.targets, "source": event.source}
             writer.event(event.at, event.kind, event.detail, **about)
         self._events = len(simulation.events)
         if writer.truth is not None:
-            writer.truth.epoch(simulation.now, trace.last())
+            values, member = trace.last(), simulation.columns.member
+            writer.truth.epoch(simulation.now, values)
+            ended = self._emerging.step(simulation.now, simulation.scenario, member, values)
+            for cause in ended:
+                writer.truth.cause(cause)
         if simulation.now >= self._next_snapshot:
             writer.snapshot(readings(simulation))
             self._snapshots += 1
             self._next_snapshot += timedelta(seconds=self._wanted.snapshot_every_s)
+
+    def _surveyed(self) -> list[int] | None:
+        """Return one OST of each column; ``None`` where each has a column of its own.
+
+        OSTs of one column are one draw: as targets beside each other they would look like evidence.
+        """
+        columns = self._simulation.columns
+        return None if columns.count == columns.osts else sorted(columns.first.tolist())
 
     def _job(self, job: JobRun) -> None:
         probe, place = self._probes[job.probe], self._writer.place

@@ -127,6 +127,12 @@ TABLE: Final = (
         "`perf report` and `perf script`, as text: where a server's CPU time went",
     ),
     Benchmark(
+        "slurm-accounting",
+        "import",
+        "Slurm's accounting",
+        "what `sacct --parsable2` prints of all jobs: how many ran in each hour, on how many nodes",
+    ),
+    Benchmark(
         "tokio-abc",
         "import",
         "TOKIO-ABC",

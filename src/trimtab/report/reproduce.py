@@ -8,7 +8,7 @@ from trimtab.report.render import drawn, environment
 from trimtab.report.reproduce_charts import charts_of
 from trimtab.units import format_value
 from trimtab.validation.statements import Figure, SeededRow
-from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction
+from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Summary
 
 TITLES: Final = {
     "nersc24": "NERSC, 2024: nine months of an all-flash file system",
@@ -16,7 +16,7 @@ TITLES: Final = {
     "eth21": "ETH Zürich, 2021: shifting a file system to flash",
     "hpe25": "HPE, 2025: E2000, from microbenchmarks to applications",
 }
-_RELATIONS: Final = {"=": "", ">=": "over ", "<=": "under "}
+_RELATIONS: Final = {"=": "", ">=": "at least ", "<=": "at most "}
 _DAYS: Final = 2.0
 _DAY_S: Final = 86400.0
 
@@ -31,7 +31,9 @@ def render_reproduction(reproduction: Reproduction) -> str:
         printed=printed_text,
         twin=twin_text,
         error=error_text,
-        kind=kind_text,
+        row_class=class_text,
+        headline=headline(reproduction.summary),
+        others=others_text(reproduction.summary),
     )
 
 
@@ -48,7 +50,8 @@ def printed_text(seeded: SeededRow) -> str:
     printed = seeded.row.printed
     if not isinstance(printed, Figure):
         return printed
-    return _RELATIONS[printed.relation] + value_text(printed.value, seeded)
+    text = _RELATIONS[printed.relation] + value_text(printed.value, seeded)
+    return text if printed.upto is None else f"{text} to {value_text(printed.upto, seeded)}"
 
 
 def twin_text(seeded: SeededRow) -> str:
@@ -62,15 +65,48 @@ def twin_text(seeded: SeededRow) -> str:
 
 
 def error_text(seeded: SeededRow) -> str:
-    """Return the error in percent; a miss is marked by a word, not by its colour alone."""
-    if seeded.row.error is None:
-        return ""
-    return f"{seeded.row.error:+.1%}" + (" missed" if seeded.row.missed else "")
+    """Return the error in percent, and the verdict by a word, not by its colour alone."""
+    error = "" if seeded.row.error is None else f"{seeded.row.error:+.1%}"
+    verdict = seeded.verdict if seeded.verdict in ("open", "missed") else None
+    return " ".join(part for part in (error, verdict) if part)
 
 
-def kind_text(seeded: SeededRow) -> str:
-    """Return how a row came to be."""
-    return seeded.row.kind
+def class_text(seeded: SeededRow) -> str:
+    """Return what a row is worth."""
+    return seeded.row.row_class
+
+
+def headline(summary: Summary) -> str:
+    """Return what the predictions come to; no other row counts."""
+    count = summary.of("prediction")
+    scored = count.met + count.open + count.missed
+    text = (
+        f"{count.rows} predictions of {summary.rows} rows: {scored} with a verdict, "
+        f"{summary.independent} of them independent; {count.met} met, {count.open} open, "
+        f"{count.missed} missed"
+    )
+    return (
+        text
+        if summary.unscored is None
+        else f"{text}; needs time and not scored: {summary.unscored}"
+    )
+
+
+def others_text(summary: Summary) -> str:
+    """Return the counts of the other classes, which are no evidence."""
+    parts = []
+    for count in summary.classes:
+        if count.row_class == "prediction" or not count.rows:
+            continue
+        stand = [
+            f"{number} {word}"
+            for number, word in ((count.open, "open"), (count.missed, "missed"))
+            if number
+        ]
+        parts.append(
+            f"{count.rows} {count.row_class}" + (f" ({', '.join(stand)})" if stand else "")
+        )
+    return "no evidence: " + ", ".join(parts)
 
 
 def value_text(value: float, seeded: SeededRow) -> str:

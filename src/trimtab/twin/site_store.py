@@ -125,21 +125,30 @@ class SiteWriter:
         self._run(ior_run(self.place, probe, at, result))
 
     def survey(
-        self, at: datetime, probe: ProbeLoad, rates_bytes_per_s: Mapping[str, np.ndarray]
+        self,
+        at: datetime,
+        probe: ProbeLoad,
+        rates_bytes_per_s: Mapping[str, np.ndarray],
+        *,
+        osts: Sequence[int] | None = None,
     ) -> None:
-        """Keep a survey of every OST by itself.
+        """Keep a survey of OSTs by themselves.
 
         Parameters
         ----------
         rates_bytes_per_s
             ``write`` and ``read`` to one rate for each real OST; NaN where one did not answer.
+        osts
+            Numbers of those that are surveyed; ``None``: all.
         """
         count = len(next(iter(rates_bytes_per_s.values())))
         layout = layout_of(self.scenario, count)
-        osses = layout.osses
-        servers = [osses[number] for number in layout.home.tolist()]
+        osses, home = layout.osses, layout.home
+        surveyed = range(count) if osts is None else osts
+        servers = {number: osses[home[number]] for number in surveyed}
         survey = survey_command(self.place, self.spec, servers)
-        self._run(survey_run(self.place, probe, at, survey, rates_bytes_per_s))
+        rates = {test: values[list(surveyed)] for test, values in rates_bytes_per_s.items()}
+        self._run(survey_run(self.place, probe, at, survey, rates))
 
     def snapshot(self, state: TargetState) -> None:
         """Keep the telemetry of a state."""

@@ -1,7 +1,8 @@
 """The truth beside a simulated site's store: what was really so, which no instrument shows.
 
 ``NAME.truth.parquet`` has a row for each epoch and column, ``NAME.truth.jsonl`` a line for each
-cause with the time over which it really acted, in the words of `trimtab.explain`.
+cause with the time over which it really acted, in the words of `trimtab.explain`: what the scenario
+scripts, and what emerged from it by target and stretch.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class TrueCause:
         One of `CAUSES`.
     targets
         Empty: the whole.
+    emerged
+        Nobody scripted it.
     """
 
     cause: str
@@ -55,6 +58,7 @@ class TrueCause:
     until: datetime | None = None
     targets: tuple[str, ...] = ()
     detail: str = ""
+    emerged: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a word that explaining does not know."""
@@ -134,4 +138,5 @@ def _plain(cause: TrueCause) -> dict[str, object]:
         "until": None if cause.until is None else cause.until.astimezone(UTC).isoformat(),
         "targets": list(cause.targets),
         "detail": cause.detail,
+        "emerged": cause.emerged,
     }

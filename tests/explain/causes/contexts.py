@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import polars as pl
 
 from trimtab.explain.context import (
+    JOBS,
     READINGS,
     SETTINGS,
     Context,
@@ -277,6 +278,7 @@ def context(
     bad: Sequence[Window] = (BAD,), good: Sequence[Window] = (GOOD,),
     record_from: datetime = START - 30 * 24 * HOUR, now: datetime = END,
     profiles: Iterable[CpuProfile] = (), limits: SiteLimits | None = None,
+    jobs: pl.DataFrame | None = None,
     hardware: Hardware | None = None, home: dict[str, str] | None = None,
 ) -> Context:  # fmt: skip
     """Return a context of what is given; everything else is not known."""
@@ -294,6 +296,7 @@ def context(
         hardware=Hardware() if hardware is None else hardware,
         home=HOME if home is None else home,
         profiles=tuple(profiles),
+        jobs=pl.DataFrame(schema=JOBS) if jobs is None else jobs,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
 from tests.explain.causes.contexts import (
@@ -17,8 +18,8 @@ from tests.explain.causes.contexts import (
     runs,
 )
 
-from trimtab.explain.causes.competing_load import CAUSE
-from trimtab.explain.context import Context
+from trimtab.explain.causes.competing_load import ACCOUNTING, CAUSE
+from trimtab.explain.context import JOBS, Context
 from trimtab.model.incident import Found, Shape
 
 BYTES = ("client_bytes_written_total", "client_bytes_read_total")
@@ -88,6 +89,22 @@ def test_more_jobs_count_a_little() -> None:
     assert 0 < piece.weight <= 0.5
     none = quiet(readings=quiet_readings(but=["concurrent_jobs"]))
     shows(CAUSE, none, "concurrent-jobs", Found.NOT_AVAILABLE)
+
+
+def test_accounting_has_every_hour_of_the_jobs() -> None:
+    def accounted(bad_jobs: float, bad_nodes: float) -> Context:
+        rows = [
+            (at, *((bad_jobs, bad_nodes) if at >= BAD_FROM else (100.0, 900.0))) for at in HOURS
+        ]
+        return quiet(jobs=pl.DataFrame(rows, schema=JOBS, orient="row"))
+
+    more = shows(CAUSE, accounted(180.0, 900.0), "concurrent-jobs", Found.FOR)
+    assert more.source == ACCOUNTING
+    assert "running jobs: 180 jobs in the bad hours, 100 jobs in good hours" in more.what
+    assert more.weight <= 0.5
+    larger = shows(CAUSE, accounted(90.0, 1500.0), "concurrent-jobs", Found.FOR)
+    assert "nodes that jobs ran on: 1,500 nodes" in larger.what
+    shows(CAUSE, accounted(100.0, 900.0), "concurrent-jobs", Found.AGAINST)
 
 
 def test_a_step_of_many_days_is_no_job() -> None:

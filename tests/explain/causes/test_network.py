@@ -133,6 +133,24 @@ def test_a_line_that_carries_all_it_can() -> None:
     shows(CAUSE, half, "network-saturated", Found.NEUTRAL, value=0.4)
 
 
+def test_messages_that_servers_lose() -> None:
+    name = "network_errors_total"
+    flaps = counter(name, 1 / 3600, 2.0, targets=SERVERS[:1]) + counter(
+        name, 1 / 3600, targets=SERVERS[1:]
+    )
+    piece = shows(CAUSE, quiet(readings=flaps), "errors-in-time", Found.FOR, value=7200)
+    assert 0.5 < piece.weight <= 0.8
+    assert "7,200 an hour in the bad hours, 1 an hour in good hours" in piece.what
+    # Some more are no matter, and none is little against: a slow link loses nothing.
+    for rate in (20 / 3600, 1 / 3600):
+        few = counter(name, 1 / 3600, rate, targets=SERVERS)
+        piece = shows(CAUSE, quiet(readings=few), "errors-in-time", Found.AGAINST)
+        assert piece.weight >= -0.2
+    why = missing(name, "lctl may not be run", targets=SERVERS)
+    shows(CAUSE, quiet(readings=[*quiet_readings(), *why]), "errors-in-time",
+          Found.NOT_AVAILABLE, reason="name-not-available")  # fmt: skip
+
+
 def test_the_log_book_tells_of_a_switch() -> None:
     log = with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "switch x1000c0r3 exchanged"))
     shows(CAUSE, quiet(events=log), "network-logged", Found.FOR)

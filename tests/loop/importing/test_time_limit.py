@@ -50,6 +50,20 @@ def test_it_counts_as_nothing_in_its_series(tmp_path: Path) -> None:
     assert points[1].value == 0.0
 
 
+@pytest.mark.parametrize("name", ["text-shared", "odd-sizes", "random"])
+def test_it_is_of_the_series_of_those_that_ended(tmp_path: Path, name: str) -> None:
+    """Without results nothing but the command line tells the block size exactly."""
+    text = WHOLE.with_name(f"{name}.out").read_text()
+    whole, ended = tmp_path / "whole.out", tmp_path / "cut.out"
+    whole.write_text(text)
+    later = text.replace("Nov 21", "Nov 22").replace(" 4 MiB", " 4.00 MiB")
+    options = later[: later.index("\nwrite ")]
+    ended.write_text(f"{options}\n{LIMITS[0]}\n")
+    with Store.open(tmp_path / "store" / "t.db") as store:
+        tuple(import_files([str(whole), str(ended)], Terms(site="s", timezone="UTC"), store))
+        assert [series.runs for series in store.series("s")] == [2]
+
+
 def test_what_ended_otherwise_is_not_unfinished(tmp_path: Path) -> None:
     (killed,) = read_file(
         str(cut(tmp_path, "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026-03-02 ***"))

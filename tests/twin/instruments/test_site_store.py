@@ -150,6 +150,7 @@ def test_the_truth_lies_beside(store, tmp_path):
         "until": (START + HOUR).isoformat(),
         "targets": ["OST0001"],
         "detail": "oss0001",
+        "emerged": False,
     }
 
 

@@ -55,6 +55,10 @@ def test_what_goes_in_comes_out_under_its_name():
     for name in ("bytes_written_total", "client_bytes_read_total", "allocator_requests_total"):
         assert seen.number(name) == getattr(state.osts, name)[3]
     assert seen.number("drive_write_amplification", "nvme0n1") == 1.53
+    for side in ("host", "media"):
+        name = f"drive_{side}_written_bytes_total"
+        assert seen.number(name, "nvme0n1") == getattr(state.osts, name)[3]
+    assert seen.number("network_errors_total") == 0
     assert seen.value("last_trim_at") == (START - timedelta(days=1)).isoformat()
     assert seen.value("import_state") in CONNECTED
     assert (seen.target.server, seen.value("server")) == ("oss0001", "oss0001")
@@ -105,6 +109,7 @@ def test_servers_show_what_their_osts_moved():
     for number in range(4):
         readings = {one.name: one.value for one in hosts[f"oss000{number}"].readings}
         assert readings["network_bytes_total"] == moved[2 * number : 2 * number + 2].sum()
+        assert readings["network_errors_total"] == 0
         assert readings["server_cpu_fraction"] == state.osts.server_cpu_fraction[2 * number + 1]
     assert hosts["mds0001"].readings[0].value == pytest.approx(0.13)
 

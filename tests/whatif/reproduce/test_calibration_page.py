@@ -6,7 +6,7 @@ import json
 
 from scripts import calibration_twin
 
-from trimtab.twin.stack.predict import layer_rows
+from trimtab.twin.stack.predict import layers
 from trimtab.validation.statements import error, statements
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
@@ -20,20 +20,22 @@ def test_the_page_is_what_it_would_be() -> None:
 
 def test_every_row_stands_on_the_page_once() -> None:
     page = calibration_twin.PAGE.read_text()
+    rows = {seeded.row.id: seeded.row for seeded in calibration_twin.rows_of(KEPT)}
     for id in statements():
-        assert page.count(f"\n| {id} |") == 1, id
+        predictions = rows[id].row_class == "prediction"
+        assert page.count(f"\n| {id} |") == 1 + predictions, id
     assert sum(line.startswith("### ") for line in page.splitlines()) == len(DOCUMENTS)
 
 
 def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
     assert KEPT["seeds"] == Terms().seeds
     assert set(KEPT["version"].split("+")) - {""}
-    layers = {row.id for row in layer_rows()}
+    layer_ids = {seeded.row.id for seeded in layers()}
     ids = [row["id"] for row in KEPT["rows"]]
-    assert sorted(ids) == sorted(set(statements()) - layers)
+    assert sorted(ids) == sorted(set(statements()) - layer_ids)
     for told in calibration_twin.rows_of(KEPT):
         row = told.row
-        if row.id in layers:
+        if row.id in layer_ids:
             continue
         target = statements()[row.id]
         assert (row.printed, row.unit, row.quantity) == (
@@ -42,9 +44,20 @@ def test_kept_rows_are_those_of_whole_lives_and_printed_as_now() -> None:
             target.quantity,
         )
         assert "no run came that far" not in row.note
+        assert told.unscored is None, row.id
         if row.kind in ("fitted", "predicted"):
             assert row.error == error(target.printed, row.twin), row.id
-            assert row.error is not None, row.id
+            assert told.verdict is not None, row.id
+        if target.declared is not None:
+            assert row.row_class == target.declared, row.id
+
+
+def test_the_table_of_classes_counts_each_row_then_and_now() -> None:
+    lines = calibration_twin._classes(KEPT["then"], calibration_twin.rows_of(KEPT))
+    total = [int(cell) for cell in lines[-1].split("|")[2:-1]]
+    assert total[0] == len(KEPT["then"]["rows"]) == 131
+    assert total[1] == len(KEPT["then"]["within"]) == 72
+    assert total[2] == len(statements()) == sum(total[3:])
 
 
 def test_a_table_that_was_changed_by_hand_is_noticed() -> None:

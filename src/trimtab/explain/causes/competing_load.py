@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
@@ -16,10 +17,10 @@ import polars as pl
 
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import levels, of_incident
-from trimtab.explain.causes.shared import UNSEEN, with_circumstance
+from trimtab.explain.causes.shared import UNSEEN, heavier, with_circumstance
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import Sign, in_time
-from trimtab.explain.telemetry import OSTS, TARGETS, observe
+from trimtab.explain.telemetry import OSTS, TARGETS, holds, marked, observe
 from trimtab.message import Message
 from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.model.run import RunStatus
@@ -37,6 +38,7 @@ _MATTERS: Final = 0.15
 """Of what the probe reaches alone: other load that is less takes no more than that from it."""
 _WHOLE: Final = 0.9
 """Share of the targets that a sum has to hold."""
+ACCOUNTING: Final = "accounting of the batch system"
 _LONGEST_RUN: Final = timedelta(hours=8)
 
 _NO_RATE: Final = Message("no-rate", "no rate in the bad hours")
@@ -192,19 +194,33 @@ def _reach(context: Context) -> float | None:
 
 
 def _jobs(context: Context) -> Evidence:
+    """Return whether more jobs ran: by the accounting, which has every hour, else by snapshots."""
+    sign = Sign(
+        "concurrent-jobs", Route.RUNS, "concurrent jobs", source="concurrent_jobs", unit="jobs"
+    )
+    # Jobs are no bytes: most move little. It counts beside them.
+    if context.jobs.filter(holds(context.bad)).height:
+        sides = marked(context.jobs, context.bad, context.good)
+        return heavier(*(
+            _more(
+                replace(sign, subject=subject, source=ACCOUNTING, unit=column),
+                sides.with_columns(value=pl.col(column)),
+            )
+            for column, subject in (("jobs", "running jobs"), ("nodes", "nodes that jobs ran on"))
+        ))  # fmt: skip
     seen = observe(context)
-    subject = "concurrent jobs"
-    sign = Sign("concurrent-jobs", Route.RUNS, subject, source="concurrent_jobs", unit="jobs")
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
         return sign.not_available(seen.why_not("concurrent_jobs"))
-    contrast = in_time(jobs, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
+    return _more(sign, jobs)
+
+
+def _more(sign: Sign, frame: pl.DataFrame) -> Evidence:
+    contrast = in_time(frame, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
-    # Jobs are no bytes: most move little. It counts beside them.
-    text = f"{subject}: {contrast.in_words('jobs')}"
-    weight = min(0.5, contrast.weight)
-    return sign.counted(text, weight, contrast)
+    text = f"{sign.subject}: {contrast.in_words(sign.unit)}"
+    return sign.counted(text, min(0.5, contrast.weight), contrast)
 
 
 def _shape(context: Context) -> Evidence:

@@ -1,12 +1,13 @@
 """`network`: what carries data between clients and servers lost speed.
 
 Between them stands LNet selftest, which touches no drive: it decides. Without it there is what
-clients see and a survey on the servers does not (obdfilter-survey runs beneath the network), and
-connections that break on several servers at once.
+clients see and a survey on the servers does not (obdfilter-survey runs beneath the network),
+connections that break on several servers at once, and LNet's own counts of errors and drops.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +16,7 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, on_servers
+from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, left_of, on_servers
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.shared import UNSEEN, named
 from trimtab.explain.context import Context, RunFact
@@ -37,17 +38,32 @@ _LINE_RATE: Final = 0.7
 """Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads (``facts/seeds.md`` 29).
 """
 _SELFTEST_WELL: Final = -1.5
+_SELFTEST_OF_MANY: Final = -0.3
+"""Where trouble of a single server is lost in the sum: that is half of what networks do."""
+_LOSS: Final = 0.5
+"""Of the server, where the incident has no figure."""
+_TESTS: Final = 3
 _SATURATED: Final = 0.85
+_EXPLAINS: Final = 0.5
+"""Of the probe's loss: targets that lost less than that do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are seen by clients alone, too."""
 _SERVERS_TOO: Final = -1.0
+_MORE_ERRORS: Final = 5.0
+_ERRORS: Final = 36.0
+"""An hour, of one server. A client that restarts drops some messages, too."""
+_ERRORS_MOST: Final = 0.8
+"""A server that fails over and one that is overloaded drop messages as well."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
     re.I,
 )
 _BEFORE: Final = timedelta(hours=12)
-_TOLD: Final = 0.9
+_TOLD: Final = 1.3
+_LOGGED: Final = 0.5
+"""Share of networks' troubles that are written down, where a log book is kept."""
+_DAY: Final = timedelta(days=1)
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -57,6 +73,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _selftest_of_line_rate(context),
         _clients_against_servers(context),
         _connections(context),
+        _errors(context),
         _saturated(context),
         _logged(context),
     )
@@ -72,6 +89,9 @@ def _selftest(context: Context) -> Evidence:
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
         return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
+    if contrast.weight < _SELFTEST_OF_MANY and not _would_show(context, frame):
+        text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
+        return sign.counted(text, _SELFTEST_OF_MANY, contrast)
     if contrast.weight > 0 and contrast.value is not None:
         # One run in the bad hours is no accident: it repeats itself within a few per cent.
         lost = (1 - contrast.value) / 0.1
@@ -86,6 +106,22 @@ def _is_beyond(frame: pl.DataFrame, contrast: Contrast) -> bool:
     good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())
     lowest = good.get_column("value").quantile(0.05)
     return contrast.value is not None and lowest is not None and contrast.value < 0.98 * lowest
+
+
+def _would_show(context: Context, frame: pl.DataFrame) -> bool:
+    """Return whether one server that lost what the probe lost would show in the sum of all.
+
+    A probe waits for the slowest server; LNet selftest adds all servers up.
+    """
+    effect = context.incident.effect
+    home = {server for target, server in context.home.items() if not target.startswith("MDT")}
+    servers = context.hardware.oss or len(home) or 1
+    drop = (1 - effect if effect is not None and 0 <= effect < 1 else _LOSS) / servers
+    good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.col("value").min())["value"]
+    if good.len() < _TESTS:
+        return servers == 1
+    scatter = 1.4826 * float((good - good.median()).abs().median())  # pyright: ignore[reportArgumentType, reportOptionalOperand]
+    return drop >= max(1 - 1 / _SLOWER, 2 * scatter)
 
 
 def _tests(context: Context) -> Iterator[RunFact]:
@@ -163,8 +199,14 @@ def _clients_against_servers(context: Context) -> Evidence:
         text = "the incident shows in a survey on the servers, below the network"
         return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
     if extent.slow:
+        left, effect = left_of(context, extent.slow), context.incident.effect
         text = f"{subject}: {named(extent.slow)} also slow there"
-        return sign.weighed(text, _SERVERS_TOO, code="servers-slow-too", targets=extent.slow)
+        little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
+        if left is not None and little:
+            text += f", at {format_percent(left, 0)}: too little for what the probe lost"
+        return sign.weighed(
+            text, 0.0 if little else _SERVERS_TOO, code="servers-slow-too", targets=extent.slow
+        )
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
@@ -204,6 +246,26 @@ def _connections(context: Context) -> Evidence:
     )
 
 
+def _errors(context: Context) -> Evidence:
+    """Return whether servers counted errors and drops that they had not before.
+
+    That they count none says little: a link that is merely slow loses no message.
+    """
+    source = "network_errors_total"
+    subject = "LNet errors and dropped messages of a server"
+    sign = Sign("errors-in-time", Route.TIME, subject, source=source, unit="an hour")
+    seen = observe(context)
+    rates = seen.rates(source, kinds=SERVERS)
+    if rates.filter(pl.col("bad")).is_empty():
+        return sign.not_available(seen.why_not(source, kinds=SERVERS))
+    hourly = rates.with_columns(pl.col("value") * 3600)
+    contrast = in_time(hourly, ratio=_MORE_ERRORS, by=_ERRORS, absent=-0.2, over="max")
+    if contrast.reason is not None:
+        return sign.of(contrast)
+    text = f"{subject}: {contrast.in_words(sign.unit)}"
+    return sign.counted(text, min(_ERRORS_MOST, contrast.weight), contrast)
+
+
 def _saturated(context: Context) -> Evidence:
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
@@ -241,9 +303,14 @@ def _logged(context: Context) -> Evidence:
     )
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
-    first = entries[0]
+    first = min(entries, key=lambda event: abs(event.at - begun))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    return sign.weighed(text, _TOLD, first)
+    # Where the log book has many of them, one near by is no wonder.
+    days = max((context.end - min(event.at for event in context.events)) / _DAY, 1.0)
+    others = len(context.entries(lambda event: _WORDS.search(event.detail))) - 1
+    far = max(abs(first.at - begun), _BEFORE / 2) / _DAY
+    by_chance = 1 - math.exp(-(others + 0.5) / days * 2 * far)
+    return sign.weighed(text, max(0.2, min(_TOLD, math.log10(_LOGGED / by_chance))), first)
 
 
 CAUSE: Final = Cause(
@@ -256,6 +323,7 @@ CAUSE: Final = Cause(
             "selftest-in-time",
             "selftest-of-line-rate",
             "connections-broken",
+            "errors-in-time",
             "network-saturated",
             "network-logged",
         }

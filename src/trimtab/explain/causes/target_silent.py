@@ -37,7 +37,7 @@ _NOTHING: Final = 0.1
 """Of the median target of the same survey. The seeds' slow OSTs lost 25 to 50 %; the one that
 failed, and the 260 MB/s of 15.1 GB/s, are under 2 % (``facts/seeds.md`` 22 to 24)."""
 _WELL: Final = 0.5
-_NO_TRAFFIC: Final = 0.02
+_NO_TRAFFIC: Final = 0.05
 _BUSY: Final = 0.3
 """Shares of the median target's traffic: under the one it serves nothing, over the other it did."""
 _UNFINISHED: Final = 0.3

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.explain.context import CpuProfile, RunFact
 from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import Troubles, find_troubles
 from trimtab.explain.site import Known, explain_moment
@@ -19,6 +18,7 @@ from trimtab.loop.explaining.parallel import (
     Checksums,
     Conditions,
     Facts,
+    RunFacts,
     ask_for_standing,
     explain_all,
 )
@@ -252,7 +252,7 @@ def _looked(
     read = together([Facts(url, place.name, end), Checksums(url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)
-    known = _known(place, judged, terms, *next(read))
+    known = _known(place, judged, terms, next(read))
     known = replace(known, events=store.events(site=place.name, until=known.now))
     standing = ask_for_standing(store, known, together)
     troubles = find_troubles(
@@ -273,9 +273,9 @@ def _known(
     place: Place,
     judged: Judged,
     terms: Terms,
-    runs: Sequence[RunFact],
-    profiles: Sequence[CpuProfile],
+    facts: RunFacts,
 ) -> Known:
+    runs, profiles, jobs = facts
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = (surveys["at"].min(), surveys["at"].max())
@@ -294,6 +294,7 @@ def _known(
         profiles=tuple(
             profile for profile in profiles if profile.at is not None and begin <= profile.at <= end
         ),
+        jobs=jobs,
     )
     if site is None:
         return known

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from trimtab.explain.context import Context, CpuProfile, RunFact, Telemetry
+from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
 from trimtab.explain.site import BEGINNING, Known, context_of, standing_of
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.stores import borrowed
 from trimtab.loop.workers import Together, one_by_one
-from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.measure.plain import as_dict, as_list, as_number, time_since_1970
 from trimtab.model.incident import Assessment, Explanation, Incident
 from trimtab.model.run import Run, Sample
 from trimtab.record.comparability import ASKED
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
+RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
+"""Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
 Conditions = tuple[Assessment, ...]
 """What was wrong in all of a record."""
 
@@ -92,24 +94,21 @@ class Checksums:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the runs of a site tell, and the profiles of its servers."""
+    """What the runs of a site tell, the profiles of its servers and the accounting of its jobs."""
 
     url: str
     site: str
     until: datetime | None
 
-    def answer(self) -> tuple[tuple[RunFact, ...], tuple[CpuProfile, ...]]:
-        """Return both by time."""
+    def answer(self) -> RunFacts:
+        """Return each by time."""
         stored = borrowed(self.url).runs_between(self.site, until=self.until)
+        facts = [run_fact(run, series) for run, series in stored if run.kind not in EXPLAINING]
         profiles = [profile_of(run) for run, _ in stored]
-        facts = (
-            run_fact(run, series)
-            for (run, series), profile in zip(stored, profiles, strict=True)
-            if profile is None
-        )
         return (
             tuple(fact for fact in facts if fact is not None),
             tuple(profile for profile in profiles if profile is not None),
+            jobs_of([run for run, _ in stored if run.kind == JOBS_KIND], self.until),
         )
 
 
@@ -157,7 +156,10 @@ def _at_its_ends(known: Known) -> Known:
     )
 
 
-PERF_KIND = "perf"
+PERF_KIND: Final = "perf"
+JOBS_KIND: Final = "slurm-accounting"
+EXPLAINING: Final = frozenset({PERF_KIND, JOBS_KIND})
+"""Kinds without a figure of the file system: they explain runs."""
 
 
 def run_fact(run: Run, series: str) -> RunFact | None:
@@ -208,6 +210,31 @@ def profile_of(run: Run) -> CpuProfile | None:
     }
     server = recorded.get("server") or run.host or ""
     return CpuProfile(run.at, str(server), shares, run.path or run.id) if shares else None
+
+
+def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:
+    """Return the hours of imported accounting, as `Context.jobs` has them.
+
+    Parameters
+    ----------
+    until
+        Hours that end later are left out.
+    """
+    hours: dict[datetime, tuple[float, float]] = {}
+    for run in runs:
+        recorded = as_dict(run.parameters.get("told"))
+        hour = timedelta(seconds=as_number(recorded.get("hour_s")) or 0.0)
+        begin = time_since_1970(as_number(recorded.get("from_s")))
+        columns = (as_list(recorded.get(name)) for name in ("running_jobs", "busy_nodes"))
+        for number, pair in enumerate(zip(*columns, strict=False)):
+            jobs, nodes = map(as_number, pair)
+            if begin is None or jobs is None or nodes is None:
+                continue
+            at = begin + number * hour + hour / 2
+            if until is None or at + hour / 2 <= until:
+                hours[at] = (jobs, nodes)
+    rows = [(at, *figures) for at, figures in sorted(hours.items())]
+    return pl.DataFrame(rows, schema=JOBS, orient="row")
 
 
 def _figures(samples: Iterable[Sample]) -> tuple[dict[str, float], dict[str, float]]:

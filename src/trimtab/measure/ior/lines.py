@@ -20,7 +20,7 @@ from trimtab.model.run import Access
 _OF_INTEREST: Final = re.compile(
     r"""^(?=[\t\ "0-9A-Z\[a-z{}])(?:
       (?P<row>       (?:write|read)[ ,][^\n]*)
-    | (?P<heading>   (?:access[ ,]|Operation[ ]{2})[^\n]*)
+    | (?P<heading>   (?:access(?:,|[ ]++(?!:))|Operation[ ]{2})[^\n]*)
     | (?P<header>    IOR-[^\n]*)
     | (?P<complaint> [ \[]*+(?:ior[ ])?(?:WARNING|ERROR):[^\n]*)
     | (?P<mismatch>  \[[0-9]+\][ ]FAILED[ ]comparison[ ][^\n]*)

@@ -18,6 +18,8 @@ from trimtab.message import Message
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
+_WORD: Final = re.compile(r"([0-9]+)([kmgtKMGT]?)")
+_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _CLIENTS: Final = re.compile(r"([0-9]+) \(([0-9]+) per node\)")
 _TAKES_VALUE: Final = frozenset("aAbdDfGijJlMNoOQstTUX")
 """Letters of options with a value, in every version; -l took none before 3.1."""
@@ -82,6 +84,8 @@ def parameters_of(run: IorRun, test: Test) -> Parameters:
         options.get("clients per node"), options.get("tasksPerNode"), per_node, summary.get("tPN")
     )
     block = _size(options, ("blockSize", "blocksize"), summary.get("blksiz"))
+    # A run that was cut off has no summary, and "11.64 GiB" among its options is rounded.
+    block = line.size("b") if block is None else block
     stonewall_s = _stonewall_s(options)
     return Parameters(
         api=_first_word(options.get("api") or summary.get("API")),
@@ -159,6 +163,12 @@ class _CommandLine:
         for pair in text.split(",") if letter == "O" else ():
             name, _, value = pair.partition("=")
             self.directives[name] = value
+
+    def size(self, letter: str) -> int | None:
+        """Return the bytes of an option such as ``-b 16m``; ``None`` where it is not exact."""
+        match = _WORD.fullmatch(self.values.get(letter, "")) if self.whole else None
+        count = None if match is None else whole_of(match[1])
+        return None if match is None or count is None else count << _SHIFTS[match[2].lower()]
 
 
 def _flag(printed: str | None, line: _CommandLine, letter: str, directive: str) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from trimtab.report.documents.encode import bounds, mapped, shape
 from trimtab.twin.amplification import Amplification
@@ -13,10 +14,10 @@ from trimtab.twin.scenario import facts
 from trimtab.twin.scenario.geometry import capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.validation.statements import Figure as PrintedFigure
-from trimtab.validation.statements import Relation, Row, SeededRow
+from trimtab.validation.statements import Kind, Relation, Row, SeededRow, Verdict
 from trimtab.whatif import sweep
 from trimtab.whatif.figures import KINDS
-from trimtab.whatif.reproduce.reproduce import Reproduction
+from trimtab.whatif.reproduce.reproduce import ClassCount, Reproduction, Summary
 from trimtab.whatif.sizing.amplifying import Amplified
 from trimtab.whatif.sizing.figures import Figure
 from trimtab.whatif.sizing.peer import Comparison
@@ -89,6 +90,7 @@ class Printed:
     value: float | None
     relation: Relation | None
     words: str | None
+    upto: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class ReproduceDocument:
 
 def _printed(row: Row) -> Printed:
     if isinstance(row.printed, PrintedFigure):
-        return Printed(row.printed.value, row.printed.relation, None)
+        return Printed(row.printed.value, row.printed.relation, None, row.printed.upto)
     return Printed(None, None, row.printed)
 
 
@@ -114,7 +116,9 @@ def _why_no_error(row: Row) -> str | None:
         return None
     if row.kind == "data":
         return "shown, not reproduced"
-    return "the twin says nothing" if row.twin is None else "no number is printed"
+    if row.twin is None:
+        return "the twin says nothing"
+    return "no number is printed" if isinstance(row.printed, str) else "what is printed is 0"
 
 
 def _figures(row: sweep.Row) -> list[FigureRow]:
@@ -216,13 +220,23 @@ shape(
         "assumptions": (tuple[str, ...], _assumptions),
     },
 )
+shape(Printed, optional=["upto"])
+shape(
+    ClassCount,
+    omit=["row_class"],
+    derive={"class": "row_class"},
+)
+shape(Summary, optional=["classes", "independent", "unscored"])
 shape(
     Row,
+    omit=["row_class"],
+    optional=["class", "rests_on", "group"],
     derive={
+        "class": "row_class",
+        "kind": (Kind, attrgetter("kind")),
         "printed": (Printed, _printed),
         "twin": mapped("twin", _finite, float | None),
         "error": mapped("error", _finite, float | None),
-        "missed": "missed",
         "reason": (str | None, _why_no_error),
     },
 )
@@ -230,11 +244,17 @@ shape(
     SeededRow,
     omit=["low", "high"],
     inline={"row": ()},
-    derive={"range": bounds("low", "high")},
+    optional=["verdict", "unscored"],
+    derive={
+        "range": bounds("low", "high"),
+        "verdict": (Verdict | None, attrgetter("verdict")),
+        "missed": (bool, attrgetter("missed")),
+    },
 )
 shape(
     Reproduction,
     omit=["terms", "lives", "curves"],
+    optional=["knees"],
     derive={
         "documents": "terms.documents",
         "seeds": "terms.seeds",

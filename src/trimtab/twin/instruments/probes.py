@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -228,10 +228,11 @@ def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
     return {**measured.requested, "command": words}
 
 
-def survey_command(place: Place, spec: SurveySpec, servers: Sequence[str]) -> SurveyCommand:
-    """Return the survey of all OSTs, each with the server that it runs on."""
-    names = (f"{place.file_system}-{ost_name(number)}" for number in range(len(servers)))
-    targets = tuple(f"{server}:{name}" for server, name in zip(servers, names, strict=True))
+def survey_command(place: Place, spec: SurveySpec, servers: Mapping[int, str]) -> SurveyCommand:
+    """Return the survey of OSTs by their numbers, each with the server that it runs on."""
+    targets = tuple(
+        f"{server}:{place.file_system}-{ost_name(number)}" for number, server in servers.items()
+    )
     return SurveyCommand(spec, targets)
 
 

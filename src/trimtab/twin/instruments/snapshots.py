@@ -43,6 +43,8 @@ FAMILIES: Final[Mapping[AllocatorFamily, str]] = {
 }
 """How the statistics of each family are told apart (`trimtab.drivers.local.mballoc`)."""
 DISCARD_GRANULARITY_BYTES: Final = 65536
+NETWORK_ERRORS: Final = 0
+"""The simulated network loses no message."""
 _BYTES_PER_OPERATION: Final = 1500.0
 """Assumed: of request and reply on the wire."""
 _KERNELS: Final[Mapping[AllocatorFamily, str]] = {
@@ -185,9 +187,13 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2).tolist(),
         ("drive_media_errors_total", DRIVE): [*whole_of(state.drive_media_errors_total)],
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3).tolist(),
-        ("drive_host_written_bytes_total", None): [None] * count,
-        ("drive_media_written_bytes_total", None): [None] * count,
-        ("network_errors_total", None): [None] * count,
+        ("drive_host_written_bytes_total", DRIVE): [
+            *whole_of(state.drive_host_written_bytes_total)
+        ],
+        ("drive_media_written_bytes_total", DRIVE): [
+            *whole_of(state.drive_media_written_bytes_total)
+        ],
+        ("network_errors_total", None): [NETWORK_ERRORS] * count,
         ("checksum_errors_total", None): [None] * count,
     }
     serving, servers = serving_of(whole, layout), layout.osses
@@ -202,9 +208,6 @@ REASONS: Final[Mapping[str, str]] = {
     "free_space_fragmented_fraction": "the groups of this target were not looked at",
     "metadata_operations_total": "an OST serves no metadata operations",
     "concurrent_jobs": "no scheduler was queried",
-    "drive_host_written_bytes_total": "the simulated drive gives the ratio of its life alone",
-    "drive_media_written_bytes_total": "the simulated drive gives the ratio of its life alone",
-    "network_errors_total": "the simulated network counts no errors",
     "checksum_errors_total": "they are counted for the server, not for its targets",
 }
 """Why a reading of an OST has no value."""
@@ -282,6 +285,7 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
             ("wbt_latency_s", DRIVE): settings.wbt_latency_s,
             ("server_cpu_fraction", None): float(mdts.server_cpu_fraction[number]),
             ("network_bytes_total", None): round(network[place]),
+            ("network_errors_total", None): NETWORK_ERRORS,
             ("metadata_operations_total", None): round(mdts.metadata_operations_total[number]),
             ("concurrent_jobs", None): state.concurrent_jobs,
             ("client_bytes_written_total", None): None,
@@ -309,7 +313,7 @@ _MDT_KNOWN: Final = frozenset(
         *("capacity_bytes", "used_bytes", "available_bytes", "inodes_total", "inodes_free"),
         *("create_enabled", "read_only", "errors_total", "server", "failover_active"),
         *("import_state", "wbt_latency_s", "server_cpu_fraction", "network_bytes_total"),
-        "metadata_operations_total",
+        *("network_errors_total", "metadata_operations_total"),
         *_WHY_MDT,
     }
 )
@@ -357,6 +361,7 @@ def _hosts(state: TargetState, layout: Layout) -> tuple[HostSnapshot, ...]:
             readings=(
                 Reading("server_cpu_fraction", busy[place], SOURCE),
                 Reading("network_bytes_total", moved[place], SOURCE),
+                Reading("network_errors_total", NETWORK_ERRORS, SOURCE),
                 Reading("checksum_errors_total", 0, SOURCE),
             ),
             settings=texts,

@@ -41,6 +41,8 @@ _OWN: Final = (
     "allocator_groups_considered_total",
     "free_extent_mean_bytes",
 )
+_WITH_WRITTEN = ("drive_host_written_bytes_total", "drive_media_written_bytes_total")
+"""What follows from the bytes written, and has their difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,10 @@ class OstState:
         Of the free space; NaN: not known.
     server_cpu_fraction
         Of the server that serves it now.
+    drive_host_written_bytes_total, drive_media_written_bytes_total
+        Of one of its drives, parity and, for the media, copies included.
+    drive_write_amplification
+        Of the last day or so.
     """
 
     capacity_bytes: Numbers
@@ -89,6 +95,8 @@ class OstState:
     drive_percentage_used: Numbers
     drive_media_errors_total: Numbers
     drive_write_amplification: Numbers
+    drive_host_written_bytes_total: Numbers
+    drive_media_written_bytes_total: Numbers
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -203,10 +211,11 @@ def expanded(state: TargetState, seed: int) -> TargetState:
     values: dict[str, Any] = {
         field.name: getattr(state.osts, field.name)[column] for field in fields(state.osts)
     }
-    for place, name in enumerate(_OWN):
+    for place, first in enumerate(_OWN):
         factor = np.where(alone, 1.0, _factors(seed, place, count))
-        shared = values[name]
-        values[name] = shared * (factor if shared.ndim == 1 else factor[:, None])
+        for name in (first, *(_WITH_WRITTEN if first == "bytes_written_total" else ())):
+            shared = values[name]
+            values[name] = shared * (factor if shared.ndim == 1 else factor[:, None])
     values["used_bytes"] = np.minimum(values["used_bytes"], values["capacity_bytes"])
     values["inodes_used"] = np.minimum(values["inodes_used"], values["inodes_total"])
     return replace(state, osts=OstState(**values), column=np.arange(count))

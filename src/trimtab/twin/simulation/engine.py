@@ -280,8 +280,10 @@ class Simulation:
 
     def _apply_due(self, change: Change) -> None:
         """Apply a change of the scenario; what was set by hand meanwhile may stand against it."""
+        known = len(self.log.events)
         try:
             self.apply(change)
+            self.log.scripted |= {event.id for event in self.log.events[known:]}
         except UsageError as error:
             self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
@@ -533,7 +535,12 @@ class Simulation:
                 continue  # silent: nobody knows before a probe hangs
             fault_text = fault.detail or fault.kind
             self.log.add(
-                KINDS[fault.kind], fault.at, fault_text, until=fault.until, osts=fault.osts
+                KINDS[fault.kind],
+                fault.at,
+                fault_text,
+                until=fault.until,
+                osts=fault.osts,
+                scripted=True,
             )
 
     def _measure(

@@ -13,12 +13,19 @@ SOURCE = "twin"
 
 
 class EventLog:
-    """What happened, in the order in which it began to be known."""
+    """What happened, in the order in which it began to be known.
+
+    Attributes
+    ----------
+    scripted
+        Ids of the events that tell what the scenario scripts.
+    """
 
     def __init__(self, site: str, seed: int) -> None:
         self.site = site
         self.seed = seed
         self.events: list[Event] = []
+        self.scripted: set[str] = set()
 
     def add(
         self,
@@ -28,10 +35,13 @@ class EventLog:
         *,
         until: datetime | None = None,
         osts: Iterable[int] = (),
+        scripted: bool = False,
     ) -> None:
         """Keep an event; no OSTs: of the whole."""
         targets = tuple(f"OST{ost:04x}" for ost in osts)
         made = self._id(at)
+        if scripted:
+            self.scripted.add(made)
         self.events.append(Event(made, self.site, kind, at, detail, SOURCE, until, targets))
 
     def _id(self, at: datetime) -> str:

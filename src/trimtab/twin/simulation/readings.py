@@ -53,10 +53,16 @@ def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
     Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), each
     of which they amplify as a full drive does; what they wrote in fact is held against that.
     """
-    raid, drive = scenario.osts.raid, scenario.osts.drive
+    drive = scenario.osts.drive
     days = drive.drive_writes_per_day * _WARRANTY_DAYS
-    rated = raid.drives / raid.shared * drive.capacity_bytes * days * fifo(drive.spare)
-    return state.flash_written_total * ((raid.data + raid.parity) / raid.data) / rated
+    rated = drive.capacity_bytes * days * fifo(drive.spare)
+    return _of_a_drive(scenario, state.flash_written_total) / rated
+
+
+def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
+    """Return what one drive of an OST took of what went to the OST, with its part of the parity."""
+    raid = scenario.osts.raid
+    return total * ((raid.data + raid.parity) / raid.data) * raid.shared / raid.drives
 
 
 def _osts(simulation: Simulation, constants: Constants) -> OstState:
@@ -91,6 +97,8 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         drive_percentage_used=drive_percentage_used(scenario, state),
         drive_media_errors_total=nothing,
         drive_write_amplification=state.amplification.copy(),
+        drive_host_written_bytes_total=_of_a_drive(scenario, state.bytes_written_total),
+        drive_media_written_bytes_total=_of_a_drive(scenario, state.flash_written_total),
     )
 
 

@@ -51,6 +51,12 @@ class OstRates:
     cores_allocator: Array
 
 
+def request_core_s(groups_considered: ArrayLike, constants: Constants = FITTED) -> Array:
+    """Return the time of a core for one write of 1 MiB without checksums."""
+    groups = np.asarray(groups_considered, dtype=np.float64)
+    return BASE_CORE_S + groups * constants.allocator_s_per_group
+
+
 def rates(
     machine: Hardware,
     amplification: ArrayLike = 1.0,

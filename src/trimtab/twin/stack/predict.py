@@ -15,9 +15,10 @@ from trimtab.twin.constants import FITTED, FITTED_ON, Constants
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
+from trimtab.twin.stack.classes import classes_of
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
 from trimtab.twin.stack.job import IorJob, placed_job
-from trimtab.validation.statements import Row, needing, row
+from trimtab.validation.statements import Row, SeededRow, needing, row
 
 MIB: Final = 1024**2
 PM1733: Final = preset("pm1733").model
@@ -39,9 +40,13 @@ _E1000_BOTH = replace(E1000_F, raid=Raid(drives=24, shared=2))
 
 _E1000_SERVER = Server(32, 50e9)
 _E2000_SERVER = Server(32, 100e9, "e2000")
+_MDTS: Final = 16
 _CPU_NODE = Clients(3072, 25e9)
 _GPU_NODE = Clients(1536, 100e9, saferet=True)
 _TEST_NODE = Clients(32, 50e9)
+_AGGREGATORS: Final = 32
+_SMALL_PART: Final = 0.75
+"""Of WRF's writes, with 10 to 100 KB each (source 004)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,14 @@ class Prediction:
     ----------
     rests_on
         What it follows from, in a few words.
+    low, high
+        Where something is not printed that decides it: what its least and greatest value give.
     """
 
     value: float
     rests_on: str
+    low: float | None = None
+    high: float | None = None
 
 
 def _perlmutter() -> Hardware:
@@ -102,6 +111,7 @@ def _drive_rows(constants: Constants) -> dict[str, Prediction]:
             "4 KiB reads fill the lanes of one server before the sheet's 1,450 kIOPS",
         ),
         "2-write-iops": Prediction(12 * PM1733.write_iops, sheet),
+        "41-drives": Prediction(12.0 * (PERLMUTTER.count + _MDTS), "12 of each OST and MDT"),
         "5-link": Prediction(
             lanes, "2 lanes x 32 GT/s x 128/130, packets of 512 bytes with 24 around them"
         ),
@@ -158,6 +168,8 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
             e2000[False] / sheet_2[False] - e1000[False] / sheet[False],
             "memory over 14 GB/s a drive, less x2 links over 7.5",
         ),
+        "figure-3-read-e2000": Prediction(e2000[False] / sheet_2[False], "memory of two servers"),
+        "figure-3-raid-write": Prediction(e2000[True] / sheet_2[True], host),
     }
 
 
@@ -170,10 +182,16 @@ def _network_rows(constants: Constants) -> dict[str, Prediction]:
         for suffix in ("",) if number == "29" else ("-cpt4", "-cpt8", "-cpt16"):
             rows[f"{number}-write{suffix}"] = Prediction(write, efficiency)
             rows[f"{number}-read{suffix}"] = Prediction(read, efficiency)
-    for name, line in (("e1000-single", 25e9), ("e1000-dual", 50e9)):
-        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
-    for name, line in (("e2000-single", 50e9), ("e2000-dual", 100e9)):
-        rows[f"30-{name}"] = Prediction(network.read_bytes_per_s(line, constants), efficiency)
+    ports = (
+        ("e1000-single", 25e9, E1000),
+        ("e1000-dual", 50e9, E1000),
+        ("e2000-single", 50e9, E2000),
+        ("e2000-dual", 100e9, E2000),
+    )
+    for name, line, platform in ports:
+        write = network.write_bytes_per_s(line, platform, constants)
+        both = min(write, network.read_bytes_per_s(line, constants))
+        rows[f"30-{name}"] = Prediction(both, f"{efficiency}, the slower direction")
     return rows
 
 
@@ -218,7 +236,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
             "half of the processes of the one node, on 691: each waits for one read at a time",
         ),
     }
-    return rows | _scaling_rows(constants)
+    return rows | _scaling_rows(constants) | _application_rows(constants)
 
 
 def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
@@ -261,6 +279,54 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
     }
 
 
+def _application_rows(constants: Constants) -> dict[str, Prediction]:
+    """Return the rows of MLPerf Storage and WRF: what clients and servers allow them."""
+    nodes = client.node_limits(_TEST_NODE, E2000, constants=constants)
+    read_2 = _of(E2000_F, False, True, constants)
+    read_1 = _of(E1000_F, False, True, constants)
+    write_2 = _of(E2000_F, True, True, constants)
+
+    def readers(count: int, servers: float) -> float:
+        return min(count * nodes.read_bytes_per_s, servers)
+
+    rank = constants.process_bytes_per_s
+    least, most = (
+        (part * small + (1 - part) * large for part, small, large in (sizes,))
+        for sizes in ((_SMALL_PART, 10e3, 100e3), (_SMALL_PART, 100e3, float(MIB)))
+    )
+    once_s = client.SMALL_PROCESSES / client.SMALL_WRITES_PER_S
+    slow, fast = (
+        min(_AGGREGATORS * size / (once_s + size / rank), write_2)
+        for sizes in (least, most)
+        for size in sizes
+    )
+    wrf = Prediction(
+        float(np.sqrt(slow * fast)),
+        "each write waits as one of 4 KiB does; the mean size is 33 to 337 KB, for that of a "
+        "quarter of the writes is not printed",
+        slow,
+        fast,
+    )
+    ceiling = "clients' ports, or the servers"
+    return {
+        "mlperf-unet3d-10": Prediction(readers(10, read_2), ceiling),
+        "mlperf-unet3d-20": Prediction(readers(20, read_2), ceiling),
+        "mlperf-unet3d-ratio": Prediction(readers(5, read_2) / readers(5, read_1), ceiling),
+        "mlperf-resnet50-client": Prediction(readers(1, read_2), ceiling),
+        "38-rank": Prediction(rank, "a process that writes 1 MiB at a time"),
+        "38-wrf-e2000": wrf,
+        "38-wrf-e1000": wrf,
+        "38-wrf-gain": Prediction(0.0, "ranks are the limit on either, servers on neither"),
+        "38-wrf-saved": Prediction(0.13 * 2900 - 0.124 * 1485, "shares of the printed times"),
+        "38-wrf-aggregators": Prediction(
+            min(_AGGREGATORS * rank, write_2) / min(4 * rank, write_2),
+            "ranks add up until the servers are the limit",
+        ),
+        "38-wrf-lockahead": Prediction(1 / constants.shared_file_factor, "what locks leave"),
+        "38-wrf-stripes": Prediction(1.0, "no contention either way; opening costs nothing"),
+    }
+
+
 LAYERS: Final[tuple[Callable[[Constants], dict[str, Prediction]], ...]] = (
     _drive_rows,
     _raid_rows,
@@ -280,16 +346,26 @@ def predictions(constants: Constants = FITTED) -> dict[str, Prediction]:
 
 def layer_rows(constants: Constants = FITTED) -> list[Row]:
     """Return every statement that needs no simulation beside what the layers predict."""
-    predicted = predictions(constants)
-    rows: list[Row] = []
+    return [seeded.row for seeded in layers(constants)]
+
+
+def layers(constants: Constants = FITTED) -> list[SeededRow]:
+    """Return the same with the interval of what is not printed."""
+    predicted, classes = predictions(constants), classes_of(predictions)
+    rows: list[SeededRow] = []
     for statement in needing("layers"):
         prediction = predicted.get(statement.id)
-        rows.append(
-            row(
-                statement,
-                None if prediction is None else prediction.value,
-                "" if prediction is None else prediction.rests_on,
-                fitted=statement.id in FITTED_ON,
-            )
+        if prediction is None:
+            rows.append(SeededRow(row(statement, None)))
+            continue
+        layer_class = classes[statement.id]
+        statement_row = row(
+            statement,
+            prediction.value,
+            prediction.rests_on,
+            fitted=statement.id in FITTED_ON,
+            computed=layer_class.row_class,
+            rests_on=layer_class.rests_on if statement.declared is None else (),
         )
+        rows.append(SeededRow(statement_row, prediction.low, prediction.high))
     return rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -19,12 +20,12 @@ from trimtab.twin.scenario.model import (
     Queue,
     Scenario,
     Trim,
+    Users,
 )
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.stack import ost
-from trimtab.twin.stack.hardware import Hardware, hardware
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.life import Life, LifeRun
+from trimtab.whatif.reproduce.life import Life, LifeRun, machine_of
 
 Array = NDArray[np.float64]
 
@@ -42,6 +43,39 @@ SETTINGS: Final[Mapping[str, tuple[Trim, Allocator, Queue]]] = {
     "after": (Trim(_DAY_S), Allocator(c2=0.25, reset_s=900.0), Queue(writeback_throttling=False)),
 }
 """What source 000 had before its mitigations (a month between trims is assumed) and after them."""
+
+
+KNEE_FULLNESS: Final = (
+    *(0.70, 0.72, 0.74, 0.75, 0.76, 0.78),
+    *(0.80, 0.82, 0.84, 0.86, 0.88, 0.90),
+)
+KNEE_THRESHOLDS: Final = ((0.25, 0.15), (0.20, 0.15), (0.15, 0.10), (0.15, 0.15), (0.10, 0.10))
+"""c1 and c2, parts that are free."""
+AS_WRITTEN: Final = "as Perlmutter's users leave it"
+_KNEE_SEEDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Where useless loops begin to cost writes.
+
+    Attributes
+    ----------
+    c1, c2
+        Thresholds, parts that are free.
+    free_space
+        What shapes it.
+    fullness
+        Of each seed; ``None``: nowhere up to `upto`.
+    upto
+        The fullest that was simulated.
+    """
+
+    c1: float
+    c2: float
+    free_space: str
+    fullness: tuple[float | None, ...]
+    upto: float = KNEE_FULLNESS[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +130,87 @@ def fullness_runs(perlmutter: Scenario) -> list[LifeRun]:
     ]
 
 
+def knee_runs(perlmutter: Scenario) -> list[LifeRun]:
+    """Return lives at each fullness of `KNEE_FULLNESS`, by thresholds and shapes of free space."""
+    trim, allocator, queue = SETTINGS["before"]
+    return [
+        LifeRun(
+            _knee_name(c1, c2, shape, fullness),
+            replace(
+                _shaped(_steady(perlmutter, fullness), shape),
+                trim=trim,
+                allocator=replace(allocator, c1=c1, c2=c2),
+                queue=queue,
+                length_s=_SETTLED_DAYS * _DAY_S,
+            ),
+            most_seeds=_KNEE_SEEDS,
+        )
+        for c1, c2, shape in _knee_settings()
+        for fullness in KNEE_FULLNESS
+    ]
+
+
+def _knee_settings() -> list[tuple[float, float, str]]:
+    """Return thresholds and shapes: each threshold as users leave free space, then each shape."""
+    usual = KNEE_THRESHOLDS[0]
+    return [
+        *((c1, c2, AS_WRITTEN) for c1, c2 in KNEE_THRESHOLDS),
+        *((*usual, shape) for shape in _SHAPES),
+    ]
+
+
+def _knee_name(c1: float, c2: float, shape: str, fullness: float) -> str:
+    return f"knee {c1} {c2} {shape} {fullness}"
+
+
+def _larger_files(users: Users) -> Users:
+    return replace(users, size_median_bytes=64.0 * users.size_median_bytes)
+
+
+def _alike_files(users: Users) -> Users:
+    mean = users.size_median_bytes * math.exp(users.size_sigma**2 / 2.0)
+    return replace(users, size_median_bytes=mean, size_sigma=0.1)
+
+
+def _two_lifetimes(users: Users) -> Users:
+    mean_s = users.lifetimes[0].mean_s
+    assert mean_s is not None
+    lifetimes = (Lifetime(0.9, 0.2 * mean_s), Lifetime(0.1, 8.2 * mean_s))
+    return replace(users, lifetimes=lifetimes)
+
+
+_SHAPES: Final[Mapping[str, Callable[[Users], Users]]] = {
+    "files 64 times as large": _larger_files,
+    "files of one size, the same mean": _alike_files,
+    "nine tenths of the writes live a fortieth of the rest": _two_lifetimes,
+}
+"""Each keeps fullness and writes as they are."""
+
+
+def _shaped(scenario: Scenario, shape: str) -> Scenario:
+    if shape == AS_WRITTEN:
+        return scenario
+    return replace(scenario, users=_SHAPES[shape](scenario.users))
+
+
+def knees(lives: Mapping[str, Sequence[Life]]) -> tuple[Knee, ...]:
+    """Return where useless loops begin to cost, for each setting of `knee_runs` that was lived."""
+    settled = []
+    for c1, c2, shape in _knee_settings():
+        if _knee_name(c1, c2, shape, KNEE_FULLNESS[0]) not in lives:
+            continue
+        lives_at = {full: lives[_knee_name(c1, c2, shape, full)] for full in KNEE_FULLNESS}
+        curves = zip(
+            *(
+                [point(life, full, _SETTLED_DAYS / 2, _SETTLED_DAYS) for life in seeds]
+                for full, seeds in lives_at.items()
+            ),
+            strict=True,
+        )
+        settled.append(Knee(c1, c2, shape, tuple(_begins(curve) for curve in curves)))
+    return tuple(settled)
+
+
 def _steady(perlmutter: Scenario, fullness: float) -> Scenario:
     """Return a few of its OSTs, as full all the time, with its daily writes an OST and no probes.
 
@@ -138,7 +253,7 @@ def _turn_s(scenario: Scenario) -> float:
 
 def point(life: Life, fullness: float, first_day: float, last_day: float) -> Point:
     """Return what OSTs would write between two days of a life if one asked for it all."""
-    machine = _machine(life.scenario)
+    machine = machine_of(life.scenario)
     since = life.scenario.start.timestamp() + first_day * _DAY_S
     rows = (life.ends_s > since) & (life.ends_s <= since + (last_day - first_day) * _DAY_S)
     amplification = life.traced["amplification"][rows].astype(np.float64)
@@ -159,12 +274,7 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
 
 def fresh(scenario: Scenario) -> float:
     """Return what one OST of fresh drives writes, bytes/s."""
-    return float(ost.rates(_machine(scenario)).write)
-
-
-def _machine(scenario: Scenario) -> Hardware:
-    osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
-    return hardware(osts, scenario.server)
+    return float(ost.rates(machine_of(scenario)).write)
 
 
 def curves(lives: Mapping[str, Sequence[Life]]) -> dict[str, list[list[Point]]]:
@@ -198,7 +308,10 @@ def young_rows(lives: Mapping[str, Sequence[Life]]) -> Iterator[SeededRow]:
     others = ", ".join(
         f"{np.mean(aged[full]):+.0%} at {full:.0%}" for full in YOUNG if full != YOUNG[1]
     )
-    yield seeded_row("6-age", aged[YOUNG[1]], f"assumed {YOUNG[1]:.0%} full; {others}")
+    # How full it was is not printed: the interval is over that as over seeds.
+    middle = seeded_row("6-age", aged[YOUNG[1]], f"assumed {YOUNG[1]:.0%} full; {others}")
+    every = [loss for full in YOUNG for loss in aged[full]]
+    yield replace(middle, low=min(every), high=max(every))
     yield seeded_row("6-trim", trimmed[YOUNG[1]], "a day after it")
 
 

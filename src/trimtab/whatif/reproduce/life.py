@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.event import Event
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.twin.simulation.readings import drive_percentage_used
 from trimtab.twin.simulation.trace import NAMES
+from trimtab.twin.stack.hardware import Hardware, hardware
 
 Array = NDArray[np.float64]
 
@@ -107,6 +109,8 @@ class LifeRun:
         Moments at which totals are kept.
     trims
         Moments at which all OSTs are trimmed, whatever the schedule says.
+    most_seeds
+        Runs of it at most; ``None``: as many as are asked for.
     """
 
     name: str
@@ -114,6 +118,7 @@ class LifeRun:
     until_s: float | None = None
     marks: tuple[datetime, ...] = ()
     trims: tuple[datetime, ...] = ()
+    most_seeds: int | None = None
 
     def answer(self) -> Life:
         """Live it; one thread, since each processor has a life of its own."""
@@ -157,8 +162,12 @@ def _mark(simulation: Simulation) -> Mark:
     )
 
 
+def machine_of(scenario: Scenario) -> Hardware:
+    """Return what the layers need of a scenario's machines."""
+    osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
+    return hardware(osts, scenario.server)
+
+
 def with_classes(scenario: Scenario, classes: int | None) -> Scenario:
-    """Return the scenario simulated by so many columns; ``None``: as it says itself."""
-    if classes is None:
-        return scenario
+    """Return the scenario simulated by so many columns; ``None``: one for each OST."""
     return replace(scenario, resolution=replace(scenario.resolution, classes=classes))

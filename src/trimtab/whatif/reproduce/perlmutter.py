@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from statistics import fmean, stdev
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from trimtab.model.check import HistoryPoint
 from trimtab.model.event import EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.probes import JobRun
+from trimtab.twin.simulation.probes import JobRun, SurveyRun
+from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
 from trimtab.validation.statements import SeededRow, seeded_row
-from trimtab.whatif.reproduce.life import Life
+from trimtab.whatif.reproduce.life import Life, LifeRun, machine_of
 
 Array = NDArray[np.float64]
 
@@ -34,8 +35,25 @@ _TAIL_BYTES_PER_S: Final = 1e9
 _CAUSED_WITHIN: Final = timedelta(hours=48)
 _ALMOST_NOTHING: Final = 1e-4
 _PB: Final = 1e15
+_DAY_S: Final = 86400.0
 _OSTS: Final = 274
+_FEBRUARY: Final = (2024, 2)
+_LONG_TAILS: Final = ((2023, 8), (2023, 9), (2023, 10), (2023, 11))
+""""Until Dec 2023 tails approach zero" (source 001)."""
+_FULL_DAYS: Final = (date(2024, 1, 29), date(2024, 2, 16), date(2024, 3, 1), date(2024, 3, 5))
+"""On which source 000 has a COV over 8 % because of fullness."""
 _BY_FULLNESS: Final = "users.fullness, trim.every and users.lifetimes of the scenario"
+
+
+def perlmutter_run(scenario: Scenario) -> LifeRun:
+    """Return its life, with totals at the start of its last month and at its end."""
+    return LifeRun("perlmutter", scenario, marks=(_last_month(scenario), scenario.end))
+
+
+def _last_month(scenario: Scenario) -> datetime:
+    """Return the start of the month in which a scenario ends, by the site's calendar."""
+    last = (scenario.end - timedelta(days=1)).astimezone(find_zone(scenario.timezone))
+    return last.replace(day=1, hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def rows(lives: Sequence[Life]) -> Iterator[SeededRow]:
@@ -52,24 +70,33 @@ def month_of(life: Life, *, last: bool) -> Array | None:
     "The month our efforts began" against that in which they ended: by the calendar, and the first
     from the first survey on. ``None`` where the life did not reach its scenario's last month.
     """
+    return values_of(_surveys_of(life, _month(life, last=last)), "write")
+
+
+def _month(life: Life, *, last: bool) -> tuple[int, int]:
+    """Return year and month of the first survey, or of the scenario's last day."""
     zone = find_zone(life.scenario.timezone)
-    months = {
-        (survey.at.astimezone(zone).year, survey.at.astimezone(zone).month)
-        for survey in life.surveys
-    }
-    if not months:
-        return None
-    if last:
-        moment = life.scenario.end.astimezone(zone) - timedelta(days=1)
-        month = (moment.year, moment.month)
-    else:
-        month = min(months)
-    surveys = [
-        survey.write_bytes_per_s
-        for survey in life.surveys
-        if (survey.at.astimezone(zone).year, survey.at.astimezone(zone).month) == month
+    moment = life.scenario.end - timedelta(days=1)
+    if not last:
+        moment = min((survey.at for survey in life.surveys), default=moment)
+    moment = moment.astimezone(zone)
+    return moment.year, moment.month
+
+
+def _surveys_of(life: Life, month: tuple[int, int]) -> list[SurveyRun]:
+    """Return the surveys of a month, by the site's calendar."""
+    zone = find_zone(life.scenario.timezone)
+    local = [(survey.at.astimezone(zone), survey) for survey in life.surveys]
+    return [survey for at, survey in local if (at.year, at.month) == month]
+
+
+def values_of(surveys: Sequence[SurveyRun], access: Literal["write", "read"]) -> Array | None:
+    """Return every OST's figure of surveys, bytes/s; ``None`` without any."""
+    rates = [
+        survey.write_bytes_per_s if access == "write" else survey.read_bytes_per_s
+        for survey in surveys
     ]
-    values = np.concatenate(surveys) if surveys else np.empty(0)
+    values = np.concatenate(rates) if rates else np.empty(0)
     values = values[np.isfinite(values)]
     return values if values.size else None
 
@@ -90,7 +117,9 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
             for early, late in both
         ]
 
-    yield seeded_row("22-slow", of(first, _shortfall), _slow_note(first))
+    yield seeded_row(
+        "22-slow", of(first, _shortfall), _slow_note(first), fitted="allocator_s_per_group"
+    )
     yield seeded_row("23-first", of(first, np.mean), fitted=_BY_FULLNESS)
     yield seeded_row(
         "23-last",
@@ -98,7 +127,7 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
         "nightly trims",
         fitted="users.daily_writes and purge.target of the scenario, chosen with 43 and 47 in view",
     )
-    yield seeded_row("23-ratio", gain(np.mean), fitted=_BY_FULLNESS)
+    yield seeded_row("23-ratio", gain(np.mean), rests_on=("23-first", "23-last"))
     yield seeded_row("24-minimum", of(first, np.min), "the fullest OSTs' useless loops")
     yield seeded_row("24-minimum-last", of(last, np.min))
     yield seeded_row("25-median", gain(np.median), fitted=_BY_FULLNESS)
@@ -106,6 +135,70 @@ def _surveys(lives: Sequence[Life]) -> Iterator[SeededRow]:
     before = [share for share in of(first, _under_a_gigabyte) if share is not None]
     note = f"in the first month {fmean(before):.2%} of the figures" if before else ""
     yield seeded_row("25-tail", under, note)
+    yield seeded_row("25-months", [_months_near_nothing(life) for life in lives])
+    february = [values_of(_surveys_of(life, _FEBRUARY), "write") for life in lives]
+    yield seeded_row("25-february", of(february, np.median))
+    yield from _reads(lives)
+    yield seeded_row(
+        "19-cpu",
+        [_processor_of_slow(life) for life in lives],
+        f"those under {_SLOW:.0%} of the month's 90th percentile against the others; with one "
+        "simulated column an OST only",
+    )
+
+
+def _reads(lives: Sequence[Life]) -> Iterator[SeededRow]:
+    """Yield what surveys read: the twin's reads are ceilings, less what users read just then."""
+    gains: list[float | None] = []
+    spreads: list[float | None] = []
+    for life in lives:
+        first, last = (_surveys_of(life, _month(life, last=end)) for end in (False, True))
+        write, read = values_of(first, "write"), values_of(first, "read")
+        late = values_of(last, "read")
+        gains.append(None if read is None or late is None else float(late.mean() / read.mean()) - 1)
+        if write is None or read is None or not read.std():
+            spreads.append(None)
+        else:
+            spreads.append(_cov(write) / _cov(read))
+    yield seeded_row("figure-1-read", gains, "reads are ceilings in the twin, and have no history")
+    yield seeded_row("22-vary", spreads)
+
+
+def _cov(values: Array) -> float:
+    return float(values.std() / values.mean())
+
+
+def _months_near_nothing(life: Life) -> float | None:
+    """Return in how many of the months to November a survey has an OST near nothing."""
+    least = [values_of(_surveys_of(life, month), "write") for month in _LONG_TAILS]
+    if any(values is None for values in least):
+        return None
+    return float(sum(values.min() < _TAIL_BYTES_PER_S for values in least if values is not None))
+
+
+def _processor_of_slow(life: Life) -> float | None:
+    """Return how busy slow OSTs keep their servers under the survey, over what others do.
+
+    A request costs its base and the groups that a search looks at in vain; the rest is idle time.
+    """
+    surveys = _surveys_of(life, _month(life, last=False))
+    values = values_of(surveys, "write")
+    walks = life.traced["walks_per_request"].astype(np.float64)
+    known = [survey for survey in surveys if survey.at.timestamp() <= life.ends_s[-1]]
+    if values is None or not known or walks.shape[1] < known[0].write_bytes_per_s.size:
+        return None
+    limit = _SLOW * float(np.percentile(values, 90))
+    machine = machine_of(life.scenario)
+    busy: dict[bool, list[Array]] = {True: [], False: []}
+    for survey in known:
+        epoch = int(np.searchsorted(life.ends_s, survey.at.timestamp()))
+        rates = survey.write_bytes_per_s
+        cores = rates / REQUEST_BYTES * request_core_s(walks[epoch, : rates.size] * machine.groups)
+        answered = np.isfinite(rates)
+        for slow, cores_busy in busy.items():
+            cores_busy.append(cores[answered & ((rates < limit) == slow)])
+    slow, fast = (np.concatenate(busy[which]) for which in (True, False))
+    return float(slow.mean() / fast.mean()) if slow.size and fast.size else None
 
 
 def _under_a_gigabyte(values: Array) -> float:
@@ -153,7 +246,7 @@ def _jobs(lives: Sequence[Life]) -> Iterator[SeededRow]:
     yield seeded_row(
         "37-240h-ratio",
         [_change(*checksum) for checksum in checksums],
-        fitted="checksum_core_s_per_byte",
+        rests_on=("37-240h-before", "37-240h-after"),
     )
     yield seeded_row(
         "37-spread-before",
@@ -258,6 +351,50 @@ def _days(lives: Sequence[Life]) -> Iterator[SeededRow]:
     yield seeded_row(
         "44-unexplained", unexplained, "neither a scripted fault nor a closed OST within 48 h"
     )
+    yield from _course(lives)
+
+
+def _course(lives: Sequence[Life]) -> Iterator[SeededRow]:
+    """Yield the course of COV and of daily means, and the days that fullness explains."""
+    parts: list[float | None] = []
+    means: list[float | None] = []
+    full: list[float | None] = []
+    open_: list[float | None] = []
+    for life in lives:
+        zone = find_zone(life.scenario.timezone)
+        since, until = _quarter(life.scenario)
+        if life.until < until or not life.jobs:
+            for values in (parts, means, full, open_):
+                values.append(None)
+            continue
+        autumn = datetime(2023, 9, 1, tzinfo=zone)
+        over = {at.astimezone(zone).date() for at, cov in covs(life) if cov > PRINTED_GOAL}
+        early = sum(autumn.date() <= day < since.astimezone(zone).date() for day in over)
+        late = sum(
+            since.astimezone(zone).date() <= day < until.astimezone(zone).date() for day in over
+        )
+        lengths = (since - autumn).days, (until - since).days
+        parts.append(late / lengths[1] / (early / lengths[0]) if early else None)
+        means.append(_mean([_write(job) for job in life.jobs if since <= job.at < until]))
+        full.append(float(sum(day in over for day in _FULL_DAYS)))
+        least = [_least_open(life, day) for day in _FULL_DAYS[1:]]
+        open_.append(_mean([count for count in least if count is not None]))
+    yield seeded_row(
+        "figure-5", parts, "from September; a day counts if any of its windows is over"
+    )
+    yield seeded_row("figure-6", means, "runs that did not finish are zeros")
+    yield seeded_row("43-full-days", full, fitted="the scenario's faults")
+    yield seeded_row("43-open", open_, fitted="the scenario's bursts, as large as closes most OSTs")
+
+
+def _least_open(life: Life, day: date) -> float | None:
+    """Return the fewest real OSTs that took new files at any hour of a day."""
+    zone = find_zone(life.scenario.timezone)
+    begin = datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+    rows = (life.ends_s > begin) & (life.ends_s <= begin + _DAY_S)
+    if not rows.any():
+        return None
+    return float((np.nan_to_num(life.traced["open"][rows]) @ life.weight).min())
 
 
 def horizon_s(life: Life) -> float | None:
@@ -266,7 +403,7 @@ def horizon_s(life: Life) -> float | None:
     if whole <= 0.0 or not life.scenario.changes or life.until < life.scenario.end:
         return None
     older = np.cumsum(life.by_day[::-1])[::-1]
-    return float(np.flatnonzero(older > _ALMOST_NOTHING * whole)[-1] * 86400.0)
+    return float(np.flatnonzero(older > _ALMOST_NOTHING * whole)[-1] * _DAY_S)
 
 
 def _space(lives: Sequence[Life]) -> Iterator[SeededRow]:
@@ -286,6 +423,18 @@ def _space(lives: Sequence[Life]) -> Iterator[SeededRow]:
         fitted="users.lifetimes and purge.target of the scenario",
     )
     yield seeded_row("50-trim-cost", [])
+    purged = [_purged_a_day(life) for life in lives]
+    yield seeded_row("47-purge-rate", purged)
+
+
+def _purged_a_day(life: Life) -> float | None:
+    """Return what was purged on a day of the last month, bytes."""
+    if len(life.marks) < 2:
+        return None
+    first, last = life.marks[0], life.marks[-1]
+    return (last.purged_bytes - first.purged_bytes) / (
+        (last.at - first.at).total_seconds() / _DAY_S
+    )
 
 
 def days_row(scenario: Scenario) -> SeededRow:

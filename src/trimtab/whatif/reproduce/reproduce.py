@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack.predict import layer_rows
-from trimtab.validation.statements import Row, SeededRow, seeded_row, statements
+from trimtab.twin.stack.predict import layers
+from trimtab.validation.statements import (
+    CLASSES,
+    Row,
+    RowClass,
+    SeededRow,
+    seeded_row,
+    statements,
+)
 from trimtab.whatif.reproduce import aging, eth, perlmutter, seconds
 from trimtab.whatif.reproduce.life import Life, LifeRun, with_classes
 from trimtab.whatif.reproduce.tensions import Tension, tensions
@@ -26,6 +34,11 @@ DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names of the documents and their numbers in docs/sources.md: paper and slides are one."""
 
 
+SEEDS: Final = 10
+"""Runs that an interval takes: the next one lies within the least and the greatest of ten with a
+probability of 9/11."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What is asked.
@@ -39,28 +52,59 @@ class Terms:
     until_s
         Simulated time of Perlmutter and of ETH; ``None``: all of their scenarios.
     classes
-        Columns that stand for Perlmutter's OSTs; ``None``: as its scenario says.
+        Columns that stand for Perlmutter's OSTs; ``None``: one for each.
     layers_only
         Leave out what needs time.
     """
 
     documents: tuple[str, ...] = tuple(DOCUMENTS)
-    seeds: int = 3
+    seeds: int = SEEDS
     until_s: float | None = None
     classes: int | None = None
     layers_only: bool = False
 
+    @property
+    def unscored(self) -> str | None:
+        """Why rows that need time have no verdict; ``None``: they have."""
+        if self.classes is not None:
+            return f"{self.classes} columns stand for all OSTs: only all of them are scored"
+        if self.until_s is not None:
+            return "the simulations were cut short"
+        if self.seeds < SEEDS:
+            return f"{self.seeds} seeds: an interval takes {SEEDS}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCount:
+    """Rows of one class, by how they stand; the rest have no verdict."""
+
+    row_class: RowClass
+    rows: int
+    met: int
+    open: int
+    missed: int
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How many rows of each kind there are.
+    """How many rows of each class there are, and how they stand.
 
     Attributes
     ----------
     within
-        Rows with an error of at most a tenth, fitted ones among them.
+        Rows of any class whose whole interval is where the document has it.
+    missed
+        Rows of any class of which no seed is there.
     silent
-        Printed numbers of which the twin says nothing.
+        Printed numbers within the model of which the twin says nothing.
+    classes
+        In the order of `CLASSES`.
+    independent
+        Groups of observations among the predictions with a verdict: rows of one group are one, and
+        a group that something was fitted on is none.
+    unscored
+        Why rows that need time have no verdict; ``None``: they have.
     """
 
     rows: int
@@ -70,6 +114,13 @@ class Summary:
     data: int
     not_printed: int
     silent: int
+    classes: tuple[ClassCount, ...]
+    independent: int
+    unscored: str | None
+
+    def of(self, row_class: RowClass) -> ClassCount:
+        """Return the counts of a class."""
+        return next(count for count in self.classes if count.row_class == row_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +135,15 @@ class Reproduction:
         By name, one a seed: what the charts draw.
     curves
         By settings, one a seed: what OSTs write at each fullness.
+    knees
+        Where useless loops begin to cost writes, by thresholds and by the shape of free space.
     """
 
     terms: Terms
     version: str
     rows: tuple[SeededRow, ...]
     tensions: tuple[Tension, ...]
+    knees: tuple[aging.Knee, ...]
     lives: Mapping[str, Sequence[Life]]
     curves: Mapping[str, Sequence[Sequence[aging.Point]]]
 
@@ -100,17 +154,34 @@ class Reproduction:
 
 
 def summary_of(seeded: Sequence[SeededRow]) -> Summary:
-    """Return how many rows of each kind there are."""
+    """Return how many rows of each class there are, and how they stand."""
     rows = [seeded_row.row for seeded_row in seeded]
-    judged = [row for row in rows if row.error is not None]
+    verdicts = Counter(seeded_row.verdict for seeded_row in seeded)
+    fitted_groups = {row.group for row in rows if row.row_class == "fitted"}
+    predicted_groups = {
+        seeded_row.row.group
+        for seeded_row in seeded
+        if seeded_row.row.row_class == "prediction" and seeded_row.verdict is not None
+    }
     return Summary(
         rows=len(rows),
-        within=sum(not row.missed for row in judged),
-        missed=sum(row.missed for row in judged),
-        fitted=sum(row.kind == "fitted" for row in rows),
+        within=verdicts["met"],
+        missed=verdicts["missed"],
+        fitted=sum(row.row_class == "fitted" for row in rows),
         data=sum(row.kind == "data" for row in rows),
         not_printed=sum(row.kind == "not printed" for row in rows),
-        silent=sum(row.kind in ("fitted", "predicted") and row.error is None for row in rows),
+        silent=sum(row.kind in ("fitted", "predicted") and row.twin is None for row in rows),
+        classes=tuple(_counts(row_class, seeded) for row_class in CLASSES),
+        independent=len(predicted_groups - fitted_groups),
+        unscored=next((row.unscored for row in seeded if row.unscored is not None), None),
+    )
+
+
+def _counts(row_class: RowClass, seeded: Sequence[SeededRow]) -> ClassCount:
+    class_rows = [seeded_row for seeded_row in seeded if seeded_row.row.row_class == row_class]
+    verdicts = Counter(seeded_row.verdict for seeded_row in class_rows)
+    return ClassCount(
+        row_class, len(class_rows), verdicts["met"], verdicts["open"], verdicts["missed"]
     )
 
 
@@ -121,17 +192,19 @@ def runs(terms: Terms) -> list[LifeRun]:
     wanted: list[LifeRun] = []
     nersc = with_classes(load_scenario("perlmutter"), terms.classes)
     if "nersc24" in terms.documents:
-        wanted.append(LifeRun("perlmutter", nersc, terms.until_s))
+        nersc_run = perlmutter.perlmutter_run(nersc)
+        wanted.append(replace(nersc_run, until_s=terms.until_s))
         wanted += aging.fullness_runs(nersc)
+        wanted += [] if terms.until_s is not None else aging.knee_runs(nersc)
     if "sc21" in terms.documents:
         wanted += aging.young_runs(nersc)
     if "eth21" in terms.documents:
         eth_run = eth.eth_run(load_scenario("eth-euler"))
-        wanted.append(LifeRun(eth_run.name, eth_run.scenario, terms.until_s, eth_run.marks))
+        wanted.append(replace(eth_run, until_s=terms.until_s))
     return [
-        LifeRun(run.name, scenario, run.until_s, run.marks, run.trims)
+        replace(run, scenario=scenario)
         for run in wanted
-        for scenario in seeded(run.scenario, terms.seeds)
+        for scenario in seeded(run.scenario, min(terms.seeds, run.most_seeds or terms.seeds))
     ]
 
 
@@ -153,9 +226,11 @@ def reproduce(
         lives.setdefault(run.name, []).append(life)
         progress(f"{done} of {len(life_runs)} simulations", done / len(life_runs))
     curves = aging.curves(lives) if f"before {aging.FULLNESS[0]}" in lives else {}
-    seeded_rows = [SeededRow(row) for row in _layers(terms.documents)]
+    seeded_rows = _layers(terms.documents)
     if not terms.layers_only:
-        seeded_rows += timed(terms.documents, lives, curves)
+        seeded_rows += [
+            replace(row, unscored=terms.unscored) for row in timed(terms.documents, lives, curves)
+        ]
     seeded_rows += _shown(terms.documents, {row.row.id for row in seeded_rows})
     ordered = sorted(
         seeded_rows,
@@ -169,7 +244,15 @@ def reproduce(
         for document in terms.documents
         for tension in tensions(document, ordered, throttled)
     ]
-    return Reproduction(terms, code_version(), tuple(ordered), tuple(contradictions), lives, curves)
+    return Reproduction(
+        terms,
+        code_version(),
+        tuple(ordered),
+        tuple(contradictions),
+        aging.knees(lives),
+        lives,
+        curves,
+    )
 
 
 def timed(
@@ -182,7 +265,7 @@ def timed(
     if "nersc24" in documents:
         seeded_rows += perlmutter.rows(lives["perlmutter"])
         seeded_rows += aging.fullness_rows(curves)
-        seeded_rows.append(seconds.latency_row(lives["perlmutter"][0].scenario, curves["before"]))
+        seeded_rows += seconds.latency_rows(lives["perlmutter"][0].scenario, curves["before"])
     if "sc21" in documents:
         seeded_rows += aging.young_rows(lives)
         seeded_rows += [perlmutter.days_row(lives[f"young {aging.YOUNG[0]}"][0].scenario)]
@@ -192,9 +275,9 @@ def timed(
     return [row for row in seeded_rows if row.row.seed in seeds]
 
 
-def _layers(documents: Sequence[str]) -> list[Row]:
+def _layers(documents: Sequence[str]) -> list[SeededRow]:
     seeds = {number for name in documents for number in DOCUMENTS[name]}
-    return [row for row in layer_rows() if row.seed in seeds]
+    return [seeded for seeded in layers() if seeded.row.seed in seeds]
 
 
 def _shown(documents: Sequence[str], listed_ids: set[str]) -> list[SeededRow]:

@@ -1,0 +1,160 @@
+"""Jobs of the whole machine, hour by hour: what ``sacct --parsable2`` prints of Slurm's accounting.
+
+It is a measurement without a sample: how many jobs ran, and on how many nodes, explains a bandwidth
+and is none. The hours stand in ``reported``; `trimtab.explain.context.JobHour` is made of them.
+
+``sacct`` lists every job that ran within its ``--starttime`` and ``--endtime`` and prints neither
+of the two. So hours count from the first end of a job, before which jobs may be missing, to the
+last start of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Final
+
+from trimtab.errors import DataError
+from trimtab.measure.measurement import Measurement
+from trimtab.measure.plain import whole_lines, whole_of
+from trimtab.measure.source import Format, Source
+from trimtab.message import Message
+from trimtab.model.run import RunStatus
+
+KIND: Final = "slurm-accounting"
+_HOUR_S: Final = 3600
+_HOURS_MAXIMUM: Final = 400 * 24
+_ID: Final = ("JobIDRaw", "JobID")
+_NEEDED: Final = ("Start", "End", "NNodes")
+_SECONDS: Final = re.compile(r"[0-9]{9,11}")
+_ZONED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)")
+_LOCAL: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_HINT: Final = "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 ..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    start_s: int
+    end_s: int | None
+    nodes: int
+
+
+def read(source: Source) -> tuple[Measurement, ...]:
+    """Return the hours of a table of jobs as one result.
+
+    Raises
+    ------
+    DataError
+        A column is missing, times have no zone, or no hour is covered.
+    """
+    lines = (
+        (number, line.rstrip("|")) for number, line in whole_lines(source.text) if line.strip()
+    )
+    number, head = next(lines, (1, ""))
+    columns = head.split("|")
+    lacking = [name for name in _NEEDED if name not in columns]
+    if lacking or not any(name in columns for name in _ID):
+        raise DataError(
+            f"the table of jobs has no column {', '.join(lacking) or _ID[0]}",
+            code="column-missing", line=number, hint=_HINT,
+        )  # fmt: skip
+    ids = next(name for name in _ID if name in columns)
+    jobs: dict[str, _Job] = {}
+    skipped = 0
+    for number, line in lines:
+        fields = dict(zip(columns, line.split("|"), strict=False))
+        if len(line.split("|")) < len(columns):
+            skipped += 1
+            continue
+        if "." in fields[ids]:  # a step of a job that stands by itself
+            continue
+        job = _job(fields, number)
+        if job is not None:
+            jobs[fields[ids]] = job
+    return (_measurement(list(jobs.values()), skipped),)
+
+
+def _job(fields: dict[str, str], line: int) -> _Job | None:
+    """Return when a job ran on how many nodes; ``None`` for one that never did."""
+    start, end = (_time_s(fields[name], line) for name in ("Start", "End"))
+    nodes = whole_of(fields["NNodes"])
+    if start is None or nodes is None or nodes < 1 or (end is not None and end <= start):
+        return None
+    return _Job(start, end, nodes)
+
+
+def _time_s(text: str, line: int) -> int | None:
+    """Return a time in seconds since 1970; ``None`` for one that is not known."""
+    if _SECONDS.fullmatch(text):
+        return int(text)
+    if _ZONED.fullmatch(text):
+        return round(datetime.fromisoformat(text).timestamp())
+    if _LOCAL.fullmatch(text):
+        raise DataError("its times have no time zone", code="zone-missing", line=line, hint=_HINT)
+    return None
+
+
+def _measurement(jobs: Sequence[_Job], skipped: int) -> Measurement:
+    ends = [job.end_s for job in jobs if job.end_s is not None]
+    begin_s = -(-min(ends, default=0) // _HOUR_S) * _HOUR_S
+    end_s = max((job.start_s for job in jobs), default=0) // _HOUR_S * _HOUR_S
+    count = (end_s - begin_s) // _HOUR_S
+    if not ends or count < 1:
+        raise DataError("no whole hour lies between its jobs", code="no-result", line=1)
+    if count > _HOURS_MAXIMUM:
+        raise DataError(
+            f"it covers {count} hours, more than {_HOURS_MAXIMUM}", code="too-long", line=1,
+            hint="print a year at a time",
+        )  # fmt: skip
+    running, busy = _means(jobs, begin_s, count)
+    problem = Message("lines-cut", f"{skipped} lines have too few columns") if skipped else None
+    return Measurement(
+        kind=KIND,
+        status=RunStatus.OK if problem is None else RunStatus.PARTIAL,
+        problems=() if problem is None else (problem,),
+        began=datetime.fromtimestamp(begin_s, UTC),
+        ended=datetime.fromtimestamp(end_s, UTC),
+        reported={
+            "jobs": len(jobs),
+            "from_s": begin_s,
+            "hour_s": _HOUR_S,
+            "running_jobs": running,
+            "busy_nodes": busy,
+        },
+    )
+
+
+def _means(jobs: Sequence[_Job], begin_s: int, count: int) -> tuple[list[float], list[float]]:
+    """Return the mean number of running jobs and of their nodes in each hour."""
+    # What is within the hours of a start and of an end stands there, whole hours as differences.
+    parts = ([0.0] * (count + 1), [0.0] * (count + 1))
+    steps = ([0] * (count + 2), [0] * (count + 2))
+    span_s = count * _HOUR_S
+    for job in jobs:
+        start_s = max(job.start_s - begin_s, 0)
+        end_s = span_s if job.end_s is None else min(job.end_s - begin_s, span_s)
+        if end_s <= start_s:
+            continue
+        first, last = start_s // _HOUR_S, end_s // _HOUR_S
+        for part, step, weight in zip(parts, steps, (1, job.nodes), strict=True):
+            part[first] -= weight * (start_s % _HOUR_S) / _HOUR_S
+            part[last] += weight * (end_s % _HOUR_S) / _HOUR_S
+            step[first] += weight
+            step[last] -= weight
+    running, busy = (
+        [round(whole + part[hour], 3) for hour, whole in enumerate(accumulate(step[:count]))]
+        for part, step in zip(parts, steps, strict=True)
+    )
+    return running, busy
+
+
+def _recognises(source: Source) -> bool:
+    head = next((line for _, line in whole_lines(source.head) if line.strip()), "")
+    columns = head.rstrip("|").split("|")
+    return "State" in columns and {"Start", "End"} <= {*columns} and bool({*_ID} & {*columns})
+
+
+FORMAT: Final = Format(KIND, _recognises, read)

@@ -1,0 +1,162 @@
+"""What comes about in a simulation without being scripted, by target and stretch.
+
+Each hour of each OST is held against what was true of it; a stretch begins where a limit is passed
+and ends at another one under it, so that an OST at the limit is one stretch and not fifty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.instruments.layout import ost_name
+from trimtab.twin.scenario.geometry import ost_capacity_bytes
+from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.simulation.throttling import throttling
+from trimtab.twin.stack import ost
+from trimtab.twin.stack.hardware import GROUP_BYTES, hardware
+from trimtab.twin.truth import TrueCause
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+SLOW: Final = (0.75, 0.80)
+"""Part of fresh drives' rate: collection makes an OST slow under the first, until the second."""
+LOOPS_COST: Final = (0.05, 0.02)
+"""Part of what the drives would write that useless loops take."""
+FILLING: Final = (0.02, 0.01)
+"""Part of its capacity by which an OST fills in a day beyond the median of all."""
+FEW_OPEN: Final = (0.5, 0.55)
+"""Part of all OSTs that take new files."""
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class _Stretches:
+    """Stretches of one cause: since when each real OST has been in one."""
+
+    cause: str
+    word: str
+    since: dict[int, datetime] = field(default_factory=dict)
+    worst: dict[int, float] = field(default_factory=dict)
+
+    def step(self, at: datetime, begins: Flags, lasts: Flags, value: Array) -> Iterator[TrueCause]:
+        """Yield the stretches that ended before ``at``; flags and values are of real OSTs.
+
+        Parameters
+        ----------
+        value
+            What the stretch is told by: the greatest counts.
+        """
+        for number in [number for number in self.since if not lasts[number]]:
+            yield self._ended(number, at)
+        for number in np.flatnonzero(begins).tolist():
+            self.since.setdefault(number, at)
+        for number in self.since:
+            self.worst[number] = max(self.worst.get(number, -np.inf), float(value[number]))
+
+    def left(self) -> Iterator[TrueCause]:
+        """Yield the stretches that still last."""
+        for number in sorted(self.since):
+            yield self._ended(number, None)
+
+    def _ended(self, number: int, until: datetime | None) -> TrueCause:
+        since, detail = self.since.pop(number), self.word.format(self.worst.pop(number))
+        return TrueCause(self.cause, since, until, (ost_name(number),), detail, emerged=True)
+
+
+class Emerging:
+    """Watches a simulation, epoch after epoch."""
+
+    def __init__(self) -> None:
+        self._collecting = _Stretches("garbage-collection", "{:.0%} slower than fresh drives")
+        self._looping = _Stretches("allocator-loops", "{:.0%} of the drives' writes are lost")
+        self._over = _Stretches("targets-over-limit", "{:.1%} full")
+        self._filling = _Stretches(
+            "target-filling", "{:.1%} of its capacity more than others a day"
+        )
+        self._closed: tuple[datetime, float] | None = None
+        self._fullness: list[tuple[datetime, Array]] = []
+
+    def step(
+        self,
+        at: datetime,
+        scenario: Scenario,
+        member: NDArray[np.int64],
+        values: Mapping[str, NDArray[np.float32]],
+    ) -> Iterator[TrueCause]:
+        """Yield what ended with an epoch.
+
+        Parameters
+        ----------
+        scenario
+            As it is now.
+        member
+            Column of each real OST.
+        values
+            Of each column, as `trimtab.twin.simulation.trace.NAMES`.
+        """
+        real = {name: column.astype(np.float64)[member] for name, column in values.items()}
+        slower, lost = _losses(scenario, values, member)
+        fullness = real["fullness"]
+        yield from self._collecting.step(at, slower > 1 - SLOW[0], slower > 1 - SLOW[1], slower)
+        yield from self._looping.step(at, lost > LOOPS_COST[0], lost > LOOPS_COST[1], lost)
+        limit = scenario.gating
+        yield from self._over.step(at, fullness > limit.limit, fullness > limit.reopen, fullness)
+        rise = self._rise(at, fullness)
+        yield from self._filling.step(at, rise > FILLING[0], rise > FILLING[1], rise)
+        yield from self._few_open(at, real["open"])
+
+    def left(self) -> Iterator[TrueCause]:
+        """Yield what still lasts at the end."""
+        for stretches in (self._collecting, self._looping, self._over, self._filling):
+            yield from stretches.left()
+        if self._closed is not None:
+            yield _few(self._closed, None)
+
+    def _rise(self, at: datetime, fullness: Array) -> Array:
+        """Return how much more than the median OST each has filled over the last day."""
+        self._fullness.append((at, fullness))
+        while len(self._fullness) > 1 and self._fullness[1][0] <= at - _DAY:
+            self._fullness.pop(0)
+        before = self._fullness[0][1]
+        risen = np.zeros_like(fullness)
+        # OSTs that were added within the day fill because they are empty.
+        risen[: len(before)] = fullness[: len(before)] - before
+        risen[: len(before)] -= np.median(risen[: len(before)])
+        return risen
+
+    def _few_open(self, at: datetime, open_: Array) -> Iterator[TrueCause]:
+        share = float(open_.mean())
+        if self._closed is not None and share >= FEW_OPEN[1]:
+            yield _few(self._closed, at)
+            self._closed = None
+        elif self._closed is not None:
+            self._closed = (self._closed[0], min(self._closed[1], share))
+        elif share < FEW_OPEN[0]:
+            self._closed = (at, share)
+
+
+def _few(closed: tuple[datetime, float], until: datetime | None) -> TrueCause:
+    detail = f"{closed[1]:.0%} of all take new files"
+    return TrueCause("few-targets-open", closed[0], until, detail=detail, emerged=True)
+
+
+def _losses(
+    scenario: Scenario, values: Mapping[str, NDArray[np.float32]], member: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return for each real OST what collection takes of fresh drives, and loops of the rest."""
+    machine = hardware(scenario.osts, scenario.server)
+    amplification = values["amplification"].astype(np.float64)
+    walks = values["walks_per_request"].astype(np.float64)
+    window = throttling(scenario, amplification)
+    groups = walks * ost_capacity_bytes(scenario.osts) / GROUP_BYTES
+    now = ost.rates(machine, amplification, window=window, groups_considered=groups)
+    fresh = ost.rates(machine)
+    slower = 1 - now.write_drives / float(fresh.write_drives)
+    return slower[member], (1 - now.write / now.write_drives)[member]
