@@ -44,7 +44,13 @@ sys.path.insert(0, str(ROOT))
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
 from trimtab.twin.stack.predict import layers  # noqa: E402
-from trimtab.validation.statements import Figure, Row, SeededRow  # noqa: E402
+from trimtab.validation.statements import (  # noqa: E402
+    Figure,
+    Row,
+    SeededRow,
+    seeded_row,
+    statements,
+)
 
 PAGE = ROOT / "docs" / "twin-calibration.md"
 KEPT = ROOT / "benchmarks" / "results" / "twin_calibration.json"
@@ -104,8 +110,14 @@ def kept(reproduction: Reproduction, at: datetime) -> dict[str, Any]:
 
 
 def rows_of(figures: Mapping[str, Any]) -> list[SeededRow]:
-    """Return every row: the layers worked out anew, the others as they were kept."""
-    return [*layers(), *(_seeded(row) for row in figures["rows"])]
+    """Return every row: what needs no simulation worked out anew, the others as they were kept."""
+    return [
+        *layers(),
+        *(
+            seeded_row(row["id"], []) if statements()[row["id"]].data else _seeded(row)
+            for row in figures["rows"]
+        ),
+    ]
 
 
 def _seeded(row: Mapping[str, Any]) -> SeededRow:
@@ -131,9 +143,8 @@ def made(page: str) -> str:
     blocks = {name: _table(name, rows) for name in DOCUMENTS}
     blocks["summary"] = _summary(figures, rows)
     blocks["classes"] = _classes(figures["then"], rows)
-    blocks["predictions"] = _rows_table(
-        [seeded for seeded in rows if seeded.row.row_class == "prediction"]
-    )
+    blocks["predictions"] = _predictions(rows)
+    blocks["outside"] = _outside(rows)
     blocks["knees"] = _knees(figures["knees"])
     blocks["tensions"] = _tensions(figures["tensions"])
     return remade(page, {name: text_of(lines) for name, lines in blocks.items()})
@@ -152,6 +163,34 @@ def _rows_table(rows: Sequence[SeededRow]) -> list[str]:
         for seeded in sorted(rows, key=lambda seeded: _place(seeded.row.id))
     ]
     return lines
+
+
+def _predictions(rows: Sequence[SeededRow]) -> list[str]:
+    fitted = {seeded.row.group for seeded in rows if seeded.row.row_class == "fitted"}
+    lines = ["| row | | printed | twin | error | group |", "|---|---|---|---|---|---|"]
+    predictions = [seeded for seeded in rows if seeded.row.row_class == "prediction"]
+    for seeded in sorted(predictions, key=lambda seeded: _place(seeded.row.id)):
+        group = seeded.row.group if seeded.row.group != seeded.row.id else ""
+        lines.append(
+            f"| {seeded.row.id} | {seeded.row.quantity} | {printed_text(seeded)} | "
+            f"{twin_text(seeded)} | {_with_met(seeded)} | "
+            f"{group}{', fitted' if group in fitted else ''} |"
+        )
+    return lines
+
+
+def _with_met(seeded: SeededRow) -> str:
+    return error_text(seeded) + (" met" if seeded.verdict == "met" else "")
+
+
+def _outside(rows: Sequence[SeededRow]) -> list[str]:
+    """Return why each figure that is only listed cannot be held against the twin."""
+    lines = ["| figure | printed | why not |", "|---|---|---|"]
+    return lines + [
+        f"| {seeded.row.quantity} | {printed_text(seeded)} | {statements()[seeded.row.id].note} |"
+        for seeded in rows
+        if seeded.row.row_class == "outside"
+    ]
 
 
 def _place(id: str) -> tuple[int, str]:

@@ -94,4 +94,4 @@ def test_the_least_that_can_be_said_of_a_row_is_its_class():
 def test_each_line_that_is_no_row_says_why():
     for statement in statements().values():
         if statement.declared == "outside":
-            assert statement.note or statement.data, statement.id
+            assert statement.note, statement.id

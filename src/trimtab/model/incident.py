@@ -308,7 +308,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class LoneRun:
-    """A run that did not finish while those around it did: a note, no incident.
+    """A run that failed or did not finish while those around it did: a note, no incident.
 
     Attributes
     ----------

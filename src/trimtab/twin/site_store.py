@@ -38,10 +38,9 @@ from trimtab.twin.instruments.probes import (
 from trimtab.twin.instruments.snapshots import DRIVER
 from trimtab.twin.instruments.state import TargetState
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.traffic import SURVEY_BYTES
 from trimtab.twin.truth import Truth
 
-SURVEY_BYTES: Final = 64 * 2**30
-"""Of each OST and test: seconds at the rates of flash, more than a server's cache hides."""
 _BATCH: Final = 250
 
 

@@ -229,6 +229,10 @@ def test_runs_that_gave_nothing() -> None:
     (incident,) = merged_of({WRITE: quiet(1)}, runs=runs)
     assert (incident.at, incident.until, incident.runs) == (at(400), at(404), 5)
     assert "5 runs failed" in incident.summary
+    alone = [
+        run(hour, RunStatus.FAILED if hour in (400, 600) else RunStatus.OK) for hour in range(HOURS)
+    ]
+    assert merged_of({WRITE: quiet(1)}, runs=alone) == ()
     doubted = [run(hour, RunStatus.OK, disbelieved=("cached",)) for hour in (100, 200, 201)]
     assert merged_of({WRITE: quiet(1)}, runs=[*doubted, run(HOURS, RunStatus.OK)]) == ()
 
@@ -253,6 +257,12 @@ def test_spread_is_one_incident_whatever_its_size(cov: float) -> None:
     assert incident.shape is Shape.UNSTEADY
     assert at(352) <= incident.at <= at(450)
     assert "COV up to" in incident.summary
+
+
+def test_a_series_that_always_scatters_more_than_its_goal_is_not_unsteady() -> None:
+    for seed in range(4):
+        values = series.lognormal(series.ar1(HOURS, 0.3, np.random.default_rng(seed)), cov=0.11)
+        assert merged_of({WRITE: series.frame(values)}) == ()
 
 
 def test_one_dip_is_a_dip_though_the_windows_that_hold_it_miss_the_goal() -> None:

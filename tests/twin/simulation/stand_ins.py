@@ -128,7 +128,8 @@ class FirstOrder:
         slowest = int(np.argmax(seconds))
         write_s, read_s = float(seconds.max()), float(seconds.max() / 2)
         write, read = probe.bytes_written / write_s, probe.bytes_written / read_s
-        return JobRates(write, read, write_s, read_s, slowest)
+        of_file = np.where(files > 0, task_rate, 0.0)
+        return JobRates(write, read, write_s, read_s, of_file, 2 * of_file, slowest)
 
 
 def unthrottled(scenario: Scenario, amplification: np.ndarray) -> np.ndarray:

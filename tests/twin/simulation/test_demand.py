@@ -46,7 +46,7 @@ def test_no_burstiness_is_the_rhythm_alone():
 
 def test_what_competes_has_the_mean_rate_over_many_moments():
     rate = np.array([0.0, 1e8, 2e9])
-    loads = np.array([competing(rate, stream(1, "moment", at)) for at in range(20_000)])
+    loads = np.array([competing(rate, USERS, stream(1, "moment", at)) for at in range(20_000)])
     assert (loads[:, 0] == 0.0).all()
     # Poisson many at log-normal rates: the variance is rate x mean x exp(sigma^2).
     for column in (1, 2):

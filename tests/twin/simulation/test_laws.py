@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
-from tests.twin.simulation.small import small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.twin.simulation.small import DAY, START, small
+from tests.twin.simulation.stand_ins import FirstOrder, slow_layout, unthrottled
 
+from trimtab.twin.scenario.keys import replace_keys
 from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.simulation import laws
+from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.measures import JobRates, OstRates
+from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.traffic import with_met
 from trimtab.twin.stack import client, ost
 from trimtab.twin.stack.hardware import hardware
 from trimtab.twin.stack.network import write_bytes_per_s
@@ -61,12 +69,135 @@ def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     probe = scenario.probes[0]
     osts = OstRates(np.full(8, 2e9), np.full(8, 4e9), np.zeros(8))
     tasks = np.arange(probe.nodes * probe.tasks_per_node) % 8
-    laws.check_job(scenario, probe, osts, tasks, JobRates(16e9, 32e9, 1.0, 1.0, 0))
+    each = np.full(8, 0.25e9)
+    laws.check_job(scenario, probe, osts, tasks, JobRates(16e9, 32e9, 1.0, 1.0, each, each, 0))
     with pytest.raises(laws.LawBrokenError, match="the OSTs carry"):
-        laws.check_job(scenario, probe, osts, tasks, JobRates(16.1e9, 32e9, 1.0, 1.0, 0))
+        laws.check_job(
+            scenario, probe, osts, tasks, JobRates(16.1e9, 32e9, 1.0, 1.0, each, each, 0)
+        )
     with pytest.raises(laws.LawBrokenError, match="OST 3"):
         laws.check_survey(probe, np.full(8, 2e9), np.array([2e9] * 3 + [1e9] + [2e9] * 4))
 
 
 def test_tests_check_them() -> None:
     assert laws.are_checked()
+
+
+# Users and probes share what there is
+
+
+def crowded(daily: float = 30e15) -> Scenario:
+    """Return the template with far more writes than it carries, of files that live ten minutes."""
+    plain = replace_keys(
+        load_scenario("template"),
+        {"resolution.epoch": "15m", "users.fullness": "30%", "gating.enabled": "false"},
+    )
+    asked = replace(plain.users, daily_writes_bytes=daily, lifetimes=(Lifetime(1.0, 600.0),))
+    return replace(plain, users=asked, faults=(), changes=())
+
+
+def test_users_write_no_more_than_the_servers_carry() -> None:
+    of = ran(crowded(), 2.0)
+    machine = hardware(of.scenario.osts, of.scenario.server)
+    most = of.scenario.osts.count * float(ost.rates(machine, from_clients=True).write)
+    written = float(of.state.client_bytes_written_total @ of.columns.weight) / (2 * DAY)
+    assert 0.5 * most < written <= most
+    # 30 PB were wanted: some of it waits, most of it was never asked for.
+    assert of.state.queued_bytes == pytest.approx(30e15 / 4)
+    assert of.state.slowed_bytes > 5e15
+    assert of.state.refused_space_bytes == 0.0
+    calm = ran(crowded(40e12), 2.0)
+    assert calm.state.slowed_bytes == 0.0
+    assert writes(of).mean() < 0.7 * writes(calm).mean()
+
+
+def test_what_waits_is_written_when_there_is_room_again() -> None:
+    of = Simulation(crowded())
+    of.run(of.now + timedelta(hours=12))
+    assert of.state.queued_bytes > 1e14
+    of.set_key("users.daily_writes", "10TB")
+    waits, before = of.state.queued_bytes, of.population.totals.written
+    of.step()
+    # Jobs are patient for some hours of what they write: of less, they wait for less.
+    assert of.state.queued_bytes < waits
+    assert of.population.totals.written - before > 100e9 * 900
+
+
+@settings(max_examples=10)
+@given(
+    daily=st.floats(1e12, 40e15),
+    rate=st.floats(1e8, 40e9),
+    fullness=st.floats(0.05, 0.9),
+    slow=st.booleans(),
+    classes=st.sampled_from([None, 3]),
+    seed=st.integers(0, 2**32),
+)
+def test_no_load_breaks_a_law(
+    daily: float, rate: float, fullness: float, slow: bool, classes: int | None, seed: int
+) -> None:
+    plain = small(1.0, seed=seed, resolution=Resolution(classes=classes))
+    users = replace(
+        plain.users,
+        daily_writes_bytes=daily,
+        daily_reads_bytes=3 * daily,
+        fullness=fullness,
+        job_rate_bytes_per_s=rate,
+        lifetimes=(Lifetime(0.9, 1200.0), Lifetime(0.1, None)),
+    )
+    faults = (Fault(START + timedelta(hours=3), "slow-drive", None, (3,), 0.2),) if slow else ()
+    of = Simulation(
+        replace(plain, users=users, faults=faults), layout=slow_layout, windows=unthrottled
+    )
+    of.run()  # the laws are checked in every epoch
+    assert of.trace.jobs
+
+
+# Every byte is in a counter
+
+
+def test_what_a_probe_met_of_users_is_counted_where_it_met_it() -> None:
+    plain = small(1.0)
+    users = replace(plain.users, daily_writes_bytes=8 * 5e12, burstiness=0.0, rhythm=0.0)
+    of = Simulation(
+        replace(plain, users=users), layout=slow_layout, rates=FirstOrder(), windows=unthrottled
+    )
+    met, counted = [], []
+    for _ in range(24):
+        before = of.state.client_bytes_written_total.copy()
+        of.step()
+        run = of.trace.jobs[-1]
+        draws = stream(plain.seed, "competing", int(run.at.timestamp()))
+        assert run.write_s is not None
+        met.append(competing(of._user_rate, of.scenario.users, draws) * run.write_s)
+        counted.append(of.state.client_bytes_written_total - before)
+    met, counted = np.array(met), np.array(counted)
+    assert (counted >= met * (1 - 1e-9)).all()
+    # Bursts on single OSTs stand out of what the hour brings them.
+    assert np.corrcoef(met.ravel(), counted.ravel())[0, 1] > 0.8
+    # The day's sum is what users wanted, and what the probe wrote.
+    assert counted.sum() == pytest.approx(8 * 5e12 + 24 * 3e12, rel=1e-2)
+
+
+def test_a_run_that_did_not_end_is_counted_as_far_as_it_came() -> None:
+    fault = Fault(START, "silent-ost", None, (5,))
+    plain = small(1.0, faults=(fault,), probes=(small().probes[0],))
+    users = replace(plain.users, daily_writes_bytes=0.0, daily_reads_bytes=0.0)
+    of = Simulation(
+        replace(plain, users=users), layout=slow_layout, rates=FirstOrder(), windows=unthrottled
+    )
+    of.step()
+    assert of.trace.jobs[-1].status == "unfinished"
+    written = of.state.client_bytes_written_total
+    assert written[5] == 0.0
+    np.testing.assert_allclose(np.delete(written, 5), 3e12 / 8)
+    assert of.state.client_bytes_read_total.sum() == 0.0
+
+
+def test_bytes_are_no_less_for_being_met() -> None:
+    weight = np.array([2.0, 1.0])
+    mean, met = np.array([10.0, 10.0]), np.array([6.0, 0.0])
+    counted = with_met(mean, met, np.array([0.1, 0.1]), weight)
+    assert counted @ weight == pytest.approx(30.0)
+    assert counted[0] > counted[1] >= 0.0
+    # More than all was met: it was written ahead.
+    assert with_met(mean, np.array([40.0, 0.0]), np.array([0.1, 0.1]), weight) @ weight == 80.0

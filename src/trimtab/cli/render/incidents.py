@@ -72,12 +72,12 @@ def print_explanation(
 
 
 def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
-    """Print the runs that did not finish alone: worth a look, and no incident."""
+    """Print the runs that were lost alone: worth a look, and no incident."""
     if lone_runs:
         shown = [f"{visible(run.probe)} {utc_moment(run.at)}" for run in lone_runs[:_LONE_SHOWN]]
         more = len(lone_runs) - len(shown)
         out.print(
-            f"note: {plural(len(lone_runs), 'run')} did not finish while the runs around did: "
+            f"note: {plural(len(lone_runs), 'run')} failed or did not finish, those around did: "
             f"{', '.join(shown)}{f' and {more} more' if more else ''}",
             style="dim",
             soft_wrap=True,

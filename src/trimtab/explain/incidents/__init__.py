@@ -15,15 +15,16 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.explain.context import RunFact, Window
-from trimtab.explain.incidents.dips import dips
+from trimtab.explain.incidents.dips import A_MONTH, dips
 from trimtab.explain.incidents.failures import failures
 from trimtab.explain.incidents.integrity import BadChecksums, integrity
-from trimtab.explain.incidents.levels import drift, steps, unsteady
+from trimtab.explain.incidents.levels import drift, steps
 from trimtab.explain.incidents.merging import merged, without_lone_runs
 from trimtab.explain.incidents.periodic import periodic
 from trimtab.explain.incidents.pooled import pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.incidents.targets import slow_surveys, slow_targets
+from trimtab.explain.incidents.unsteady import unsteady
 from trimtab.model.incident import Incident, LoneRun, Shape
 from trimtab.model.series import SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
@@ -101,9 +102,14 @@ def find_troubles(
         spells += [
             *steps(judgement, frame), *drift(judgement), *periodic(judgement, frame, timezone),
         ]  # fmt: skip
-    dips_of = {judgement.key: _dips(judgement, frame, spells) for judgement, frame in judged}
-    lost, lone = without_lone_runs([*spells, *chain.from_iterable(dips_of.values())], frames)
+    dips_of = {
+        judgement.key: _dips(judgement, frame, spells, A_MONTH / len(judged))
+        for judgement, frame in judged
+    }
+    every = [*spells, *chain.from_iterable(dips_of.values())]
+    lost, lone = without_lone_runs(every, frames, runs)
     first_spells = tuple(spells)
+    spells = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
@@ -114,12 +120,14 @@ def find_troubles(
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 
 
-def _dips(judgement: SeriesJudgement, frame: pl.DataFrame, spells: Sequence[Spell]) -> list[Spell]:
+def _dips(
+    judgement: SeriesJudgement, frame: pl.DataFrame, spells: Sequence[Spell], a_month: float
+) -> list[Spell]:
     """Return the dips of a series but those that recur."""
     recurring = [
         spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == judgement.key
     ]
-    return [dip for dip in dips(judgement, frame) if not _recurs(dip, recurring)]
+    return [dip for dip in dips(judgement, frame, a_month) if not _recurs(dip, recurring)]
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from scipy.special import bdtrc
 
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
 from trimtab.judge.arrays import median
@@ -35,9 +36,23 @@ CLIPPED: Final = 4.0
 LEAST: Final = LIMITS.cov
 """Nothing is called a dip that loses less than this: the goal for the COV of 48 hours
 (facts/seeds.md row 43) is what a site takes for usual."""
+A_MONTH: Final = 0.05
+"""How often low runs may make a dip by chance in 30 days, all series of a site together.
+
+Most sites have runs that are low by themselves with nothing wrong that lasts. How often, and how
+low, the record shows; what such runs make by falling together, or by going somewhat lower than the
+others, is no dip. All kinds of false incidents together stay under 0.3 in a month
+(tests/explain/incidents/test_quiet_sites.py)."""
+_TAIL: Final = 3.0
+"""Beyond the lowest runs of a record their share falls as this power of the depth: heavy tails."""
+_WIDE: Final = 4
+"""Distances between bad runs of one trouble within which others may yet be of the same."""
+_DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0)
+"""Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs of a stretch. Longer ones are changes of level, which `trimtab.judge.changes` finds."""
 _WEEK: Final = 7 * 86400.0
+_MONTH: Final = 30 * 86400.0
 _LEVEL_RUNS: Final = 15
 """A level is of so many runs at least, where runs are a day apart and more."""
 _RUNS_LEAST: Final = 12
@@ -62,11 +77,13 @@ class Residuals:
     phi: float
 
 
-def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
+def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MONTH) -> list[Spell]:
     """Return the dips of one series, the earliest first; empty for fewer than twelve runs.
 
     Parameters
     ----------
+    a_month
+        How many chance may make of this series in 30 days.
     frame
         ``at``, ``value``, ``unfinished``. A level is that of the runs around, up to half a week
         to either side, within one regime.
@@ -74,12 +91,112 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[Spell]:
     if frame.height < _RUNS_LEAST:
         return []
     runs = residuals_of(judgement, frame)
-    bad = _bad(runs)
     times = frame.get_column("at").to_list()
+    near = apart(times)
+    sure: dict[int, int] = {}
+    for wide in _groups(_bad(runs), times, _WIDE * near):
+        chance = _Chance.beside(runs, wide)
+        certain = chance.certain_at(wide, a_month)
+        if certain is not None:
+            sure |= dict.fromkeys(wide, certain)
+            continue
+        for group in _groups(wide, times, near):
+            certain = chance.certain_at(group, a_month)
+            # Whether runs are lost by chance is seen beside those of other series.
+            lost = [index for index in group if runs.unfinished[index]]
+            if certain is not None:
+                sure |= dict.fromkeys(group, certain)
+            else:
+                sure |= {index: index for index in lost}
+    return [
+        _spell(judgement, runs, times, members, sure[members[0]])
+        for members in _groups(sorted(sure), times, near)
+    ]
+
+
+def _groups(low: Sequence[int], times: Sequence[datetime], longest: timedelta) -> list[list[int]]:
+    """Return the low runs that are of one trouble together."""
     groups: dict[int, list[int]] = {}
-    for index, group in zip(bad, grouped((times[i] for i in bad), apart(times)), strict=True):
+    for index, group in zip(low, grouped((times[i] for i in low), longest), strict=True):
         groups.setdefault(group, []).append(index)
-    return [_spell(judgement, runs, times, members) for members in groups.values()]
+    return list(groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Chance:
+    """How often the low runs of a record make a group of low runs by chance.
+
+    Attributes
+    ----------
+    depth
+        Of each run under its level, in standard deviations; infinite where it did not finish.
+    elsewhere
+        The same, 0 around the group that is looked at.
+    shares
+        Of runs elsewhere that are as low as each of `_DEPTHS`: low runs that follow one another
+        count once, they are not low by themselves.
+    a_month
+        Runs in 30 days.
+    """
+
+    depth: Any
+    elsewhere: Any
+    shares: tuple[float, ...]
+    a_month: float
+
+    @classmethod
+    def beside(cls, runs: Residuals, group: Sequence[int]) -> _Chance:
+        """Return what the runs beside a group make."""
+        depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scale))
+        elsewhere = depth.copy()
+        elsewhere[group[0] : group[-1] + 1] = 0.0
+        shares = tuple(_share(elsewhere, step) for step in _DEPTHS)
+        span = max(float(runs.times[-1] - runs.times[0]), 1.0)
+        return cls(depth, elsewhere, shares, _MONTH / span * len(depth))
+
+    def certain_at(self, group: Sequence[int], most: float) -> int | None:
+        """Return the run with which chance makes such a group less than ``most`` times a month.
+
+        ``None``: chance makes the whole of it more often.
+
+        Notes
+        -----
+        At each depth at which members are, k of them among n runs: with a share p of such runs
+        elsewhere, N p P(at least k - 1 of n - 1) come a month of N runs. Lost runs are of any
+        depth; by themselves they are seen beside those of other series, and are certain here.
+        """
+        index = np.array(group)
+        for end in range(1, len(index) + 1):
+            depth = self.depth[index[:end]]
+            finite = np.unique(depth[np.isfinite(depth)])
+            if not len(finite) and end == len(index):
+                return int(index[0])
+            for least in finite.tolist():
+                deep = index[:end][depth >= least]
+                others, share = int(deep[-1] - deep[0]), self._share(least)
+                often = 1.0 if len(deep) == 1 else float(bdtrc(len(deep) - 2, others, share))
+                if self.a_month * share * often <= most:
+                    return int(index[end - 1])
+        return None
+
+    def _share(self, least: float) -> float:
+        """Return the share of runs as low as this; beyond the lowest it falls as `_TAIL` has it."""
+        first = _DEPTHS[0]
+        if least <= first:
+            return _share(self.elsewhere, least)
+        lowest = 1.0 / (len(self.depth) + 1)
+        seen = [
+            share * (step / least) ** _TAIL
+            for step, share in zip(_DEPTHS, self.shares, strict=True)
+            if step < least and (step == first or share > lowest)
+        ]
+        return max(seen)
+
+
+def _share(depth: Any, least: float) -> float:
+    """Return the share of runs that are so low, those that follow one another counted once."""
+    low = depth >= least
+    return (int(low[0]) + int((low[1:] & ~low[:-1]).sum()) + 0.5) / (len(depth) + 1)
 
 
 def residuals_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> Residuals:
@@ -156,7 +273,11 @@ def _bad(runs: Residuals) -> list[int]:
 
 
 def _spell(
-    judgement: SeriesJudgement, runs: Residuals, times: Sequence[datetime], members: Sequence[int]
+    judgement: SeriesJudgement,
+    runs: Residuals,
+    times: Sequence[datetime],
+    members: Sequence[int],
+    certain: int,
 ) -> Spell:
     last = members[-1]
     goes_on = last == len(times) - 1
@@ -180,7 +301,7 @@ def _spell(
         at=times[members[0]],
         until=None if goes_on else times[last],
         last=times[last],
-        detected_at=times[members[0]] if depth >= SINGLE else times[last],
+        detected_at=times[max(members[0] if depth >= SINGLE else last, certain)],
         certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
         depth=depth,
         what=", ".join(text),

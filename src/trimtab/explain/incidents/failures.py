@@ -17,9 +17,9 @@ from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangeStatus
 from trimtab.units import plural
 
-_BROKEN: Final = {
-    RunStatus.FAILED: "failed",
-    RunStatus.NOT_STARTED: "did not start",
+BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
+_USELESS: Final = {
+    **BROKEN,
     RunStatus.INVALID_WORKLOAD: "ran another workload than requested",
 }
 _DOUBTED: Final = "gave figures that are not credible"
@@ -54,8 +54,8 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
 
 
 def _why(run: RunFact) -> str | None:
-    if run.status in _BROKEN:
-        return _BROKEN[run.status]
+    if run.status in _USELESS:
+        return _USELESS[run.status]
     return _DOUBTED if run.disbelieved else None
 
 
@@ -73,4 +73,5 @@ def _spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> 
         depth=_DEPTH,
         what=f"{plural(len(group), 'run')} {why}",
         runs=len(group),
+        is_broken=why in BROKEN.values(),
     )

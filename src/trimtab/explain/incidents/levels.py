@@ -1,8 +1,8 @@
-"""Changes of level for the worse, drifts, and stretches that spread wider than the goal."""
+"""Changes of level for the worse, and drifts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -10,11 +10,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
 from trimtab.model.incident import Shape
-from trimtab.model.series import ChangePoint, ChangeStatus, CovAt, SeriesJudgement
-from trimtab.model.verdict import TrendDirection, VerdictStatus
+from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.model.verdict import TrendDirection
 
 _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
@@ -41,10 +40,6 @@ _DRIFT_LEAST: Final = 0.05
 """Lost over the days of the trend; under it a drift is no incident yet."""
 _SAME_LEVEL: Final = 0.005
 """So near to the level before a level may as well be the same."""
-_MANY: Final = 3
-"""Dips that are one stretch of wide spread, and not each a trouble of its own."""
-_UNSTEADY_LEAST: Final = timedelta(hours=12)
-"""The COV has to miss its goal for so long: one run more or less in a window is no incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,81 +291,6 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
         what=f"{percent_off(1 - lost if more else 1 + lost, more_is_better=more)}, day by day",
         effect=1 - lost if more else 1 + lost,
         runs=sum(regime.n for regime in judgement.regimes),
-    )
-
-
-def unsteady(
-    judgement: SeriesJudgement, dips: Sequence[Spell], taken: Sequence[Window], window_s: float
-) -> list[Spell]:
-    """Return the dips of a series and its unsteady stretches, dips within one made part of it.
-
-    Parameters
-    ----------
-    dips
-        Of this series.
-    taken
-        Hours whose spread other spells explain.
-
-    Notes
-    -----
-    A dip raises the COV of every window that holds it. A stretch in which the COV misses its goal
-    is called unsteady where it misses it without the dips as well, or where they are `_MANY`.
-    """
-    window = timedelta(seconds=window_s)
-    hours = [Window(dip.at, dip.last) for dip in dips]
-    spells: list[Spell] = []
-    left = list(dips)
-    for stretch in _missed(judgement.rolling, taken, window):
-        begins, ends = stretch[0].at - window, stretch[-1].at
-        within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
-        alone = _missed(stretch, hours, window)
-        lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
-        if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
-            continue
-        spells.append(_unsteady(judgement, stretch, within, window))
-        # A run that did not finish is worth a look of its own.
-        left = [dip for dip in left if dip not in within or dip.unfinished]
-    return [*left, *spells]
-
-
-def _missed(
-    rolling: Iterable[CovAt], taken: Sequence[Window], window: timedelta
-) -> list[list[CovAt]]:
-    """Return the stretches of windows that missed the goal and hold nothing of ``taken``."""
-    stretches: list[list[CovAt]] = []
-    for point in rolling:
-        if point.status is not VerdictStatus.MISSED or not point.cov:
-            continue
-        if any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken):
-            continue
-        if stretches and point.at - stretches[-1][-1].at <= window / 2:
-            stretches[-1].append(point)
-        else:
-            stretches.append([point])
-    return stretches
-
-
-def _unsteady(
-    judgement: SeriesJudgement, stretch: Sequence[CovAt], dips: Sequence[Spell], window: timedelta
-) -> Spell:
-    worst = max(point.cov or 0.0 for point in stretch)
-    last = stretch[-1].at
-    goes_on = last == judgement.rolling[-1].at
-    begins = max(stretch[0].at - window, judgement.rolling[0].at)
-    text = f", {len(dips)} dips" if len(dips) > 1 else ", one dip" if dips else ""
-    return Spell(
-        shape=Shape.UNSTEADY,
-        key=judgement.key,
-        name=name_of(judgement.key),
-        at=begins,
-        until=None if goes_on else last,
-        last=last,
-        detected_at=stretch[0].at,
-        certainty=ChangeStatus.CONFIRMED,
-        depth=worst / 0.01,
-        what=f"COV up to {worst * 100:.1f} %{text}",
-        runs=sum(begins <= point.at <= last for point in judgement.rolling),
-        unfinished=sum(dip.unfinished for dip in dips),
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs that did not finish while those around them did: notes, no incidents.
+"""Runs that failed or did not finish while those around them did: notes, no incidents.
 
 Every site loses a run now and then, to a node, a job or a person. Some lost together are an
 incident where chance hardly brings so many so near to one another.
@@ -6,7 +6,7 @@ incident where chance hardly brings so many so near to one another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,8 +14,10 @@ from typing import Final
 import polars as pl
 from scipy.special import bdtrc
 
+from trimtab.explain.context import RunFact
+from trimtab.explain.incidents.failures import BROKEN
 from trimtab.explain.incidents.spell import Spell
-from trimtab.model.incident import LoneRun, Shape
+from trimtab.model.incident import LoneRun
 from trimtab.model.series import SeriesKey
 
 A_MONTH: Final = 0.05
@@ -27,7 +29,9 @@ _BEFORE: Final = timedelta(days=60)
 """How often runs are lost is estimated from these days; to a short record half a run is added."""
 _MONTH: Final = timedelta(days=30)
 
+_BROKEN: Final = "broken"
 _Probe = tuple[str, str, str]
+"""Name, kind and comparability, or `_BROKEN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +43,25 @@ class _Runs:
 
 
 def lone_runs(
-    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame]
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
 ) -> tuple[LoneRun, ...]:
     """Return the lost runs of a group that is nothing else, where chance explains them.
 
+    Parameters
+    ----------
+    runs
+        All of the site: those that failed or did not start are lost as well.
+
     Empty where the group is an incident: something was slow as well, or too many were lost.
     """
-    if not all(
-        spell.shape is Shape.DIP and spell.key is not None and 0 < spell.unfinished == spell.runs
-        for spell in group
-    ):
+    if not all(spell.is_lost for spell in group):
         return ()
     begin, end = min(spell.at for spell in group), max(spell.last for spell in group)
-    probes = _probes(frames)
+    probes = _probes(frames, runs)
     within = [
         (probe, at)
-        for probe, runs in probes.items()
-        for at in runs.lost.filter(runs.lost.is_between(begin, end))
+        for probe, part in probes.items()
+        for at in part.lost.filter(part.lost.is_between(begin, end))
     ]
     count = len(within)
     if count > 1 and not _by_chance(count, begin, end, probes):
@@ -63,9 +69,22 @@ def lone_runs(
     return tuple(LoneRun(probe[0], probe[1], at) for probe, at in sorted(within))
 
 
-def _probes(frames: Mapping[SeriesKey, pl.DataFrame]) -> dict[_Probe, _Runs]:
-    """Return the runs of each probe; a time has no value for a run that did not finish."""
-    probes: dict[_Probe, _Runs] = {}
+def _probes(
+    frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact]
+) -> dict[_Probe, _Runs]:
+    """Return the runs of each probe; a time has no value for a run that did not finish.
+
+    Runs that failed or did not start are in no series: they stand beside them, all lost.
+    """
+    broken: dict[_Probe, list[datetime]] = {}
+    for run in runs:
+        if run.status in BROKEN:
+            broken.setdefault((run.probe, run.kind, _BROKEN), []).append(run.at)
+    probes: dict[_Probe, _Runs] = {
+        probe: _Runs(times, times)
+        for probe, ats in broken.items()
+        for times in [pl.Series(sorted(ats), dtype=pl.Datetime("us", "UTC"))]
+    }
     for key, frame in sorted(frames.items(), key=lambda pair: not pair[0].more_is_better):
         if key.target is None:
             every = frame.get_column("at")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from trimtab.explain.context import RunFact
 from trimtab.explain.incidents.lone_runs import lone_runs
 from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
 from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
@@ -55,16 +56,16 @@ def merged(
 
 
 def without_lone_runs(
-    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame]
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
 ) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
     """Return the spells that are nothing but runs lost alone, and these runs, the latest first."""
     lost: list[Spell] = []
     lone: list[LoneRun] = []
     for group in _groups(spells):
-        runs = lone_runs(group, frames)
-        if runs:
+        notes = lone_runs(group, frames, runs)
+        if notes:
             lost += group
-            lone += runs
+            lone += notes
     return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
 
 
@@ -135,26 +136,25 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
-    """Yield a group, and each faint level of it that outlasts the rest as a group of its own.
+    """Yield a group, and its faint levels that begin before the rest or outlast it as a group.
 
     A level that was confirmed to have changed is reported for as long as it lasts. Where another
-    series shows far more, and recovers, what is left is another trouble.
+    series shows far more, later or not for as long, what is left is another trouble.
     """
     lead = _lead(group)
     strong = _strong(group, lead)
     ended = all(spell.until is not None for spell in strong)
-    last = max(spell.last for spell in strong)
-    longer = [
+    first, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    outside = [
         spell
         for spell in group
         if spell.is_level
         and spell not in strong
-        and ended
-        and (spell.until is None or spell.last > last)
+        and (spell.at < first - _STAGE or (ended and (spell.until is None or spell.last > last)))
     ]
-    yield [spell for spell in group if spell not in longer]
-    if longer:
-        yield from _parts(longer)
+    yield [spell for spell in group if spell not in outside]
+    if outside:
+        yield from _parts(outside)
 
 
 def _lead(group: Sequence[Spell]) -> Spell:

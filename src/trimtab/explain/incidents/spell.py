@@ -38,6 +38,8 @@ class Spell:
         In words, without the times: "17 % lower".
     is_level
         A confirmed change of level: the incident that it is part of lasts as long as it does.
+    is_broken
+        Runs that failed or did not start: nothing was measured.
     moved
         Names of the series that show it, where it is shown by several together.
     """
@@ -58,8 +60,15 @@ class Spell:
     unfinished: int = 0
     targets: tuple[str, ...] = ()
     is_level: bool = False
+    is_broken: bool = False
     moved: tuple[str, ...] = ()
     recurs: Recurrence | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is nothing but short stretches of runs that gave no figure."""
+        lost = self.is_broken or (self.key is not None and 0 < self.unfinished == self.runs)
+        return lost and self.shape is Shape.DIP
 
 
 def name_of(key: SeriesKey) -> str:

@@ -26,10 +26,12 @@ SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
 (facts/seeds.md row 22)."""
 CRAWLS: Final = 0.5
-"""Half of it in one survey is enough; less has to be seen in two surveys running."""
+"""Half of it in one survey is enough; less has to be seen in surveys running, two at least."""
 SIGMAS: Final = 5.0
-"""And so many of its own robust standard deviations in one survey, or a square root of two fewer in
-each of two running, which is as rare: some targets scatter by nature."""
+"""And so many of its own robust standard deviations in one survey, or in each of n surveys running
+so many over the square root of n, which is as rare: some targets scatter by nature."""
+RUNNING: Final = 4
+"""Surveys running that make a moderate loss certain, at most."""
 SLOW_ALL: Final = 0.85
 """Of the median target, in two surveys running. It scatters far less than single targets do."""
 _BEFORE: Final = 30
@@ -197,6 +199,29 @@ class _Part:
     well: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A low survey of a target that is not yet certain to be slow.
+
+    Attributes
+    ----------
+    depth
+        How far it was under the usual, in its scatters.
+    """
+
+    place: int
+    relative: float
+    depth: float
+
+
+def _is_certain(doubts: Sequence[_Doubt], sigmas: float) -> bool:
+    """Return whether the last surveys of a doubted target, two at least, make it slow."""
+    depths = [doubt.depth for doubt in doubts]
+    return any(
+        min(depths[-number:]) > sigmas / math.sqrt(number) for number in range(2, len(depths) + 1)
+    )
+
+
 def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Part]:
     """Return the slow stretches of each column of surveys by targets.
 
@@ -208,22 +233,24 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
     Notes
     -----
     Survey by survey, each target is in one of these states; only surveys in which it was well
-    enter what is usual for it::
+    enter what is usual for it: of a doubted one none does. It is slow when its last n surveys were
+    each ``sigmas`` / sqrt(n) of its scatters low, for some n from 2 to `RUNNING`::
 
-        well ──slow──▶ doubted ──slow──▶ slow ──half of it back, beyond scatter──▶ well
-          ▲              │                 ▲└─half of it back──▶ better ──again──▶ well
-          └─────well─────┘                 └───────slow────────────┘
+        well ──low──▶ doubted ──low, certain──▶ slow ──half of it back, beyond scatter──▶ well
+          ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
+          └────well───┘  └──────┘                └───────slow────────────┘
         well ──under half──▶ slow
     """
     usual = _Usual(table.shape[1])
-    doubted: dict[int, int] = {}
+    doubted: dict[int, list[_Doubt]] = {}
     running: dict[int, _Part] = {}
     parts: list[_Part] = []
     for place, row in enumerate(table):
         relative, scale = usual.relative(row, running)
         seen = np.isfinite(row)
-        low = seen & (relative < slow) & (relative - 1 < -sigmas * scale / math.sqrt(2))
-        crawls = low & (relative < CRAWLS) & (relative - 1 < -sigmas * scale)
+        depth = (1 - relative) / scale
+        low = seen & (relative < slow) & (depth > sigmas / math.sqrt(RUNNING))
+        crawls = (relative < CRAWLS) & (depth > sigmas)
         first = seen & (usual.count <= history - 1 if history else usual.count == 0)
         if history or (first & (relative < CRAWLS)).sum() > _BY_NATURE * seen.sum():
             low &= ~first
@@ -237,20 +264,18 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
                 del running[column]
             low[column] = False
         for column in np.flatnonzero(low).tolist():
-            begun = doubted.pop(column, None)
-            if begun is None and not crawls[column]:
-                doubted[column] = place
+            doubts = doubted.setdefault(column, [])
+            doubts.append(_Doubt(place, float(relative[column]), float(depth[column])))
+            if not crawls[column] and not _is_certain(doubts, sigmas):
                 continue
-            earlier = [] if begun is None else [usual.doubted[column]]
+            del doubted[column]
             part = _Part(
-                column, place if begun is None else begun, place, place,
-                [*earlier, float(relative[column])],
-            )  # fmt: skip
+                column, doubts[0].place, place, place, [doubt.relative for doubt in doubts]
+            )
             running[column] = part
             parts.append(part)
         for column in [column for column in doubted if well[column]]:
             del doubted[column]
-        usual.doubted = {column: float(relative[column]) for column in doubted}
         usual.add(row, well)
     measured = np.isfinite(table)
     for part in running.values():
@@ -278,7 +303,6 @@ class _Usual:
     def __init__(self, columns: int) -> None:
         self._values = np.full((columns, _BEFORE), np.nan)
         self.count = np.zeros(columns, dtype=int)
-        self.doubted: dict[int, float] = {}
 
     def relative(self, row: Any, running: Iterable[int]) -> tuple[Any, Any]:
         """Return a survey relative to the usual, and the scatter of each column."""

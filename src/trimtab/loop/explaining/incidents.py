@@ -55,7 +55,7 @@ class Explained:
     standing
         What was wrong in all of the record.
     lone_runs
-        Runs that did not finish while those around them did, the latest first.
+        Runs that failed or did not finish while those around them did, the latest first.
     """
 
     site: str
@@ -78,7 +78,7 @@ class Moment:
     moment
         What was looked for at that very time, held against the week before.
     lone_runs
-        Runs within an hour of it that did not finish while those around them did.
+        Runs within an hour of it that failed or did not finish while those around them did.
     """
 
     site: str

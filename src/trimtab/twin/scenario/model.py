@@ -229,6 +229,15 @@ class Users:
     burstiness: float = changing(
         _RATIO, "Coefficient of variation of hourly writes besides that wave.", 0.5
     )
+    job_rate_bytes_per_s: float = changing(
+        RATE,
+        "What one job writes to one OST, or reads from it, while it does; jobs come in bursts. It "
+        "decides the COV of probes where OSTs have little to spare.",
+        4e9,
+    )
+    job_rate_sigma: float = changing(
+        real(0, 10), "Standard deviation of that rate's logarithm over jobs.", 0.8
+    )
     reread_share: float = changing(
         FRACTION_OR_ZERO, "Share of old bytes that is read again within eight weeks.", 0.2
     )

@@ -15,13 +15,9 @@ Array = NDArray[np.float64]
 
 _BUSIEST_HOUR = 15.0
 """Assumed: local time at which most is written."""
-_MEMORY_S = 6 * 3600.0
+MEMORY_S = 6 * 3600.0
 """Assumed: how long busy hours last; jobs run for hours."""
 _BLOCK = 256
-JOB_BYTES_PER_S = 4e9
-"""Assumed: what one job writes to one OST while it writes, on the mean; it writes in bursts."""
-_JOB_SIGMA = 0.8
-"""Assumed: spread of that, log-normal."""
 
 
 def rhythm(at: datetime, zone: tzinfo, users: Users) -> float:
@@ -67,28 +63,29 @@ class Demand:
         place = epoch % _BLOCK
         if place == 0:
             self._draws = stream(self.seed, "demand", epoch // _BLOCK).standard_normal(_BLOCK)
-        keep = math.exp(-seconds / _MEMORY_S)
+        keep = math.exp(-seconds / MEMORY_S)
         self._level = keep * self._level + math.sqrt(1.0 - keep**2) * float(self._draws[place])
         variance = math.log1p(users.burstiness**2)
         burst = math.exp(math.sqrt(variance) * self._level - variance / 2.0)
         return mean_rhythm(at, seconds, zone, users) * burst
 
 
-def competing(rate: Array, draws: np.random.Generator) -> Array:
+def competing(rate: Array, users: Users, draws: np.random.Generator) -> Array:
     """Return what users' jobs want to write to each real OST at one moment, bytes/s.
 
     Jobs write in bursts: an OST that takes ``rate`` on the mean has Poisson many writers at a
-    moment, each at a log-normal rate, so that the mean over time is ``rate``. It is the few OSTs
-    with several that slow a job whose files lie on all.
+    moment, each at a log-normal rate about ``users.job_rate_bytes_per_s``, so that the mean over
+    time is ``rate``. It is the few OSTs with several that slow a job whose files lie on all.
 
     Parameters
     ----------
     rate
         Mean over the epoch, bytes/s of each real OST.
     """
-    writers = draws.poisson(rate / JOB_BYTES_PER_S)
+    mean, sigma = users.job_rate_bytes_per_s, users.job_rate_sigma
+    writers = draws.poisson(rate / mean)
     busy = np.repeat(np.arange(len(rate)), writers)
-    each = draws.lognormal(math.log(JOB_BYTES_PER_S) - _JOB_SIGMA**2 / 2, _JOB_SIGMA, len(busy))
+    each = draws.lognormal(math.log(mean) - sigma**2 / 2, sigma, len(busy))
     return np.bincount(busy, each, minlength=len(rate)).astype(np.float64)
 
 

@@ -9,6 +9,7 @@ very end of an epoch belongs to it (a change there to the next).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -22,7 +23,7 @@ from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
-from trimtab.twin.simulation import guests, policies
+from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
@@ -45,7 +46,6 @@ from trimtab.twin.simulation.placement import (
     striped_shares,
     weighted_shares,
 )
-from trimtab.twin.simulation.policies import DAY_S
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
 from trimtab.twin.simulation.rebuilds import acting, phases
@@ -53,6 +53,7 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
+from trimtab.twin.simulation.traffic import Asks, Moved, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
@@ -189,13 +190,9 @@ class Simulation:
         self.usage.begin_day(day, self.scenario.users)
         self.usage.begin_epoch(self.scenario, self._epoch, start, end)
         flow = self._flow(faults, start, end)
-        due = self._agenda.due(end)
-        jobs = self._lay_out(flow, due, start, end)
-        self._count_traffic(flow.written, jobs, seconds)
+        burst = self._lay_out(flow, start, end)
+        self.state.write_bytes_per_s = (flow.written + burst) / seconds
         self._user_rate = flow.written / seconds
-        placing = self._shares()
-        for probe, at in due:
-            self._measure(probe, at, faults, placing)
         # What was over within the epoch is no longer so for whoever looks at its end.
         self._show_conditions(self._conditions(active(self._troubles, end, end), end, end))
         self._record(end)
@@ -203,23 +200,15 @@ class Simulation:
         self._epoch += 1
 
     def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> Flow:
-        """Let users write and delete and operators purge, and look at gating when that is due.
+        """Let probes run, users write and delete, operators purge and gating look when it is due.
 
         Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
         few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
         """
-        flow = Flow(*(np.zeros(self.columns.count) for _ in range(3)))
+        written, deleted, purged = np.zeros((3, self.columns.count))
+        flow = Flow(written, deleted, purged)
         for part, (begun, until) in enumerate(pairwise(self._looks(faults, start, end))):
-            flow.written += self.usage.write(
-                self.scenario,
-                self.state,
-                self.columns,
-                self._shares()[0],
-                draw=(self._epoch, part),
-                faults=faults,
-                start=begun,
-                end=until,
-            )
+            flow.written += self._traffic(flow, part, faults, begun, until)
             flow.deleted += self.usage.delete((until - begun).total_seconds())
             flow.purged += self._operations.purge(
                 self.scenario,
@@ -232,6 +221,44 @@ class Simulation:
             self._count_space()
             self._operations.gate(self.scenario, self.state, self.columns, until)
         return flow
+
+    def _traffic(
+        self, flow: Flow, part: int, faults: tuple[Trouble, ...], start: datetime, end: datetime
+    ) -> Array:
+        """Let probes run, users write and read in a part of an epoch; return what is written."""
+        seconds = (end - start).total_seconds()
+        placing, weight = self._shares(), self.columns.weight
+        troubles = self._conditions(active(faults, start, end), start, end)
+        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
+        layers = layers_of(could, self.scenario.clients, self.columns, seconds)
+        books = laws.Books.of(self.state)
+        wanted = self.usage.want(
+            self.scenario,
+            self.state,
+            self.columns,
+            placing[0],
+            most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
+            draw=(self._epoch, part),
+            faults=faults,
+            start=start,
+            end=end,
+        )
+        self._user_rate = wanted.placed / seconds
+        reads = self.usage.reads(self.scenario.users, self.state, seconds)
+        self._user_read_rate = reads / seconds
+        taken = wanted.placed + wanted.filling
+        due = self._agenda.due(end)
+        moved = [(at, self._measure(probe, at, faults, placing, taken)) for probe, at in due]
+        flow.moved += moved
+        by_probes = probed([run for _, run in moved], self.columns.member, weight, seconds)
+        asks = Asks(wanted.placed, wanted.filling, reads)
+        written, read = serve(self.state, self.columns, layers, by_probes, asks)
+        self.usage.write(self.scenario.users, self.state, wanted, written)
+        if laws.are_checked():
+            laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
+            demand, whole = self.usage.new_demand, float(written @ weight)
+            laws.check_books(books, self.state, new_demand=demand, written=whole)
+        return written
 
     def _looks(
         self, faults: tuple[Trouble, ...], start: datetime, end: datetime
@@ -246,33 +273,32 @@ class Simulation:
         )
         return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
-    def _lay_out(
-        self, flow: Flow, due: list[tuple[ProbeLoad, datetime]], start: datetime, end: datetime
-    ) -> Array:
-        """Let the layout beneath pass the epoch; return bytes of jobs on one OST of each column.
+    def _lay_out(self, flow: Flow, start: datetime, end: datetime) -> Array:
+        """Let the layout beneath pass the epoch; return bytes of probes on one OST of each column.
 
         It does so in steps of an hour at most, with jobs, trims and resets at their times: what a
         drive copies depends on what it is given between two trims, not on how long an epoch is.
         """
         parts = drive_steps((end - start).total_seconds())
-        jobs = np.zeros(self.columns.count)
+        member, weight = self.columns.member, self.columns.weight
+        whole = np.zeros(self.columns.count)
         for begun, until in pairwise(spans(start, end, parts)):
-            now = [job for job in due if begun < job[1] <= until]
-            burst, files = self._bursts(now)
+            runs = [run for at, run in flow.moved if begun < at <= until]
+            burst = probed(runs, member, weight, (until - begun).total_seconds())
             self.miniature.advance(
                 self.state,
                 written=flow.written / parts,
                 deleted=flow.deleted / parts,
                 purged=flow.purged / parts,
-                burst=burst,
-                burst_files=files,
+                burst=burst.written,
+                burst_files=burst.files,
                 resets=self._resets(begun, until),
             )
             self._operations.trim(
                 self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
             )
-            jobs += burst
-        return jobs
+            whole += burst.written
+        return whole
 
     def apply(self, change: Change) -> None:
         """Set what a change sets, and keep an event of it."""
@@ -460,36 +486,6 @@ class Simulation:
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
 
-    def _bursts(self, due: list[tuple[ProbeLoad, datetime]]) -> tuple[Array, NDArray[np.int64]]:
-        """Return bytes and files that probes write and delete on one OST of each column."""
-        state, weight = self.state, self.columns.weight
-        jobs, files = np.zeros(self.columns.count), np.zeros(self.columns.count, np.int64)
-        for probe, _ in due:
-            if probe.kind != "ior":
-                # A survey has no bytes (scenario/checks.py), but a file: what a job writes in the
-                # same epoch is in one file more.
-                files += state.answers
-                continue
-            where = state.answers & state.create_enabled
-            osts = float(weight @ where)
-            if osts == 0.0 or not state.names_resolve:
-                continue
-            each = where * (probe.bytes_written / osts)
-            jobs += np.minimum(each, np.maximum(state.available_bytes - jobs, 0.0))
-            files += where * max(1, round(probe.nodes * probe.tasks_per_node / osts))
-        return jobs, files
-
-    def _count_traffic(self, written: Array, jobs: Array, seconds: float) -> None:
-        state, users = self.state, self.scenario.users
-        state.client_bytes_written_total += written + jobs
-        state.write_bytes_per_s = (written + jobs) / seconds
-        whole = float(state.used_bytes @ self.columns.weight)
-        read = users.daily_reads_bytes / DAY_S * seconds * self.usage.busy
-        each = state.used_bytes * (read / whole) if whole > 0.0 else np.zeros_like(written)
-        self._user_read_rate = each / seconds
-        state.bytes_read_total += each
-        state.bytes_read_total += jobs
-
     def _resets(self, start: datetime, end: datetime) -> int:
         begun = self.scenario.start
         due = policies.resets_due(
@@ -544,32 +540,44 @@ class Simulation:
             )
 
     def _measure(
-        self, probe: ProbeLoad, at: datetime, faults: tuple[Trouble, ...], placing: Placing
-    ) -> None:
+        self,
+        probe: ProbeLoad,
+        at: datetime,
+        faults: tuple[Trouble, ...],
+        placing: Placing,
+        taken: Array,
+    ) -> Moved:
         moment = self._moment(at, faults, placing)
+        moment = replace(moment, room=moment.room - taken[self.columns.member])
         if probe.kind == "ior":
-            self.trace.jobs.append(run_job(self.scenario, probe, at, moment, self._rates))
+            job, moved = run_job(self.scenario, probe, at, moment, self._rates)
+            self.trace.jobs.append(job)
         else:
-            self.trace.surveys.append(run_survey(self.scenario, probe, at, moment, self._rates))
+            survey, moved = run_survey(self.scenario, probe, at, moment, self._rates)
+            self.trace.surveys.append(survey)
+        return moved
 
-    def _moment(self, at: datetime, faults: tuple[Trouble, ...], placing: Placing) -> Moment:
-        shares, even = placing
-        troubles = self._conditions(active(faults, at, at), at, at)
+    def _terms(self, troubles: Conditions) -> OstTerms:
         member, state = self.columns.member, self.state
-        terms = OstTerms(
+        return OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
             self._windows(self.scenario, state.amplification)[member],
             self._servers(troubles),
             troubles,
         )
+
+    def _moment(self, at: datetime, faults: tuple[Trouble, ...], placing: Placing) -> Moment:
+        shares, even = placing
+        troubles = self._conditions(active(faults, at, at), at, at)
+        member, state = self.columns.member, self.state
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
         # A silent OST that is open still gets files: the servers of metadata have not noticed.
         silent = troubles.silent & state.create_enabled[member]
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)
         return Moment(
-            terms,
+            self._terms(troubles),
             self._user_rate[member],
             self._user_read_rate[member],
             chosen,

@@ -6,12 +6,15 @@ as much as the step that it checks.
 =================  =================================================================================
 no layer more      what clients measure is at most what their nodes, the network and the OSTs carry;
                    what a survey measures is at most what the OST does alone
+closed loop        what users and probes move on an OST in an epoch is at most what it carries
+every byte         what was wanted was written, refused, waits, or was never asked for
 =================  =================================================================================
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.measures import JobRates, OstRates
+from trimtab.twin.simulation.state import State
+from trimtab.twin.simulation.traffic import Layers, Probed
 
 Array = NDArray[np.float64]
 VARIABLE: Final = "TRIMTAB_CHECK_LAWS"
@@ -70,6 +75,68 @@ def check_survey(probe: ProbeLoad, measured: Array, alone: Array) -> None:
     if over.any():
         ost = int(np.flatnonzero(over)[0])
         _at_most(f"{probe.name} of OST {ost}", float(measured[ost]), "it", float(alone[ost]))
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What is known of bytes that users did not write, of the whole."""
+
+    refused: float
+    queued: float
+    slowed: float
+
+    @classmethod
+    def of(cls, state: State) -> Books:
+        """Return the books of a moment."""
+        refused = state.refused_quota_bytes + state.refused_space_bytes
+        return cls(refused, state.queued_bytes, state.slowed_bytes)
+
+
+def check_books(before: Books, state: State, *, new_demand: float, written: float) -> None:
+    """Check that every byte that users wanted in an epoch became one thing."""
+    after = Books.of(state)
+    wanted = before.queued + new_demand
+    became = (
+        written + (after.refused - before.refused) + after.queued + (after.slowed - before.slowed)
+    )
+    if abs(wanted - became) > 1e-9 * (after.refused + after.slowed + abs(wanted)) + 1.0:
+        raise LawBrokenError(f"{wanted:.9g} bytes were wanted, and {became:.9g} are accounted for")
+
+
+def check_traffic(
+    layers: Layers,
+    by_probes: Probed,
+    users: tuple[Array, Array],
+    weight: Array,
+    *,
+    seconds: float,
+) -> None:
+    """Check that OSTs and clients carried what users wrote and read beside probes."""
+    # A run that takes longer than its epoch is counted in the one in which it begins.
+    longer = max(1.0, by_probes.longest_s / seconds)
+    for passed, most in (
+        (users[0] + by_probes.client_written, layers.write),
+        (users[1] + by_probes.client_read, layers.read),
+    ):
+        check_osts(passed, most * longer)
+        check_clients(float(passed @ weight), layers.clients * longer)
+
+
+def check_osts(moved: Array, most: Array) -> None:
+    """Check that users and probes moved no more on an OST of a column than it carries."""
+    over = moved > most * _ROUNDING + 1.0
+    if over.any():
+        column = int(np.flatnonzero(over)[0])
+        raise LawBrokenError(
+            f"an OST of column {column} moved {moved[column]:.6g} bytes in an epoch, and carries "
+            f"{most[column]:.6g}"
+        )
+
+
+def check_clients(moved: float, most: float) -> None:
+    """Check that users and probes moved no more than all client nodes carry."""
+    if moved > most * _ROUNDING + 1.0:
+        raise LawBrokenError(f"clients moved {moved:.6g} bytes in an epoch, and carry {most:.6g}")
 
 
 def _at_most(load: str, measured: float, layer: str, most: float) -> None:

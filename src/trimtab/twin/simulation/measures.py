@@ -62,6 +62,8 @@ class JobRates:
     ----------
     write_s, read_s
         Infinite where a task never ends; the rate is 0 then.
+    write_of_file, read_of_file
+        What each file on a real OST gets, bytes/s; 0 where there is none.
     slowest
         Number of an OST whose task ended last when writing.
     """
@@ -70,12 +72,14 @@ class JobRates:
     read_bytes_per_s: float
     write_s: float
     read_s: float
+    write_of_file: Array
+    read_of_file: Array
     slowest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What users ask of each real OST at one moment, bytes/s."""
+    """Writes and reads of OSTs: what users ask of each real one at one moment, bytes/s."""
 
     write: Array
     read: Array

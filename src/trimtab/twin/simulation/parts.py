@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import Gating
+from trimtab.twin.simulation.traffic import Moved
 
 Array = NDArray[np.float64]
 
 
 @dataclass(slots=True)
 class Flow:
-    """What went through an epoch, bytes on one OST of each column."""
+    """What went through an epoch, bytes on one OST of each column.
+
+    Attributes
+    ----------
+    moved
+        When each probe began, and what it moved.
+    """
 
     written: Array
     deleted: Array
     purged: Array
+    moved: list[tuple[datetime, Moved]] = field(default_factory=list)
 
 
 def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:

@@ -15,11 +15,13 @@ from trimtab.message import Message
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import Load, OstTerms, Rates
+from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms, Rates
 from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
 from trimtab.twin.stack import client
 
 Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 _INSTANT = timedelta(microseconds=1)
 Status = Literal["ok", "unfinished", "failed", "not_started"]
 
@@ -131,41 +133,44 @@ def load_at(scenario: Scenario, moment: Moment, at: datetime) -> Load:
     """Return what users' jobs ask of each real OST just then."""
     seconds = int(at.timestamp())
     return Load(
-        competing(moment.user_rate, stream(scenario.seed, "competing", seconds)),
-        competing(moment.user_read_rate, stream(scenario.seed, "reading", seconds)),
+        competing(moment.user_rate, scenario.users, stream(scenario.seed, "competing", seconds)),
+        competing(moment.user_read_rate, scenario.users, stream(scenario.seed, "reading", seconds)),
     )
 
 
 def run_job(
     scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
-) -> JobRun:
-    """Return what a job that begins at ``at`` would print."""
+) -> tuple[JobRun, Moved]:
+    """Return what a job that begins at ``at`` would print, and what was moved while it ran."""
+    nothing = Moved.nothing(len(moment.room))
     draws = stream(scenario.seed, "probe", probe.name, int(at.timestamp()))
     luck = draws.standard_normal(2)
     troubles = moment.terms.conditions
     if not troubles.names_resolve:
         # Whether it dies before or within its run is a matter of when it looks names up.
         status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
-        return JobRun(probe.name, at, status, reason=_NO_NAMES)
+        return JobRun(probe.name, at, status, reason=_NO_NAMES), nothing
     load = load_at(scenario, moment, at)
     if not moment.chosen.any():
-        return JobRun(probe.name, at, "failed", reason=_NOTHING_OPEN)
+        return JobRun(probe.name, at, "failed", reason=_NOTHING_OPEN), nothing
     tasks = probe.nodes * probe.tasks_per_node
     ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
     each = probe.bytes_written / tasks
-    if (np.bincount(ost_of_task, minlength=len(moment.room)) * each > moment.room).any():
-        return JobRun(probe.name, at, "failed", reason=_OST_FULL)
+    files = np.bincount(ost_of_task, minlength=len(moment.room)).astype(np.float64)
+    if (files * each > moment.room).any():
+        return JobRun(probe.name, at, "failed", reason=_OST_FULL), nothing
     could = rates.osts(scenario, moment.terms, from_clients=True)
     write_share, read_share = client.run_share(luck).tolist()
     shares = (write_share, read_share)
     got = rates.job(scenario, probe, could, load, ost_of_task, client_share=shares)
     if laws.are_checked():
         laws.check_job(scenario, probe, could, ost_of_task, got)
-    if not math.isfinite(got.write_s + got.read_s):
-        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_OST_SILENT)
+    moved = _moved(files, each, beside=(could, load), got=got, timeout_s=probe.timeout_s)
     if got.write_s + got.read_s > probe.timeout_s:
-        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=_TIMED_OUT)
-    return JobRun(
+        ends = math.isfinite(got.write_s + got.read_s)
+        reason = _TIMED_OUT if ends else _OST_SILENT
+        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason), moved
+    run = JobRun(
         probe.name,
         at,
         "ok",
@@ -175,12 +180,37 @@ def run_job(
         got.read_s,
         got.slowest,
     )
+    return run, moved
+
+
+def _moved(
+    files: Array, each: float, *, beside: tuple[OstRates, Load], got: JobRates, timeout_s: float
+) -> Moved:
+    """Return what a job moved until it ended or its time was over, and users beside it."""
+    could, load = beside
+    write_s = min(got.write_s, timeout_s)
+    read_s = min(got.read_s, timeout_s - write_s)
+    every = np.ones_like(files)
+    return Moved(
+        written=files * np.minimum(each, got.write_of_file * write_s),
+        read=files * np.minimum(each, got.read_of_file * read_s),
+        files=files,
+        write_s=every * write_s,
+        read_s=every * read_s,
+        users_write=_beside(load.write, could.write, files * got.write_of_file),
+        users_read=_beside(load.read, could.read, files * got.read_of_file),
+    )
+
+
+def _beside(users: Array, could: Array, taken: Array) -> Array:
+    """Return what users get of what they ask for beside a probe that takes so much."""
+    return np.minimum(users, np.maximum(could - taken, 0.0))
 
 
 def run_survey(
     scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: Rates
-) -> SurveyRun:
-    """Return what a survey of all OSTs that begins at ``at`` would print.
+) -> tuple[SurveyRun, Moved]:
+    """Return what a survey of all OSTs that begins at ``at`` would print, and what was moved.
 
     It needs neither clients nor names: a silent OST alone is missing.
     """
@@ -191,10 +221,29 @@ def run_survey(
         laws.check_survey(probe, write, could.write)
         laws.check_survey(probe, read, could.read)
     silent = moment.terms.conditions.silent
+    takes = ~silent & (moment.room > SURVEY_BYTES)
+    moved = _surveyed(write, read, takes, beside=(could, load))
     write, read = np.where(silent, np.nan, write), np.where(silent, np.nan, read)
     if silent.any():
-        return SurveyRun(probe.name, at, "unfinished", write, read, _OST_SILENT)
-    return SurveyRun(probe.name, at, "ok", write, read)
+        return SurveyRun(probe.name, at, "unfinished", write, read, _OST_SILENT), moved
+    return SurveyRun(probe.name, at, "ok", write, read), moved
+
+
+def _surveyed(write: Array, read: Array, takes: Bools, *, beside: tuple[OstRates, Load]) -> Moved:
+    """Return what a survey moved on the OSTs that answer and have room, and users beside it."""
+    could, load = beside
+    takes = takes & (write > 0.0) & (read > 0.0)
+    size = np.where(takes, float(SURVEY_BYTES), 0.0)
+    return Moved(
+        written=size,
+        read=size,
+        files=takes.astype(np.float64),
+        write_s=size / np.where(takes, write, 1.0),
+        read_s=size / np.where(takes, read, 1.0),
+        users_write=_beside(load.write, could.write, write),
+        users_read=_beside(load.read, could.read, read),
+        from_clients=False,
+    )
 
 
 def place_files(

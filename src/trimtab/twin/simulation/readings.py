@@ -86,7 +86,7 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         bytes_read_total=state.bytes_read_total.copy(),
         bytes_discarded_total=state.bytes_discarded_total.copy(),
         client_bytes_written_total=state.client_bytes_written_total.copy(),
-        client_bytes_read_total=state.bytes_read_total.copy(),
+        client_bytes_read_total=state.client_bytes_read_total.copy(),
         last_trim_s=state.last_trim_s.copy(),
         allocator_requests_total=state.allocator_requests_total.copy(),
         allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),

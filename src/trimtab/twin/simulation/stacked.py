@@ -84,7 +84,13 @@ class StackRates:
         )
         slowest = int(got.slowest_osts[0])
         return JobRates(
-            got.write_bytes_per_s, got.read_bytes_per_s, got.write_s, got.read_s, slowest
+            got.write_bytes_per_s,
+            got.read_bytes_per_s,
+            got.write_s,
+            got.read_s,
+            got.write_of_file,
+            got.read_of_file,
+            slowest,
         )
 
     def _hardware(self, scenario: Scenario) -> hardware.Hardware:

@@ -28,6 +28,8 @@ class State:
         False for a silent OST.
     bytes_written_total, client_bytes_written_total
         That came to the OST: from users and probes, and without surveys, which no client makes.
+    bytes_read_total, client_bytes_read_total
+        Likewise.
     write_bytes_per_s
         Mean of the last epoch.
     last_trim_s
@@ -38,6 +40,10 @@ class State:
         Bytes that drives wrote, copies included, without parity.
     refused_quota_bytes, refused_space_bytes
         Of the whole, since the start.
+    queued_bytes
+        Of the whole: what users' jobs wait to write; below 0 where they wrote ahead.
+    slowed_bytes, slowed_read_bytes
+        Of the whole, since the start: what was never written or read because jobs waited too long.
     useless_loops_total, groups_considered_total
         Of the allocator: criteria x columns, at the scale of a real OST.
     """
@@ -55,6 +61,7 @@ class State:
     client_bytes_written_total: Array
     write_bytes_per_s: Array
     bytes_read_total: Array
+    client_bytes_read_total: Array
     bytes_discarded_total: Array
     flash_written_total: Array
     last_trim_s: Array
@@ -66,6 +73,9 @@ class State:
     out_of_space: bool = False
     refused_quota_bytes: float = 0.0
     refused_space_bytes: float = 0.0
+    queued_bytes: float = 0.0
+    slowed_bytes: float = 0.0
+    slowed_read_bytes: float = 0.0
 
     @classmethod
     def empty(cls, columns: int, capacity_bytes: float) -> State:
@@ -120,6 +130,9 @@ _WHOLE = frozenset(
         "out_of_space",
         "refused_quota_bytes",
         "refused_space_bytes",
+        "queued_bytes",
+        "slowed_bytes",
+        "slowed_read_bytes",
     }
 )
 _BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})

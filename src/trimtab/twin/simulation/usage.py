@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 import numpy as np
@@ -12,7 +13,7 @@ from trimtab.model.event import EventKind
 from trimtab.twin.scenario.model import Scenario, Users
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.columns import Columns
-from trimtab.twin.simulation.demand import Demand, unevenness
+from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
@@ -27,6 +28,28 @@ _REREAD_DAYS = 56.0
 _ALMOST_ALL = 1.0 - 1e-9
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What users want to write in an epoch, as far as quotas and room let them.
+
+    Attributes
+    ----------
+    by_user
+        Bytes that quotas let through.
+    placed
+        Bytes of one OST of each column.
+    filling
+        Bytes that a fault fills it with besides.
+    later
+        Bytes of the whole that cannot be carried in the epoch.
+    """
+
+    by_user: Array
+    placed: Array
+    filling: Array
+    later: float
+
+
 class Usage:
     """Users of one simulation and what they hold.
 
@@ -38,6 +61,8 @@ class Usage:
         Bytes by user.
     busy
         How busy the last epoch was, in parts of the mean of a week.
+    new_demand
+        Bytes that were newly wanted in it, before quotas.
     """
 
     def __init__(
@@ -48,6 +73,7 @@ class Usage:
         self._log = log
         self._demand = Demand(scenario.seed)
         self.busy = 1.0
+        self.new_demand = 0.0
         self._during: Array | None = None
         spread = stream(scenario.seed, "fullness").standard_normal(columns.osts)[columns.first]
         full = spread_fullness(users.fullness, users.fullness_spread * spread, columns.weight)
@@ -86,33 +112,41 @@ class Usage:
         demand = scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
         return demand * shares + filling[columns.first]
 
-    def write(
+    def want(
         self,
         scenario: Scenario,
         state: State,
         columns: Columns,
         shares: Array,
         *,
+        most: float,
         draw: tuple[int, int],
         faults: tuple[Trouble, ...],
         start: datetime,
         end: datetime,
-    ) -> Array:
-        """Place what users write in a part of an epoch; return bytes on one OST of each column.
+    ) -> Wanted:
+        """Return what users want to write in a part of an epoch, and where.
 
         Parameters
         ----------
         shares
             How often one OST of each column gets a new file, in parts of all.
+        most
+            Bytes that all layers carry in that time.
         draw
             Number of the epoch and of its part.
         """
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
-        demand = self.accounts.shares * (users.daily_writes_bytes / DAY_S * seconds * self.busy)
+        wish = users.daily_writes_bytes / DAY_S * seconds * self.busy + state.queued_bytes
+        # What cannot be carried in this time asks for no room in it.
+        now = min(max(wish, 0.0), most)
+        demand = self.accounts.shares * now
         filling, burst = added_bytes(faults, start, end, columns.osts)
         if burst > 0.0:
             demand += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
+        filled, later = filling[columns.first], max(wish, 0.0) - now
+        self.new_demand = float(demand.sum()) + later - state.queued_bytes + float(filled @ weight)
         accepted = self.accounts.accept(demand)
         state.refused_quota_bytes += accepted.refused
         epoch, part = draw
@@ -122,22 +156,46 @@ class Usage:
         drawn = shares * uneven
         # Of much less than a file an epoch, each draw may be too small for a number.
         placed = place(accepted.total, drawn if drawn.any() else shares, weight, room)
-        refused = placed.refused
+        fits = np.minimum(filled, np.maximum(room - placed.per_ost, 0.0))
+        self._no_space(state, placed.refused + float((filled - fits) @ weight), end)
+        return Wanted(accepted.by_user, placed.per_ost, fits, later)
+
+    def reads(self, users: Users, state: State, seconds: float) -> Array:
+        """Return what users want to read of one OST of each column: what lies there, alike."""
+        whole = float(state.used_bytes @ self.population.weight)
+        read = users.daily_reads_bytes / DAY_S * seconds * self.busy
+        return state.used_bytes * (read / whole) if whole > 0.0 else np.zeros(len(state.used_bytes))
+
+    def write(self, users: Users, state: State, wanted: Wanted, carried: Array) -> None:
+        """Write what layers let through of what users want; the rest waits, up to some hours of it.
+
+        Jobs that wait for their output begin no other: more than they would write in the time for
+        which busy hours last is never asked for.
+
+        Parameters
+        ----------
+        carried
+            Bytes of one OST of each column, of users and of what fills it.
+        """
+        weight = self.population.weight
+        filled = np.minimum(wanted.filling, carried)
+        written = carried - filled
+        total, accepted = float(written @ weight), float(wanted.by_user.sum())
+        placed = float(wanted.placed @ weight)
+        waits = wanted.later + placed - total
+        longest = users.daily_writes_bytes / DAY_S * MEMORY_S
+        state.queued_bytes = min(waits, longest)
+        state.slowed_bytes += max(waits - longest, 0.0)
+        state.slowed_bytes += float((wanted.filling - filled) @ weight)
         lives = np.array([life.share for life in users.lifetimes])
-        fitted = 1.0 - refused / accepted.total if accepted.total > 0.0 else 1.0
-        self.accounts.write(accepted.by_user, lives, fitted)
-        written = lives[:, None] * placed.per_ost[None, :]
-        if filling.any():
-            wanted = filling[columns.first]
-            fits = np.minimum(wanted, np.maximum(room - placed.per_ost, 0.0))
-            refused += float((wanted - fits) @ weight)
-            longest = _longest(users)
-            written[longest] += fits
-            self.accounts.write_freely(float(fits @ weight), longest)
-        self._no_space(state, refused, end)
-        self.population.write(written)
-        self._during = written
-        return written.sum(axis=0)
+        self.accounts.write(wanted.by_user, lives, total / accepted if accepted > 0.0 else 1.0)
+        by_life = lives[:, None] * written[None, :]
+        if filled.any():
+            oldest = _longest(users)
+            by_life[oldest] += filled
+            self.accounts.write_freely(float(filled @ weight), oldest)
+        self.population.write(by_life)
+        self._during = by_life
 
     def delete(self, seconds: float) -> Array:
         """Delete what ends its life in so many seconds, those of the last `write`.

@@ -48,6 +48,9 @@ class JobResult:
         All bytes over the time of the slowest task; 0 where that never ends.
     write_s, read_s
         ``inf`` where a task never ends.
+    write_of_file, read_of_file
+        What each file on an OST gets while all are written, or read, bytes per second; 0 where it
+        has none.
     slowest_osts
         Whose tasks end last in the write: all of them where the clients limit.
     limit
@@ -58,6 +61,8 @@ class JobResult:
     read_bytes_per_s: float
     write_s: float
     read_s: float
+    write_of_file: Array
+    read_of_file: Array
     slowest_osts: Indices
     limit: Literal["client", "ost"]
 
@@ -102,10 +107,13 @@ def placed_job(
         of_clients = of_task * left
         return min(of_clients, float(of_osts.min())), of_clients, of_osts
 
+    def of_file(of_clients: float, of_osts: Array) -> Array:
+        return np.where(files > 0, np.minimum(of_osts, of_clients), 0.0)
+
     write, of_clients, of_osts = rate_and_shares(
         per_ost_write, competing, clients.write_bytes_per_s, client_share[0]
     )
-    read, _, _ = rate_and_shares(
+    read, read_of_clients, read_of_osts = rate_and_shares(
         per_ost_read, competing_read, clients.read_bytes_per_s, client_share[1]
     )
     # Where the nodes limit, all tasks are last, wherever their files lie.
@@ -116,6 +124,8 @@ def placed_job(
         read_bytes_per_s=job.tasks * read * moves,
         write_s=_seconds(job.bytes_per_task, write),
         read_s=_seconds(job.bytes_per_task, read),
+        write_of_file=of_file(of_clients, of_osts),
+        read_of_file=of_file(read_of_clients, read_of_osts),
         slowest_osts=np.flatnonzero(last),
         limit="ost" if write < of_clients else "client",
     )

@@ -1,0 +1,126 @@
+"""Stretches in which a series spreads wider than its goal, and than it usually does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+
+from trimtab.explain.context import Window
+from trimtab.explain.incidents.spell import Spell, name_of
+from trimtab.model.incident import Shape
+from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
+from trimtab.model.verdict import VerdictStatus
+
+_MANY: Final = 3
+"""Dips that are one stretch of wide spread, and not each a trouble of its own."""
+_USUAL_WINDOWS: Final = 3
+"""Windows side by side that show how a series usually scatters."""
+_QUANTILES: Final = (0.25, 0.05)
+"""Of the COV of all windows: the usual one, and how far below it steady ones are."""
+_OUT: Final = 4.0
+_UNSTEADY_RATIO: Final = 1.5
+"""A window stands out where the logarithm of its COV is over the usual one by this ratio's, and by
+so many times what the usual one is over the steady one's."""
+_UNSTEADY_LEAST: Final = timedelta(hours=12)
+"""The COV has to miss its goal for so long: one run more or less in a window is no incident."""
+
+
+def unsteady(
+    judgement: SeriesJudgement, dips: Sequence[Spell], taken: Sequence[Window], window_s: float
+) -> list[Spell]:
+    """Return the dips of a series and its unsteady stretches, dips within one made part of it.
+
+    Parameters
+    ----------
+    dips
+        Of this series.
+    taken
+        Hours whose spread other spells explain.
+
+    Notes
+    -----
+    A dip raises the COV of every window that holds it. A stretch in which the COV misses its goal
+    is called unsteady where it misses it without the dips as well, or where they are `_MANY`; and
+    where it stands out: what scatters more than its goal all the time misses it in its verdict.
+    """
+    window = timedelta(seconds=window_s)
+    hours = [Window(dip.at, dip.last) for dip in dips]
+    spells: list[Spell] = []
+    left = list(dips)
+    wide = _standing_out(judgement.rolling, taken, window)
+    for stretch in _missed(wide, taken, window):
+        begins, ends = stretch[0].at - window, stretch[-1].at
+        within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
+        alone = _missed(stretch, hours, window)
+        lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
+        if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
+            continue
+        spells.append(_unsteady(judgement, stretch, within, window))
+        # A run that did not finish is worth a look of its own.
+        left = [dip for dip in left if dip not in within or dip.unfinished]
+    return [*left, *spells]
+
+
+def _missed(
+    rolling: Iterable[CovAt], taken: Sequence[Window], window: timedelta
+) -> list[list[CovAt]]:
+    """Return the stretches of windows that missed the goal and hold nothing of ``taken``."""
+    stretches: list[list[CovAt]] = []
+    for point in rolling:
+        if point.status is not VerdictStatus.MISSED or not point.cov:
+            continue
+        if any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken):
+            continue
+        if stretches and point.at - stretches[-1][-1].at <= window / 2:
+            stretches[-1].append(point)
+        else:
+            stretches.append([point])
+    return stretches
+
+
+def _standing_out(
+    rolling: Sequence[CovAt], taken: Sequence[Window], window: timedelta
+) -> list[CovAt]:
+    """Return the windows that scatter far more than is usual for the series.
+
+    What is usual is told from the steadier windows: they are usual where others scatter more for
+    most of the record as well. None stands out where the windows are no longer than
+    `_USUAL_WINDOWS`.
+    """
+    known = [
+        point for point in rolling
+        if point.cov and not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
+    ]  # fmt: skip
+    if len({point.at.date() for point in known}) * timedelta(days=1) < _USUAL_WINDOWS * window:
+        return []
+    usual, steady = np.quantile([math.log(point.cov or 1.0) for point in known], _QUANTILES)
+    most = usual + max(math.log(_UNSTEADY_RATIO), _OUT * (usual - steady))
+    return [point for point in rolling if point.cov and math.log(point.cov) > most]
+
+
+def _unsteady(
+    judgement: SeriesJudgement, stretch: Sequence[CovAt], dips: Sequence[Spell], window: timedelta
+) -> Spell:
+    worst = max(point.cov or 0.0 for point in stretch)
+    last = stretch[-1].at
+    goes_on = last == judgement.rolling[-1].at
+    begins = max(stretch[0].at - window, judgement.rolling[0].at)
+    text = f", {len(dips)} dips" if len(dips) > 1 else ", one dip" if dips else ""
+    return Spell(
+        shape=Shape.UNSTEADY,
+        key=judgement.key,
+        name=name_of(judgement.key),
+        at=begins,
+        until=None if goes_on else last,
+        last=last,
+        detected_at=stretch[0].at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=worst / 0.01,
+        what=f"COV up to {worst * 100:.1f} %{text}",
+        runs=sum(begins <= point.at <= last for point in judgement.rolling),
+        unfinished=sum(dip.unfinished for dip in dips),
+    )

@@ -1,0 +1,230 @@
+"""What passes through the layers in an epoch: probes, and users in what is left to them.
+
+::
+
+    users ask ──quotas, room──> of each OST ─┐
+    probes ──fair share beside users' jobs───┴─> what OSTs and clients carry ──> counters
+                                             └─> the rest waits, or is never asked for
+
+What a probe met of users' jobs while it ran is traffic like any other: those bytes are counted on
+the OSTs on which it met them, and the rest of an epoch has so much less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Clients
+from trimtab.twin.simulation.columns import Columns
+from trimtab.twin.simulation.guests import of_columns
+from trimtab.twin.simulation.measures import OstRates
+from trimtab.twin.simulation.state import State
+from trimtab.twin.stack.sharing import Resource, max_min
+
+Array = NDArray[np.float64]
+SURVEY_BYTES: Final = 64 * 2**30
+"""That a survey writes to each OST, and reads from it: seconds at the rates of flash, more than a
+server's cache hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a probe moved, and users beside it; arrays over real OSTs, bytes and bytes/s.
+
+    Attributes
+    ----------
+    files
+        Of the probe.
+    write_s, read_s
+        How long each phase took.
+    users_write, users_read
+        What users' jobs got meanwhile, bytes/s.
+    from_clients
+        False for what servers wrote to their own OSTs.
+    """
+
+    written: Array
+    read: Array
+    files: Array
+    write_s: Array
+    read_s: Array
+    users_write: Array
+    users_read: Array
+    from_clients: bool = True
+
+    @classmethod
+    def nothing(cls, osts: int) -> Moved:
+        """Return what a probe moved that never came that far."""
+        none = np.zeros(osts)
+        return cls(none, none, none, none, none, none, none)
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """All that the probes of an epoch moved, and users beside them; arrays over columns, bytes.
+
+    Attributes
+    ----------
+    written, read
+        Of one OST of each column; those of clients leave out what servers moved themselves.
+    files
+        That probes wrote on one OST of each column.
+    met_written, met_read
+        What users moved while probes ran.
+    write_share, read_share
+        Part of the epoch in which they did.
+    longest_s
+        How long probes ran one after another.
+    """
+
+    written: Array
+    client_written: Array
+    read: Array
+    client_read: Array
+    files: NDArray[np.int64]
+    met_written: Array
+    met_read: Array
+    write_share: Array
+    read_share: Array
+    longest_s: float
+
+
+def probed(
+    moved: Sequence[Moved], member: NDArray[np.int64], weight: Array, seconds: float
+) -> Probed:
+    """Return the sum of what probes moved in an epoch of so many seconds."""
+    nothing = np.zeros(len(member))
+
+    def summed(values: Sequence[Array]) -> Array:
+        return of_columns(sum(values, nothing), member, weight)
+
+    # Runs of more than an epoch are counted in the one in which they begin, and fill it.
+    write_s = sum((run.write_s for run in moved), nothing)
+    read_s = sum((run.read_s for run in moved), nothing)
+    write_part, read_part = (
+        np.minimum(1.0, seconds / np.maximum(took_s, seconds)) for took_s in (write_s, read_s)
+    )
+    files = summed([run.files for run in moved])
+    return Probed(
+        written=summed([run.written for run in moved]),
+        client_written=summed([run.written * run.from_clients for run in moved]),
+        read=summed([run.read for run in moved]),
+        client_read=summed([run.read * run.from_clients for run in moved]),
+        files=np.where(files > 0.0, np.maximum(1, np.rint(files)), 0).astype(np.int64),
+        met_written=summed([run.users_write * run.write_s * write_part for run in moved]),
+        met_read=summed([run.users_read * run.read_s * read_part for run in moved]),
+        write_share=of_columns(write_s * write_part, member, weight) / seconds,
+        read_share=of_columns(read_s * read_part, member, weight) / seconds,
+        longest_s=float(np.maximum(write_s, read_s).max()),
+    )
+
+
+def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
+    """Return bytes of an epoch that has what probes met, and adds to as much as before if it can.
+
+    Parameters
+    ----------
+    mean
+        Bytes of one OST of each column, if nobody had looked.
+    met
+        What users moved while somebody did, in that part of the epoch.
+    """
+    rest = mean * (1.0 - np.minimum(share, 1.0))
+    left, others = float((mean - met) @ weight), float(rest @ weight)
+    return met + rest * (max(left, 0.0) / others if others > 0.0 else 0.0)
+
+
+def carried(
+    wanted: Array, most: Array, of_clients: float, member: NDArray[np.int64], weight: Array
+) -> Array:
+    """Return what gets through of the bytes wanted of each column: a max-min share of the clients.
+
+    Parameters
+    ----------
+    most
+        What one OST of each column takes.
+    of_clients
+        What all clients move together.
+    """
+    limited = np.minimum(wanted, most)
+    if float(limited @ weight) <= of_clients:
+        return limited
+    clients = Resource(np.zeros(len(member), np.intp), np.array([max(of_clients, 0.0)]))
+    return of_columns(max_min([clients], limited[member]), member, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What layers carry in a time, bytes: one OST of each column, and all clients together."""
+
+    write: Array
+    read: Array
+    clients: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What users want of one OST of each column, bytes: to write, by a fault, and to read."""
+
+    placed: Array
+    filling: Array
+    reads: Array
+
+
+def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: float) -> Layers:
+    """Return what layers carry in so many seconds.
+
+    Parameters
+    ----------
+    could
+        What each real OST gives to clients.
+    """
+    member, weight = columns.member, columns.weight
+    return Layers(
+        of_columns(could.write, member, weight) * seconds,
+        of_columns(could.read, member, weight) * seconds,
+        clients.nodes * clients.network_bytes_per_s * seconds,
+    )
+
+
+def serve(
+    state: State,
+    columns: Columns,
+    layers: Layers,
+    by_probes: Probed,
+    asks: Asks,
+) -> tuple[Array, Array]:
+    """Return what users write to and read from one OST of each column beside probes; count it all.
+
+    What fills an OST by a fault is among what they write.
+    """
+    member, weight = columns.member, columns.weight
+    writes = np.minimum(
+        with_met(asks.placed, by_probes.met_written, by_probes.write_share, weight),
+        np.maximum(state.available_bytes - asks.filling, 0.0),
+    )
+    reads = with_met(asks.reads, by_probes.met_read, by_probes.read_share, weight)
+    written = carried(
+        writes + asks.filling,
+        np.maximum(layers.write - by_probes.client_written, 0.0),
+        layers.clients - float(by_probes.client_written @ weight),
+        member,
+        weight,
+    )
+    read = carried(
+        reads,
+        np.maximum(layers.read - by_probes.read, 0.0),
+        layers.clients - float(by_probes.client_read @ weight),
+        member,
+        weight,
+    )
+    state.slowed_read_bytes += float((reads - read) @ weight)
+    state.client_bytes_written_total += written + by_probes.client_written
+    state.bytes_read_total += read + by_probes.read
+    state.client_bytes_read_total += read + by_probes.client_read
+    return written, read
