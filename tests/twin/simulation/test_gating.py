@@ -60,7 +60,8 @@ def least_open(of: Simulation) -> float:
 
 
 def fullest(of: Simulation) -> float:
-    return float(of.trace.of("fullness").max())
+    """Return how full the fullest thousandth is: one large file makes a single OST."""
+    return float(np.quantile(of.trace.of("fullness"), 0.999))
 
 
 def refused_runs(of: Simulation) -> int:
@@ -81,7 +82,7 @@ def test_without_such_a_limit_the_policy_fails():
     of = near_the_limit("gating.most_closed", "all")
     assert least_open(of) <= 5
     assert refused_runs(of) > 0
-    assert fullest(of) > fullest(near_the_limit("gating.enabled", "false")) + 0.05
+    assert fullest(of) > fullest(near_the_limit("gating.enabled", "false")) + 0.05, "but 88 and 80 %"
 
 
 def test_an_ost_takes_no_more_over_its_limit_than_comes_until_the_next_look():
