@@ -31,6 +31,8 @@ PYTHON ?= python3
 WORKERS ?= 4
 # Tests of the tier unit only compute.
 UNIT_WORKERS ?= auto
+# Each of them computes in one thread: threads of BLAS that wait for a processor spin meanwhile.
+ONE_THREAD_EACH := OPENBLAS_NUM_THREADS=1
 TARGET ?= build/target
 ARGS ?=
 
@@ -58,7 +60,7 @@ run: .venv/.core
 	$(BIN)/trimtab check $(TARGET) --report build/report.html $(ARGS)
 
 check: .venv/.core .venv/.dev
-	$(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)
+	$(ONE_THREAD_EACH) $(BIN)/pytest -m unit --numprocesses $(UNIT_WORKERS) --dist worksteal $(ARGS)
 
 # The test programs of Rust are compiled while those of Python wait; they run when nobody takes their time.
 test: .venv/.core .venv/.dev
@@ -72,7 +74,7 @@ test-programs: .venv/.core
 	@MAKEFLAGS= nice -n 19 env $(CARGO_TEST) --no-run
 
 test-python: .venv/.core .venv/.dev
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(ONE_THREAD_EACH) $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.core .venv/.dev
 	$(BIN)/ruff check .
@@ -153,7 +155,7 @@ build/bench-judge/.ready: benchmarks/judge/requirements.txt $(UV)
 
 soak: .venv/.core .venv/.dev
 	$(BIN)/pytest -m soak $(ARGS)
-	$(BIN)/pytest -m unit --hypothesis-profile soak --timeout 7200 $(ARGS)
+	$(BIN)/pytest -m "unit or calibration" --hypothesis-profile soak --timeout 7200 $(ARGS)
 
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)

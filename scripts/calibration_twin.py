@@ -8,6 +8,7 @@ goes on where it was.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import sys
@@ -71,11 +72,11 @@ def main(arguments: list[str]) -> int:
 
 def kept_lives(directory: Path, together: Together) -> Together:
     """Return what answers from files, and simulates only what is not there."""
-    version = code_version().rpartition("+")[2]
+    version = code_version()
 
     def file_of(run: LifeRun) -> Path:
-        name = "".join(letter if letter.isalnum() else "-" for letter in run.name)
-        return directory / f"{name}-{run.scenario.seed}-{version}.pickle"
+        digest = hashlib.sha256(f"{version}\0{run!r}".encode()).hexdigest()
+        return directory / f"{digest[:32]}.pickle"
 
     def answer(runs: Iterable[LifeRun]) -> Iterator[Life]:
         directory.mkdir(parents=True, exist_ok=True)

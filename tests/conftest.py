@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from tests.support.rewriting import rewrite_share
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
-from tests.support.tiers import UnitGuard, give_tiers, slow_files_first
+from tests.support.tiers import UnitGuard, give_tiers, is_chosen, slow_files_first
 
 from trimtab.twin.simulation import laws
 
@@ -53,6 +54,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Examples(), "examples")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over files of which ``-m`` chooses nothing: importing them takes time."""
+    if collection_path.match("test_*.py") and not is_chosen(collection_path, config):
+        return True
+    return None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Rewrite assertions together; look for no garbage while tests are collected."""
+    rewrite_share(session.config)
+    gc.disable()
+
+
 class _Examples:
     """Skips files without examples, which the doctest plugin would import all the same."""
 
@@ -77,6 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Never look for garbage among what was collected: thousands of tests that stay to the end."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -42,6 +42,13 @@ def speaks_against_share(hits, of, share):
 
 
 @cache
+def told_of(step, seed):
+    """Return what is told of a step; two tests ask for the same ones."""
+    (case,) = step_cases(steps=(step,))
+    return told(case, seed)
+
+
+@cache
 def found_in(name, series_years):
     (case,) = (one for one in null_cases() if one.name == name)
     return alarms(case, range(1000, 1000 + series_years))
@@ -84,23 +91,20 @@ def test_nor_under_the_noise_of_real_systems(series_years):
 @pytest.mark.parametrize("step", [-0.08, 0.08])
 @pytest.mark.parametrize("steps", STEPS)
 def test_eight_per_cent_is_suspected_in_36_hours_and_confirmed_in_96(step, steps):
-    (case,) = step_cases(steps=(step,))
-    hits = sum(told(case, seed).within(36, 96) for seed in range(steps))
+    hits = sum(told_of(step, seed).within(36, 96) for seed in range(steps))
     assert not speaks_against_share(hits, steps, 0.9), hits
 
 
 @pytest.mark.parametrize("step", [-0.04, 0.04])
 @pytest.mark.parametrize("steps", STEPS)
 def test_four_per_cent_is_confirmed_in_two_weeks(step, steps):
-    (case,) = step_cases(steps=(step,))
-    hits = sum(told(case, seed).within(math.inf, 14 * 24) for seed in range(steps))
+    hits = sum(told_of(step, seed).within(math.inf, 14 * 24) for seed in range(steps))
     assert not speaks_against_share(hits, steps, 0.8), hits
 
 
 @pytest.mark.parametrize("steps", STEPS)
 def test_what_is_told_of_a_step_is_about_its_size(steps):
-    (case,) = step_cases(steps=(-0.08,))
-    effects = [effect for seed in range(steps) if (effect := told(case, seed).effect)]
+    effects = [effect for seed in range(steps) if (effect := told_of(-0.08, seed).effect)]
     assert sum(effects) / len(effects) == pytest.approx(0.92, abs=0.015)
 
 

@@ -81,9 +81,9 @@ def test_withheld_telemetry_leaves_no_wrong_cause_confident() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("every", repetitions(gate=10, soak=1))
+@pytest.mark.parametrize("every", repetitions(gate=15, soak=1))
 def test_scenarios_of_a_seed(every: int) -> None:
-    """All of them with ``make soak``, one in ten else."""
+    """All of them with ``make soak``, one in 15 else."""
     everything = [play(scenario) for scenario in scenarios(20261121, rounds=1)[::every]]
     single = [
         verdict for world in everything if world.sort == "single" for verdict in verdicts(world)

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 import pytest
 from hypothesis import given
-from hypothesis import settings as terms
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context
 
@@ -119,7 +118,6 @@ def slow_rates(rows):
 
 
 @pytest.mark.calibration
-@terms(max_examples=60)
 @given(
     st.integers(1, 4),
     st.sampled_from([(None,), ("c0", "c1"), (None, "c1")]),

@@ -131,9 +131,10 @@ def _snapshot(system: System, weather: Weather, counters: Counters, hour: Hour) 
 
 def _withhold(system: System, readings: dict[str, Value | None], reasons: dict[str, str]) -> None:
     """Take away what this world does not tell."""
-    missing = system.spec.missing
+    if not (missing := system.spec.missing):
+        return
     for full in readings:
-        if missing and full.partition("{")[0] in missing:
+        if full.partition("{")[0] in missing:
             readings[full] = None
             reasons[full] = NOT_COLLECTED
 

@@ -126,6 +126,7 @@ def test_autocorrelation_is_taken_within_regimes():
     assert cut.autocorrelation == pytest.approx(0.0, abs=0.1)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(("n", "phi"), [(24, 0.0), (24, 0.5), (48, 0.0), (48, 0.5), (168, 0.5)])
 def test_broad_noise_seldom_passes_for_bad_events(n, phi):
     found = kinds(noise(150, n, phi=phi, seed=n))

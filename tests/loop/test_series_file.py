@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.command import TRIMTAB, trimtab
 
@@ -191,7 +191,6 @@ def test_site_and_file_exclude_one_another(tmp_path: Path) -> None:
         assert trimtab("judge", *arguments, store=tmp_path / "t.db").code == 2
 
 
-@settings(max_examples=150, deadline=None)
 @given(content=st.binary(max_size=400))
 def test_rubbish_never_raises_but_errors_of_ours(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
@@ -202,7 +201,6 @@ def test_rubbish_never_raises_but_errors_of_ours(
         judge_file(str(path))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from tests.support.counts import repetitions
 
 from trimtab.measure.measurement import Measurement
 from trimtab.model.run import RawOutput, RunStatus
@@ -36,23 +41,46 @@ RUBBISH = (
 )
 
 
+SAMPLES = repetitions(gate=20, soak=10**9)
+ENDS = 5
+"""Lines at each end of an output that are cut in every sample: heads and last words."""
+sampled = pytest.mark.usefixtures("damage_sample")
+"""Mark of tests that damage a sample of lines, and every line in the tier ``soak``.
+
+Lines of the same table are cut in the same way: a few of them show what any of them would.
+"""
+_sample = 10**9
+
+
+@pytest.fixture(params=SAMPLES)
+def damage_sample(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit the lines that `cuts` takes and the changes that `flips` makes."""
+    monkeypatch.setattr("tests.measure.damage._sample", request.param)
+
+
 def cuts(data: bytes, seed: int, count: int = 60) -> Iterator[bytes]:
-    """Yield the output cut after every line, and at random bytes."""
-    position = data.find(b"\n")
-    while 0 <= position < len(data) - 1:
+    """Yield the output cut after every line, or a sample of them, and at random bytes."""
+    chance = random.Random(seed)
+    for position in _line_ends(data, chance):
         yield data[: position + 1]
         yield data[:position]
-        position = data.find(b"\n", position + 1)
-    chance = random.Random(seed)
-    for _ in range(count):
+    for _ in range(min(count, _sample)):
         yield data[: chance.randrange(len(data))]
+
+
+def _line_ends(data: bytes, chance: random.Random) -> list[int]:
+    ends = [match.start() for match in re.finditer(b"\n", data[:-1])]
+    if len(ends) <= _sample:
+        return ends
+    between = chance.sample(ends[ENDS:-ENDS], _sample - 2 * ENDS)
+    return [*ends[:ENDS], *sorted(between), *ends[-ENDS:]]
 
 
 def flips(data: bytes, seed: int, count: int = 60) -> Iterator[bytes]:
     """Yield the output with a few bytes changed, lines lost or doubled."""
     chance = random.Random(seed)
     lines = data.split(b"\n")
-    for _ in range(count):
+    for _ in range(min(count, _sample)):
         changed = bytearray(data)
         for _ in range(chance.randrange(1, 6)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
@@ -79,11 +107,16 @@ def check_sane(measurement: Measurement) -> None:
     assert any(phase.bandwidth_bytes_per_s is not None for phase in measurement.phases)
 
 
+@lru_cache(maxsize=4)
+def _whole(parse: Parse, output: RawOutput) -> Measurement:
+    return parse(output)
+
+
 def check_cut(parse: Parse, output: RawOutput, cut: bytes) -> Measurement:
     """Assert that a cut output gives nothing that the whole one does not give."""
     whole = {
         (phase.access, phase.repetition): phase.bandwidth_bytes_per_s
-        for phase in parse(output).phases
+        for phase in _whole(parse, output).phases
     }
     measurement = parse(replace(output, stdout=cut))
     check_sane(measurement)
@@ -99,7 +132,7 @@ def check_changed(parse: Parse, output: RawOutput, changed: bytes) -> None:
     Bytes, time and bandwidth are printed beside one another: a change of one of them shows, up
     to what rounding in print hides.
     """
-    whole = [phase.bandwidth_bytes_per_s or 0.0 for phase in parse(output).phases]
+    whole = [phase.bandwidth_bytes_per_s or 0.0 for phase in _whole(parse, output).phases]
     measurement = parse(replace(output, stdout=changed))
     check_sane(measurement)
     for phase in measurement.phases:

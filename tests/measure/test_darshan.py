@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
+from tests.measure.damage import sampled
 from tests.measure.of_formats import by_name, figure
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
@@ -366,6 +367,7 @@ def test_our_own_logs_are_dumped_as_they_were(path: Path) -> None:
     assert found == wanted
 
 
+@sampled
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*/*.json")), ids=lambda path: path.stem)
 def test_damage(path: Path) -> None:
     source = Source(str(path), path.read_bytes())
@@ -374,6 +376,7 @@ def test_damage(path: Path) -> None:
     of_formats.check_damaged(FORMAT, source)
 
 
+@sampled
 def test_damage_of_a_dump_with_osts() -> None:
     groups = [group(rank, rank) for rank in range(6)] + [shared(3)]
     source = Source("x", dump(*groups))

@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure import of_formats
+from tests.measure.damage import sampled
 from tests.measure.of_formats import figure, source
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
@@ -373,6 +374,7 @@ def test_real_outputs() -> None:
     of_formats.check_changed(FORMAT, raw)
 
 
+@sampled
 @pytest.mark.calibration
 @each_small
 def test_cut_files_give_no_other_number(path: Path) -> None:
@@ -392,6 +394,7 @@ def test_line_ends(path: Path) -> None:
     of_formats.check_line_ends(FORMAT, source(path))
 
 
+@sampled
 @each_small
 def test_changed_files_do_no_harm(path: Path) -> None:
     of_formats.check_changed(FORMAT, source(path))
@@ -407,7 +410,6 @@ NUMBERS = [
 
 
 @given(st.sampled_from(NUMBERS), st.integers(0, 20), st.sampled_from(b"0123456789,.eE- "))
-@settings(max_examples=200, deadline=None)
 def test_a_changed_figure_is_not_believed_or_next_to_the_same(
     span: tuple[int, int], place: int, byte: int
 ) -> None:
@@ -421,7 +423,6 @@ def test_a_changed_figure_is_not_believed_or_next_to_the_same(
 
 
 @given(st.integers(0, 2**32), st.integers(1, 400))
-@settings(max_examples=60, deadline=None)
 def test_two_outputs_line_by_line_give_no_number_of_neither(seed: int, most: int) -> None:
     """Two ranks that write to one pipe: lines keep their order, but mix."""
     chance = Random(seed)
@@ -459,6 +460,7 @@ def test_numbers_that_are_none_do_not_cost_the_others() -> None:
         )
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     "unit",
     [

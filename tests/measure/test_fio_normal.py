@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.measure import of_formats
+from tests.measure.damage import sampled
 from tests.measure.of_formats import figure
 from tests.measure.recorded import FIXTURES
 
@@ -126,11 +127,13 @@ def test_groups_are_results_of_their_own() -> None:
     assert "groups-in-one-output" in [code_of(warning) for warning in first.warnings]
 
 
+@sampled
 @pytest.mark.parametrize("path", WHOLE, ids=ids)
 def test_cut_anywhere_it_gives_no_other_number(path: Path) -> None:
     of_formats.check_cut(FORMAT, Source(path.name, normal_of(path)))
 
 
+@sampled
 @pytest.mark.parametrize("path", BOTH, ids=ids)
 def test_line_ends_and_damage(path: Path) -> None:
     source = Source(path.name, normal_of(path))

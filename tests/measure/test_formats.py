@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     check_changed,
     check_line_ends,
@@ -68,6 +69,7 @@ def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
             assert values(read_or_none(form, source) or ()) == {}, path
 
 
+@sampled
 @pytest.mark.calibration
 @for_each("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_line_ends_of_windows_and_damage(path: Path) -> None:
@@ -81,7 +83,6 @@ def test_line_ends_of_windows_and_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
 @given(content=st.binary(max_size=3000))
-@settings(max_examples=60, deadline=None)
 def test_any_bytes_are_read_or_refused(form: Format, content: bytes) -> None:
     source = Source("x", content)
     form.recognises(source)

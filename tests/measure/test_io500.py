@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     by_name,
     check_changed,
@@ -69,6 +70,7 @@ def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
         assert recognised(source(path)) == ["mdtest"]
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
@@ -81,6 +83,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, valid(path))
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:

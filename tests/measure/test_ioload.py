@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.measure import damage
+from tests.measure.damage import sampled
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
@@ -132,6 +133,7 @@ def test_other_shapes_never_raise(key: str, value: object) -> None:
     damage.check_sane(parsed(document))
 
 
+@sampled
 @each
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
     data = recorded.output.stdout
@@ -143,6 +145,7 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
         assert measured.status is not RunStatus.OK or data[len(cut) :].strip() == b""
 
 
+@sampled
 @each
 def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
     if recorded.output.stdout:

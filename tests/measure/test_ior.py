@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.measure import damage
+from tests.measure.damage import sampled
 from tests.measure.ior_captures import EVERY_VERSION
 from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
 from tests.support.each import for_each
@@ -232,6 +233,7 @@ def test_aborted_run_keeps_what_stands() -> None:
     assert measured.samples[0].believed
 
 
+@sampled
 @pytest.mark.calibration
 @each_probe
 def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.ior_captures import (
     capture,
     captures,
@@ -41,6 +42,7 @@ def only(source: Source) -> Measurement:
     return measured
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> None:
@@ -50,6 +52,7 @@ def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> 
         check_line_ends(ior.FORMAT, source)
 
 
+@sampled
 @pytest.mark.calibration
 @pytest.mark.parametrize(
     ("version", "case"),
@@ -109,7 +112,6 @@ def test_decimal_commas_are_said_to_be_what_is_wrong() -> None:
         assert "decimal-commas" not in whole.codes
 
 
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_lines_of_ranks_within_one_another(data: st.DataObject) -> None:
     """Another rank's text is put anywhere, in the middle of a line too."""
@@ -137,7 +139,6 @@ def test_lines_of_ranks_within_one_another(data: st.DataObject) -> None:
         assert value == whole.get(key), (key, value)
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_changed_digit_shows_or_hides_in_rounding(data: st.DataObject) -> None:
     source = data.draw(
@@ -232,6 +233,7 @@ def real_sources() -> list[Source]:
     )
 
 
+@sampled
 @pytest.mark.calibration
 def test_real_files_survive_damage() -> None:
     for source in real_sources():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     believed,
     check_cut,
@@ -219,6 +220,7 @@ def test_a_session_without_a_measurement(name: str) -> None:
     assert caught.value.code == "no-result"
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_recorded(path: object) -> None:
@@ -228,6 +230,7 @@ def test_recorded(path: object) -> None:
     check_damaged(FORMAT, one)
 
 
+@sampled
 def test_two_nodes_cut() -> None:
     check_cut(FORMAT, source(TWO_NODES))
     check_cut(FORMAT, source(COMMANDS + TWO_NODES))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     Key,
     check_changed,
@@ -70,6 +71,7 @@ def test_every_value_stands_in_its_line(path: Path) -> None:
             assert sample.value in printed or sample.value in [word * tasks for word in printed]
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
@@ -82,6 +84,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:

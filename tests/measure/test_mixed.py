@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from tests.measure.damage import cuts
+from tests.measure.damage import cuts, sampled
 from tests.measure.of_formats import Key, read_or_none, values
 from tests.measure.recorded import FIXTURES
 
@@ -51,6 +51,7 @@ def test_every_part_keeps_its_lines() -> None:
         assert all(b"" in pair for pair in pairs)  # no line is of two
 
 
+@sampled
 @pytest.mark.calibration
 @pytest.mark.parametrize("first", [IOR, MDTEST, SURVEY])
 @pytest.mark.parametrize("second", [IOR, MDTEST, SURVEY])

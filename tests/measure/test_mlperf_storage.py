@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measure import of_formats
+from tests.measure.damage import sampled
 from tests.measure.of_formats import believed
 from tests.measure.of_formats import source as source_of
 from tests.measure.recorded import FIXTURES, REAL_DATA
@@ -172,6 +173,7 @@ def test_bytes_that_dlio_got_wrong_are_not_believed() -> None:
     assert (run.requested["tasks"], run.requested["record_bytes"]) == (2, 400_000)
 
 
+@sampled
 @each_kept
 def test_damage_of_our_own(path: Path) -> None:
     source = source_of(path)
@@ -414,11 +416,13 @@ def test_an_empty_summary_is_a_failure() -> None:
     assert (one.status, one.codes) == (RunStatus.FAILED, ("no-result",))
 
 
+@sampled
 def test_damage_of_a_small_summary() -> None:
     source = Source("summary.json", json.dumps(small(), indent=4).encode())
     of_formats.check_damaged(FORMAT, source)
 
 
+@sampled
 def test_damage_of_real_ones() -> None:
     (path,) = real("Cray_ClusterStor_E1000_10xHDR200_1host/resnet50_h100/run-1/summary.json")
     source = source_of(path)

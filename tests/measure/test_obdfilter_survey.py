@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.damage import sampled
 from tests.measure.of_formats import (
     check_changed,
     check_cut,
@@ -329,12 +330,14 @@ def test_recognised_by_its_content_alone(path: Path) -> None:
     assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_cut(path: Path) -> None:
     check_cut(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @each_pair
 def test_a_cut_detail(path: Path) -> None:
     whole = source(path)
@@ -350,6 +353,7 @@ def test_line_ends(path: Path) -> None:
     check_line_ends(FORMAT, source(path))
 
 
+@sampled
 @pytest.mark.calibration
 @each
 def test_changed(path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.measure.damage import RUBBISH, cuts, flips
+from tests.measure.damage import RUBBISH, cuts, flips, sampled
 from tests.measure.of_formats import (
     check_damaged,
     read_or_none,
@@ -239,6 +239,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
                     assert any(share == event.get(function) for event in whole)
 
 
+@sampled
 @pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
@@ -258,7 +259,6 @@ def test_rubbish() -> None:
         assert read_or_none(FORMAT, Source("rubbish", content)) is None
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet=st.sampled_from("# %[k].:0123456789abc\n\t,"), max_size=400))
 def test_any_text_gives_results_or_a_data_error(text: str) -> None:
     head = "# Samples: 5 of event 'cycles'\n# Overhead  Symbol\n"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.measure.damage import cuts
+from tests.measure.damage import cuts, sampled
 from tests.measure.of_formats import values
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
@@ -352,6 +352,7 @@ def test_a_damaged_row_costs_no_other(nersc: tuple[Measurement, ...]) -> None:
     )
 
 
+@sampled
 @pytest.mark.parametrize("path", [NERSC, ALCF], ids=lambda path: path.parent.name)
 def test_a_cut_table_gives_no_number_that_the_whole_one_has_not(path: Path) -> None:
     whole = values(read(path.read_bytes()))

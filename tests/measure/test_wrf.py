@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure import of_formats
-from tests.measure.damage import RUBBISH
+from tests.measure.damage import RUBBISH, sampled
 from tests.measure.of_formats import believed, by_name
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
@@ -212,6 +212,7 @@ def test_without_a_line_of_timing_it_is_no_result() -> None:
             FORMAT.read(Source("rsl.out.0000", content))
 
 
+@sampled
 @each
 def test_damage(recorded: Recording) -> None:
     content = Source("rsl.out.0000", recorded.output.stdout)
@@ -222,7 +223,6 @@ def test_damage(recorded: Recording) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))
-@settings(deadline=None, max_examples=60)
 def test_ranks_in_one_file_give_no_number_that_was_not_printed(seed: int, length: int) -> None:
     """Another rank's words at any place: a time is one that stands in the whole, or none."""
     content = source("nested")

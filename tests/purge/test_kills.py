@@ -1,6 +1,6 @@
 """``kill -9`` of every step of a purge, as a site runs it: scan, plan and run of one large tree.
 
-The moments are random, seeded by the commit. 100,000 files and 20 kills of each step; a million
+The moments are random, seeded by the commit. 50,000 files and 10 kills of each step; a million
 and 200 under ``make soak-purge``, which keeps the figures (``TRIMTAB_KILLS_REPORT``).
 """
 
@@ -30,7 +30,7 @@ from trimtab.purge.plan.load import load_plan
 from trimtab.purge.run.journal import journals, read, replay
 from trimtab.purge.run.records import DoneLine
 
-COUNTS = repetitions(gate=20, soak=200)
+COUNTS = repetitions(gate=10, soak=200)
 FILES_PER_KILL = 5000
 FILES_PER_DIRECTORY = 250
 YOUNG_EVERY = 10

@@ -72,7 +72,7 @@ def _assert_whole(run: Run) -> None:
     assert f" {run.parameters['number']} ".encode() in write.stdout
 
 
-@pytest.mark.parametrize("rounds", repetitions(gate=20, soak=400))
+@pytest.mark.parametrize("rounds", repetitions(gate=8, soak=400))
 def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path, rounds: int) -> None:
     chance = random.Random(20261120)
     path = tmp_path / "new" / "trimtab.db"
@@ -93,7 +93,7 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path, rounds:
         assert store.integrity(contents=True) == ()
 
 
-@pytest.mark.parametrize("rounds", repetitions(gate=10, soak=200))
+@pytest.mark.parametrize("rounds", repetitions(gate=5, soak=200))
 def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path, rounds: int) -> None:
     # The creation takes some 50 ms after the libraries are loaded: kills all over it.
     program = (

@@ -47,7 +47,7 @@ LUSTRE = Site(
         st.lists(st.text(max_size=30), max_size=2),
     ),
 )
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_reads_back(
     site: Site, found: list[str], comments: dict[str, list[str]]
 ) -> None:

@@ -18,9 +18,12 @@ A set of parameters marked ``soak`` is ``soak`` whatever the test around it is.
 from __future__ import annotations
 
 import multiprocessing.util
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,6 +32,8 @@ TIERS: Final = ("unit", "cli", "system", "calibration", "soak")
 DIRECTORIES: Final = {"tests/cli": "cli", "tests/calibration": "calibration"}
 """The tier of the tests of a directory, where it is not ``unit``."""
 
+_MARKS_OF_FILE: Final = re.compile(r"^pytestmark = (?:\[\n.*?^\]|.*?$)", re.DOTALL | re.MULTILINE)
+_OTHER_TIER: Final = re.compile(r"\bmark\.(cli|system|calibration|soak)\b")
 _PROCESSES_AND_SOCKETS: Final = {
     "multiprocessing.spawn",
     "os.exec",
@@ -42,6 +47,23 @@ _PROCESSES_AND_SOCKETS: Final = {
     "subprocess.Popen",
 }
 _DEVICES: Final = ("/dev/fuse", "/dev/loop-control")
+
+
+@cache
+def holds_units(file: Path) -> bool:
+    """Return whether a test file may have tests of the tier ``unit``, by its text alone."""
+    text = file.read_text()
+    if "mark.unit" in text:
+        return True
+    if any(f"/{name}/" in file.as_posix() for name in DIRECTORIES):
+        return False
+    marks = _MARKS_OF_FILE.search(text)
+    return marks is None or _OTHER_TIER.search(marks.group()) is None
+
+
+def is_chosen(file: Path, config: pytest.Config) -> bool:
+    """Return whether ``-m`` may choose tests of a file: for ``unit`` many need no look."""
+    return config.option.markexpr != "unit" or holds_units(file)
 
 
 def tier_of(item: pytest.Item) -> str:
@@ -65,8 +87,17 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def give_tiers(items: list[pytest.Item]) -> None:
-    """Give every test the mark of its tier, and no other tier's, so that ``-m`` can choose."""
+    """Give every test the mark of its tier, and no other tier's, so that ``-m`` can choose.
+
+    Raises
+    ------
+    pytest.UsageError
+        ``-m unit`` would pass over a test of that tier: `holds_units` does not see it.
+    """
     tiers = [tier_of(item) for item in items]
+    for item, tier in zip(items, tiers, strict=True):
+        if tier == "unit" and item.path.name.startswith("test_") and not holds_units(item.path):
+            raise pytest.UsageError(f"{item.nodeid} is of the tier unit, its file of another")
     for item in items:
         for node in item.listchain():
             node.own_markers[:] = [mark for mark in node.own_markers if mark.name not in TIERS]

@@ -4,7 +4,6 @@ import random
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as terms
 from hypothesis import strategies as st
 from tests.twin.slow_families import FAMILIES
 
@@ -31,7 +30,6 @@ TERMS = st.fixed_dictionaries(
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("family", FAMILIES)
-@terms(max_examples=150, deadline=None)
 @given(st.integers(1, 7), st.sampled_from([64, 256]), THRESHOLDS, TERMS, ASKED, st.data())
 def test_the_fast_allocator_does_what_the_slow_one_does(
     family, groups, units, enter, options, asked, data

@@ -2,7 +2,6 @@
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as terms
 from hypothesis import strategies as st
 from tests.twin.slow_drive import SlowDrive
 
@@ -18,7 +17,6 @@ def has_room(shape: tuple[int, int, float]) -> bool:
 DRIVES = st.tuples(st.integers(3, 9), st.integers(1, 7), st.floats(0.1, 0.7)).filter(has_room)
 
 
-@terms(max_examples=150, deadline=None)
 @given(
     DRIVES,
     st.sampled_from(["greedy", "fifo", "cost-benefit"]),

@@ -25,6 +25,7 @@ import io
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from trimtab.errors import UnreadableError
@@ -326,6 +327,7 @@ def _reason(text: str | None, code: str | None) -> str | None:
     return Message(code, restored(text))
 
 
+@lru_cache(maxsize=8192)  # the words of a snapshot are few, and those of the next are the same
 def _stored(text: str | None) -> str | None:
     return None if text is None else storable(text)
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.counts import repetitions, seeded
 
 from trimtab.drivers.lustre import reads
 from trimtab.drivers.lustre.driver import LustreDriver
@@ -15,6 +16,7 @@ from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Reading, Snapshot
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SAMPLES = repetitions(gate=30, soak=10**9)
 BLAMED = "not available on this"
 SERVER_COMMANDS = (reads.SERVER_PARAMETERS, reads.SERVER_IMPORTS)
 CLIENT_COMMANDS = (reads.CLIENT_PARAMETERS, reads.CLIENT_IMPORTS)
@@ -65,6 +67,13 @@ def _lines(host: str | None, commands: Sequence[Sequence[str]]) -> int:
     return max(text.count("\n") for text in printed)
 
 
+def _some_of(lines: range, sample: int) -> list[int]:
+    """Return the first and last five lines and others at random; other ones with every commit."""
+    between = lines[5:-5]
+    drawn = seeded("cut answers").sample(between, min(len(between), sample))
+    return [*lines[:5], *sorted(drawn), *lines[-5:]]
+
+
 @pytest.fixture(scope="module")
 def whole() -> Snapshot:
     """Return the snapshot that nothing was cut of."""
@@ -106,9 +115,10 @@ def test_of_an_answer_without_its_end_the_last_parameter_counts_for_nothing() ->
 
 
 @pytest.mark.system
-def test_the_clients_answers_cut_at_any_line(whole: Snapshot) -> None:
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_the_clients_answers_cut_at_any_line(whole: Snapshot, sample: int) -> None:
     fake, last = FakeLustre.pair(), _lines(None, CLIENT_COMMANDS)
-    for lines in range(last):
+    for lines in _some_of(range(last), sample):
         cut = _cut("client", lines=lines, fake=fake)
         _holds(cut, whole)
         client = next(one for one in cut.hosts if one.role == "client")
@@ -118,9 +128,10 @@ def test_the_clients_answers_cut_at_any_line(whole: Snapshot) -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("host", ["mds1", "oss1"])
-def test_a_servers_answers_cut_at_any_line(host: str, whole: Snapshot) -> None:
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_servers_answers_cut_at_any_line(host: str, whole: Snapshot, sample: int) -> None:
     fake, last = FakeLustre.pair(), _lines(host, SERVER_COMMANDS)
-    for lines in range(last):
+    for lines in _some_of(range(last), sample):
         cut = _cut(host, lines=lines, fake=fake)
         _holds(cut, whole)
         server = next(one for one in cut.hosts if one.name == host)

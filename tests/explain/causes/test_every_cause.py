@@ -291,7 +291,7 @@ CONTEXTS = st.builds(
 
 
 @pytest.mark.calibration
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CONTEXTS)
 def test_no_context_makes_a_cause_raise(made: Context) -> None:
     for cause in TABLE:
@@ -383,6 +383,7 @@ def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
     assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)
 
 
+@pytest.mark.calibration
 @every
 def test_evidence_does_not_change_with_the_end_of_the_record(cause: Cause) -> None:
     """What ended is explained by what was there until then, whenever it is asked."""

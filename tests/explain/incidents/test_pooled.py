@@ -77,6 +77,7 @@ def low_at(place: int, factor: float, least: int = 0) -> Change:
     return change
 
 
+@pytest.mark.calibration
 def test_a_day_on_which_all_lose_a_third_is_found_though_no_probe_shows_it() -> None:
     found = 0
     for seed in range(10):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE
 
@@ -63,7 +63,6 @@ rungs = st.lists(
 
 
 @given(hardware, rungs, st.booleans(), st.none() | st.sampled_from(SCALES))
-@settings(max_examples=300)
 def test_a_verdict_rests_on_sure_figures_alone(
     built: Hardware, measured: tuple[Rung, ...], networked: bool, scale
 ) -> None:

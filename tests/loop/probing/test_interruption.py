@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("probe", ["builtin", "fio"])
-@pytest.mark.parametrize("trials", repetitions(gate=6, soak=100))
+@pytest.mark.parametrize("trials", repetitions(gate=4, soak=100))
 def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path) -> None:
     if probe == "fio" and not _has_fio():
         pytest.skip("fio is not installed")

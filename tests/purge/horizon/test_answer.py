@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.horizon.slow import File, files
 from tests.support.codes import raises
@@ -107,7 +107,6 @@ def test_the_core_s_tally_as_curves() -> None:
 
 @pytest.mark.calibration
 @given(files, st.integers(0, 10**6), st.integers(1, 10**6), st.none() | st.integers(0, 10**6))
-@settings(max_examples=100)
 def test_lists_hold_what_a_run_needs(
     found: list[File], rest: int, available: int, growth: int | None
 ) -> None:

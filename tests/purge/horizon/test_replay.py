@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
@@ -96,7 +96,6 @@ rows = st.lists(
 
 @pytest.mark.calibration
 @given(rows, rows, st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_every_file_is_what_a_loop_says(then: list[Row], later: list[Row], known: bool) -> None:
     got = replayed(then, later, reads_known=known)
     by_id = {row.id: row for row in later}

@@ -110,6 +110,7 @@ def test_a_sample_is_drawn_from_every_stratum_and_only_once(tmp_path: Path) -> N
     assert not draw(tmp_path / "index", manifest, seed=8, budget=300).equals(drawn)
 
 
+@pytest.mark.calibration
 def test_every_file_of_a_stratum_is_as_likely_to_be_drawn(tmp_path: Path) -> None:
     world = stale_namespace(400, seed=3, users=1)
     manifest = write_index(world.files.values(), tmp_path / "index", root=b"/scratch")
@@ -161,7 +162,7 @@ def test_errors_that_cancel_out_are_no_bias(tmp_path: Path) -> None:
 
 
 @pytest.mark.calibration
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.84])
+@pytest.mark.parametrize("share", [0.05, pytest.param(0.3, marks=pytest.mark.soak), 0.84])
 def test_the_interval_holds_what_it_says(share: float, tmp_path: Path) -> None:
     held = of_user = 0
     for seed in range(100):

@@ -202,7 +202,7 @@ def test_an_empty_file_is_no_complete_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(damage=[(57599, b"\x00")], cut=0)
 @given(
     damage=st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=3)), max_size=4),

@@ -133,6 +133,7 @@ def test_a_record_that_is_not_what_it_should_be_is_refused(tmp_path: Path, bad: 
     assert manifest.refused_examples[0].offset_bytes == len(before)
 
 
+@pytest.mark.calibration
 def test_a_trace_that_was_cut_off_anywhere_says_so(tmp_path: Path) -> None:
     whole = TOP + trace_line(b"scratch/a", _status()) + trace_line(b"scratch/b", _status())
     for length in range(len(TOP) + 1, len(whole), 5):

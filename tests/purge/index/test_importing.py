@@ -45,7 +45,7 @@ def _list(rows: int) -> bytes:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("imports", repetitions(gate=5, soak=100))
+@pytest.mark.parametrize("imports", repetitions(gate=2, soak=100))
 def test_an_import_that_is_killed_leaves_nothing_or_everything(
     tmp_path: Path, imports: int
 ) -> None:

@@ -19,6 +19,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
+@pytest.mark.calibration
 @pytest.mark.usefixtures("restless")
 def test_threads_that_ask_for_names_at_once_do_not_mix_them_up() -> None:
     names = named("uid", "user", lambda number: f"user{number}")

@@ -205,7 +205,7 @@ def test_the_plan_published_before_is_found(tmp_path: Path) -> None:
     assert published_before(directories, made[0].plan, KEY)[0] is None
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_rubbish_never_passes_for_a_plan(plan: LoadedPlan, data: st.DataObject) -> None:
     """Cut, doubled and exchanged bytes of ``plan.json``, signed by nobody."""

@@ -21,7 +21,7 @@ USUAL = Policy("scratch", "/scratch", target=0.7)
 
 @pytest.mark.system
 @given(policies(), st.booleans())
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_reads_back(policy: Policy, every_key: bool) -> None:
     text = policy_text(policy, every_key=every_key)
     assert parse_policy(text, "p.toml").policy == policy

@@ -156,7 +156,7 @@ def test_what_the_index_cannot_tell_is_said() -> None:
 
 @pytest.mark.calibration
 @given(policies(), st.booleans(), st.integers(0, 10**6))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_rules_are_never_looser_than_the_policy(policy: Policy, declared: bool, age_s: int) -> None:
     assume(declared or policy.counted != ("atime",))
     index = replace(INDEX, ended_s=NOW_S - age_s)

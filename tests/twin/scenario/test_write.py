@@ -27,7 +27,7 @@ def test_every_preset_reads_back(name) -> None:
 
 
 @pytest.mark.calibration
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(scenarios())
 def test_every_scenario_reads_back(scenario) -> None:
     assert list(problems(scenario)) == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.simulation.slow_rules import choose_weighted
 
@@ -82,7 +82,6 @@ def test_what_does_not_fit_goes_to_the_others_and_the_rest_is_refused():
     assert place(40.0, np.zeros(2), weight, np.array([100.0, 100.0])).refused == 40.0
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.floats(0.0, 1e15),
     st.lists(

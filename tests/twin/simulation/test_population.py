@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.simulation.slow_rules import SlowPopulation
 
@@ -24,7 +24,6 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(STEP, max_size=25))
 def test_it_keeps_what_a_dictionary_of_single_bins_keeps_and_loses_no_byte(steps):
     fast, slow = Population(WEIGHT, LIVES), SlowPopulation(WEIGHT, LIVES)

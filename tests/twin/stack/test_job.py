@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
@@ -30,7 +30,6 @@ RATES = st.floats(1.0, 20.0)
 
 
 @pytest.mark.calibration
-@settings(max_examples=200)
 @given(st.data())
 def test_a_job_ends_when_one_that_shares_anew_at_each_end_does(data: st.DataObject) -> None:
     nodes, osts = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))

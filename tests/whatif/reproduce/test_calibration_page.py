@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from scripts import calibration_twin
+from tests.whatif.reproduce.lives import coarse, life
 
 from trimtab.twin.stack.predict import layers
 from trimtab.validation.statements import error, statements
+from trimtab.whatif.reproduce.life import LifeRun
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Terms
 
 KEPT = json.loads(calibration_twin.KEPT.read_text())
@@ -65,3 +68,21 @@ def test_a_table_that_was_changed_by_hand_is_noticed() -> None:
     changed = page.replace("| 2-write |", "| 2-writes |", 1)
     assert changed != page
     assert calibration_twin.made(changed) == page
+
+
+def test_lives_that_are_kept_are_not_lived_again(tmp_path) -> None:
+    runs = [LifeRun("one", coarse("eth-euler")), LifeRun("two", coarse("eth-euler"))]
+    lived: list[str] = []
+
+    def together(asked):
+        for run in asked:
+            lived.append(run.name)
+            yield life(scenario=run.scenario)
+
+    answer = calibration_twin.kept_lives(tmp_path / "lives", together)
+    first = list(answer(runs))
+    assert [one.scenario for one in answer(runs)] == [one.scenario for one in first]
+    assert lived == ["one", "two"]
+    # Another time to simulate is another life.
+    list(answer([*runs, replace(runs[0], until_s=86400.0)]))
+    assert lived == ["one", "two", "one"]

@@ -81,7 +81,7 @@ def mean_run_share(constants: Constants = FITTED) -> float:
     """Return the mean of `run_share`.
 
     >>> round(mean_run_share(), 3)
-    0.949
+    0.947
     """
     spread = constants.run_spread
     return math.exp(spread**2 / 2) * math.erfc(spread / math.sqrt(2))
