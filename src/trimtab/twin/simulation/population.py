@@ -118,10 +118,10 @@ class Population:
             self._settle()
         if during is not None:
             partly = np.array([_survives_partly(life.mean_s, seconds) for life in self.lifetimes])
-            kept = during * (partly - surviving)[:, None]
-            deleted -= kept
-            self.stored += kept
-            self._cohorts[:, self.today % COHORTS] += kept / self._scale[:, None]
+            survivors = during * (partly - surviving)[:, None]
+            deleted -= survivors
+            self.stored += survivors
+            self._cohorts[:, self.today % COHORTS] += survivors / self._scale[:, None]
         gone = deleted.sum(axis=0)
         self.totals.deleted += float(gone @ self.weight)
         return gone
