@@ -2,12 +2,14 @@
 
 All delete trees that are alike, one after the other in turns, so that what else the machine does
 meets all of them; a figure is the median of the turns. As root the trees are on an ext4 and an XFS
-of their own (loop devices over files). The bare loop has two threads and knows every name
-beforehand: nothing that looks at a file before it removes it can be faster. A plan goes by age:
-`rm_in_order` is `rm` with the plan's list of names. Files last used within one hour are deleted
-directory by directory; with several hours in every directory the order costs everybody. With a cold
-cache what the kernel keeps is dropped before each. Where files are small and everything is in
-memory, the processor is the limit and every call of a check shows; the sizes show how that changes.
+of their own (loop devices over files). The bare loop has two threads, or one, and knows every name
+beforehand: nothing that looks at a file before it removes it can be faster. `bare_rename` moves
+each file over the one before in a directory of the thread's own, and looks at none: what being put
+aside costs alone. A plan goes by age: `rm_in_order` is `rm` with the plan's list of names. Files
+last used within one hour are deleted directory by directory; with several hours in every directory
+the order costs everybody. With a cold cache what the kernel keeps is dropped before each. Where
+files are small and everything is in memory, the processor is the limit and every call of a check
+shows; the sizes show how that changes.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def main() -> None:
     subprocess.run([*build, "--locked", "--quiet"], cwd=ROOT, check=True)
     asked.directory.mkdir(parents=True, exist_ok=True)
     result = {
-        "what": "files a second deleted with full verification, a bare loop of two threads, peers",
+        "what": "files a second deleted with full verification, bare loops, peers",
         **measured_on(),
         **{fs: on_file_system(asked, fs) for fs in asked.fs},
     }
@@ -114,7 +116,10 @@ def compare(
 def ways() -> dict[str, Callable[[Path], Callable[[], None]]]:
     """Return by name what prepares a deletion of a tree and returns the deletion itself."""
     return {
-        "bare": bare,
+        "bare": lambda tree: bare(tree, threads=2),
+        "bare_one_thread": lambda tree: bare(tree, threads=1),
+        "bare_rename": lambda tree: bare(tree, threads=2, aside=True),
+        "bare_rename_one_thread": lambda tree: bare(tree, threads=1, aside=True),
         "verified": lambda tree: verified(tree, open_files=False),
         "verified_open_files_too": lambda tree: verified(tree, open_files=True),
         "rm": lambda tree: command("rm", "-rf", str(tree)),
@@ -147,13 +152,14 @@ def command(*argv: str) -> Callable[[], None]:
     return lambda: subprocess.run(argv, check=True) and None
 
 
-def bare(tree: Path) -> Callable[[], None]:
+def bare(tree: Path, *, threads: int, aside: bool = False) -> Callable[[], None]:
     """Return the bare loop, which has read the names when it is told to begin."""
+    place = tree.parent / "aside"
+    place.mkdir()
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     program = target / "release" / "examples" / "bare_unlink"
-    process = subprocess.Popen(
-        [program, tree, "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    argv = [program, tree, str(threads), *([place] if aside else [])]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdout.readline()

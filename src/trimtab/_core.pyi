@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from trimtab.twin.windows import WindowTerms
 
@@ -687,6 +687,7 @@ def glimpse(
     lustre: bool,
     project: bool = False,
     threads: int = 0,
+    deadline_s: float = 60.0,
 ) -> tuple[list[int], list[int], list[int | None], list[int]]:
     """Look at files as all of their servers know them now.
 
@@ -698,6 +699,9 @@ def glimpse(
         Whether they are found by their FIDs; else by their names.
     project
         Whether the project of each is asked for: an open and a call more.
+    deadline_s
+        For how long a file is waited for whose servers do not answer: its error is ``ETIMEDOUT``,
+        and the thread that asked stays until they do. Once one was late, others have a sixth.
 
     Returns
     -------
@@ -805,6 +809,18 @@ REMOVAL_OUTCOMES: Final[dict[int, str]]
 ``time_unknown``, ``cannot_return``, ``in_quarantine``, ``denied``, ``failed``,
 ``names_unknown``, ``put_back``, ``size_unknown``, ``replaced``. A code never changes its
 meaning."""
+
+class _Quarantine(TypedDict):
+    prefix: str
+    stranded: str
+    reserve: str
+    ready: str
+    cell_files: dict[str, tuple[int, int]]
+
+QUARANTINE: Final[_Quarantine]
+"""What is in a quarantine besides files that were taken: how its name begins, the names of the
+directories for stranded files and for the reserve, how the names of ready cells begin, and the
+files of a cell with their bytes and their bytes for each row of a batch."""
 
 class Removal:
     """The deletion of the candidates of one plan, each verified at the last moment.

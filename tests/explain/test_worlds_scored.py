@@ -27,17 +27,20 @@ def test_a_world_is_played_and_scored() -> None:
 
 
 def test_the_committed_scores_hold_what_is_promised() -> None:
-    """Where a cause is named it is true: nine in ten; seldom where nothing was wrong."""
+    """Of what is named as much is true as is claimed; where nothing was wrong nothing is named."""
     kept = json.loads(RESULTS.read_text())
     before, now = kept["before"], kept["now"]
-    assert before["seeds"] == now["seeds"]
     assert min(now["seeds"]) >= 10_000, "they were fitted on"
+    assert all(max(kept[name]["seeds"]) <= min(now["seeds"]) for name in kept if name != "now"), (
+        "they were looked at before"
+    )
     assert now["found"] >= 0.95 * now["noticed"]
-    assert now["first"] >= 0.8 * now["told"]
+    assert now["first"] >= 0.85 * now["told"]
     assert now["unknown_unexplained"] >= 0.9 * now["unknown"]
     named = [row for row in now["calibration"] if row["to"] > NAMED]
     assert named[0]["from"] == NAMED, "a bin begins where naming does"
     for row in named:
         assert abs(row["true"] / row["n"] - row["mean"]) <= 0.07, "nothing is named in such a bin"
-    assert now["quiet"]["named"] <= 0.05 * before["quiet"]["named"]
+    named_a_month = now["quiet"]["named"] / now["quiet"]["months"]
+    assert named_a_month <= 0.02 < before["quiet"]["named"] / before["quiet"]["months"]
     assert now["quiet"]["a_month"] < before["quiet"]["a_month"] / 2

@@ -8,6 +8,9 @@ The kernel's side of FUSE is mounted without a daemon behind it that would answe
   mount waits in the kernel and cannot be killed: the case of a hard mount (``request_wait_answer``
   in fs/fuse/dev.c waits without end for a request that was already read).
 
+With ``files`` a mute mount has a root with files ``f0``, ``f1`` and so on, which are found; whoever
+asks for the attributes of every other one waits, as where one of several servers is lost.
+
 The connection is aborted on leaving, whatever happened, and everything that waits is released.
 """
 
@@ -15,7 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import stat
 import struct
 import threading
 import time
@@ -25,7 +30,9 @@ from pathlib import Path
 import pytest
 
 _MNT_DETACH = 2
-_INIT = 26
+_LOOKUP, _FORGET, _GETATTR, _INIT, _OPENDIR, _BATCH_FORGET = 1, 2, 3, 26, 27, 42
+_ROOT = 1
+FILE_BYTES = 4096
 _FUSE_HEADER = struct.Struct("<IIQQIIII")  # fuse_in_header: len opcode unique nodeid uid gid pid
 _REPLY_HEADER = struct.Struct("<IiQ")  # fuse_out_header: len error unique
 _CONNECTIONS = Path("/sys/fs/fuse/connections")
@@ -41,13 +48,17 @@ def why_not() -> str | None:
 
 
 @contextlib.contextmanager
-def silent_mount(path: Path | str, *, mute: bool = False) -> Iterator[Path]:
+def silent_mount(
+    path: Path | str, *, mute: bool = False, files: int | None = None
+) -> Iterator[Path]:
     """Mount a file system at ``path`` that does not answer; skip the test where it may not be.
 
     Parameters
     ----------
     mute
         Read every request, so that whoever waits cannot even be killed.
+    files
+        Of a mute mount: how many files it has, every second of them on a lost server.
     """
     reason = why_not()
     if reason is not None:
@@ -63,7 +74,7 @@ def silent_mount(path: Path | str, *, mute: bool = False) -> Iterator[Path]:
         pytest.skip(f"mounting FUSE is not possible here: {os.strerror(number)}")
     connection = _connection_of(point)
     stop = threading.Event()
-    reader = threading.Thread(target=_read_and_say_nothing, args=(device, stop), daemon=True)
+    reader = threading.Thread(target=_read_and_say_nothing, args=(device, stop, files), daemon=True)
     try:
         if mute:
             reader.start()
@@ -97,7 +108,7 @@ def _release(connection: Path | None, point: Path, libc: ctypes.CDLL) -> None:
     libc.umount2(os.fsencode(point), _MNT_DETACH)
 
 
-def _read_and_say_nothing(device: int, stop: threading.Event) -> None:
+def _read_and_say_nothing(device: int, stop: threading.Event, files: int | None) -> None:
     """Answer INIT, so that requests are handed out; then take them and keep silent."""
     os.set_blocking(device, False)
     while not stop.is_set():
@@ -108,11 +119,42 @@ def _read_and_say_nothing(device: int, stop: threading.Event) -> None:
             continue
         except OSError:
             return  # the connection was aborted
-        _, opcode, unique, *_ = _FUSE_HEADER.unpack_from(request)
+        _, opcode, unique, node, *_ = _FUSE_HEADER.unpack_from(request)
         if opcode == _INIT:
             # fuse_init_out of protocol 7.31: 64 bytes, all features off, writes of 4 KiB.
             body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, 0)
-            os.write(device, _REPLY_HEADER.pack(_REPLY_HEADER.size + len(body), 0, unique) + body)
+        elif files is None or (body := _answer(opcode, node, request[40:], files)) is None:
+            continue
+        error = body if isinstance(body, int) else 0
+        body = b"" if isinstance(body, int) else body
+        os.write(device, _REPLY_HEADER.pack(_REPLY_HEADER.size + len(body), error, unique) + body)
+
+
+def _answer(opcode: int, node: int, request: bytes, files: int) -> bytes | int | None:
+    """Return what a file system with a lost server answers, an error, or nothing."""
+    if opcode in (_FORGET, _BATCH_FORGET) or (opcode == _GETATTR and node > _ROOT and node % 2):
+        return None
+    if opcode == _LOOKUP:
+        name = request.rstrip(b"\0").decode()
+        number = int(name[1:]) if name[:1] == "f" and name[1:].isdigit() else files
+        if number >= files:
+            return -errno.ENOENT
+        node = number + _ROOT + 1
+        return struct.pack("<QQQQII", node, 0, 0, 0, 0, 0) + _attributes(node)
+    if opcode == _GETATTR:
+        return struct.pack("<QII", 0, 0, 0) + _attributes(node)
+    if opcode == _OPENDIR:
+        return bytes(16)
+    return -errno.ENOSYS
+
+
+def _attributes(node: int) -> bytes:
+    """Return a ``fuse_attr``: of the root, or of a file."""
+    mode = stat.S_IFDIR | 0o755 if node == _ROOT else stat.S_IFREG | 0o644
+    size = FILE_BYTES
+    return struct.pack(
+        "<QQQQQQIIIIIIIIII", node, size, 8, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0
+    )
 
 
 def _wait_until_mute(reader: threading.Thread) -> None:

@@ -1,13 +1,14 @@
-//! The bound of a deletion: threads that do nothing but `unlinkat` names that they know already.
+//! The bounds of a deletion: threads that do nothing but `unlinkat` names that they know already, or
+//! move each file over the one before in a directory of their own.
 //!
-//! `bare_unlink ROOT THREADS` reads the tree, prints a line, and begins when a line comes in.
+//! `bare_unlink ROOT THREADS [ASIDE]` reads the tree, prints a line, and begins when a line comes in.
 
 use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 fn read(path: &Path, directories: &mut Vec<(PathBuf, Vec<CString>)>) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -28,14 +29,25 @@ fn read(path: &Path, directories: &mut Vec<(PathBuf, Vec<CString>)>) {
     directories.push((path.to_path_buf(), files));
 }
 
-fn remove(directories: &[(PathBuf, Vec<CString>)]) {
+/// Removes all files; with `aside` as a file is put aside for its last look, and replaced by the next.
+fn remove(directories: &[(PathBuf, Vec<CString>)], aside: Option<&OwnedFd>) {
     for (path, files) in directories {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent: OwnedFd = openat(CWD, path, flags, Mode::empty()).expect("a directory");
         for name in files {
-            unlinkat(&parent, name.as_c_str(), AtFlags::empty()).expect("a file");
+            match aside {
+                Some(aside) => renameat(&parent, name.as_c_str(), aside, c"00").expect("a file"),
+                None => unlinkat(&parent, name.as_c_str(), AtFlags::empty()).expect("a file"),
+            }
         }
     }
+}
+
+/// A directory of one thread.
+fn of_its_own(path: &Path, number: usize) -> OwnedFd {
+    let path = path.join(number.to_string());
+    mkdirat(CWD, &path, Mode::RWXU).expect("a new directory");
+    openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("a directory")
 }
 
 fn main() {
@@ -48,6 +60,9 @@ fn main() {
     std::io::stdin().read_line(&mut String::new()).expect("a line");
     let share = directories.len().div_ceil(threads);
     std::thread::scope(|scope| {
-        directories.chunks(share).for_each(|part| drop(scope.spawn(|| remove(part))));
+        for (number, part) in directories.chunks(share).enumerate() {
+            let aside = arguments.get(3).map(|path| of_its_own(Path::new(path), number));
+            scope.spawn(move || remove(part, aside.as_ref()));
+        }
     });
 }

@@ -3,8 +3,10 @@
 //! Lustre keeps a lazy size with the MDT's inode: mostly right once a file is closed, and of a file
 //! that was written shortly before often without its blocks. A walk takes what the MDS says, since a
 //! question to every OST costs as many more. Here only some files are asked about, each of them with
-//! all of its servers (`AT_STATX_FORCE_SYNC`).
+//! all of its servers (`AT_STATX_FORCE_SYNC`). One that does not answer in time is an error of the
+//! file ([`Patience`]).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
@@ -12,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{Answer, Root};
 use crate::entry::{Entry, FileType, ObjectId};
+use crate::patience::Patience;
 use crate::rmfid::{ByFid, Fid};
 use crate::system::Attributes;
 use crate::work::on_threads;
@@ -39,15 +42,15 @@ pub struct Exact {
 }
 
 /// What can be asked for one file.
-pub trait Look: Sync {
+pub trait Look: Send + Sync + 'static {
     /// What is true of it now; `ESTALE` where another file has its name.
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact>;
 }
 
 /// By its name, on any file system.
-pub struct ByName<'a>(pub &'a Root);
+pub struct ByName(pub Root);
 
-impl Look for ByName<'_> {
+impl Look for ByName {
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact> {
         let parent = self.0.directory(&asked.parent, OFlags::PATH)?;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
@@ -75,7 +78,7 @@ impl Look for ByName<'_> {
 /// By its identifier, on Lustre.
 pub struct OnLustre<F>(pub F);
 
-impl<F: ByFid> Look for OnLustre<F> {
+impl<F: ByFid + Send + 'static> Look for OnLustre<F> {
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact> {
         let fid = Fid::of_file(asked.id).ok_or(Errno::INVAL)?;
         let found = self.0.stat(fid)?;
@@ -94,18 +97,22 @@ fn exact(entry: &Entry, project: Option<u32>) -> Exact {
 
 /// Looks at files with several threads; an answer for each, in their order.
 pub fn glimpse(
-    look: &impl Look,
-    files: &[Asked],
+    look: impl Look,
+    files: Vec<Asked>,
     project: bool,
     threads: usize,
+    patience: &Patience,
 ) -> Vec<Answer<Exact>> {
-    let next = AtomicUsize::new(0);
+    let (look, files, next) = (Arc::new(look), Arc::new(files), AtomicUsize::new(0));
     let task = |_| {
         let mut answers = Vec::new();
         loop {
             let place = next.fetch_add(1, Relaxed);
-            let Some(asked) = files.get(place) else { return answers };
-            answers.push((place, look.look(asked, project)));
+            if place >= files.len() {
+                return answers;
+            }
+            let (look, files) = (look.clone(), files.clone());
+            answers.push((place, patience.call(move || look.look(&files[place], project))));
         }
     };
     let mut answers = on_threads(0..threads.clamp(1, 256), task).concat();
@@ -133,7 +140,7 @@ mod tests {
         std::fs::remove_file(tree.path().join("f3")).unwrap();
         std::fs::rename(tree.path().join("f5"), tree.path().join("f4")).unwrap();
         let root = Root::open(tree.path()).unwrap();
-        let answers = glimpse(&ByName(&root), &asked, false, 7);
+        let answers = glimpse(ByName(root), asked, false, 7, &Patience::default());
         for (number, answer) in answers.iter().enumerate() {
             match number {
                 3 | 5 => assert_eq!(*answer, Err(Errno::NOENT)),
@@ -141,5 +148,34 @@ mod tests {
                 _ => assert_eq!(answer.unwrap().size_bytes, number as u64 * 100),
             }
         }
+    }
+
+    /// Of every fourth file a server is lost, and whoever asks waits for it.
+    struct Lost;
+
+    impl Look for Lost {
+        fn look(&self, asked: &Asked, _project: bool) -> Answer<Exact> {
+            let number = asked.name.len() as u64;
+            if number % 4 == 3 {
+                std::thread::sleep(std::time::Duration::from_secs(3600));
+            }
+            Ok(Exact { size_bytes: number, allocated_bytes: 0, project: None })
+        }
+    }
+
+    #[test]
+    fn files_of_a_lost_server_are_late_and_hold_up_no_other() {
+        let named =
+            |length| Asked { id: ObjectId::Inode(1), parent: Vec::new(), name: vec![b'n'; length] };
+        let patience = Patience::new(std::time::Duration::from_millis(200));
+        let answers = glimpse(Lost, (0..40).map(named).collect(), false, 4, &patience);
+        assert_eq!(answers.len(), 40);
+        for (number, answer) in answers.iter().enumerate() {
+            match number % 4 {
+                3 => assert_eq!(*answer, Err(Errno::TIMEDOUT)),
+                _ => assert_eq!(answer.unwrap().size_bytes, number as u64),
+            }
+        }
+        assert_eq!(patience.late(), 10);
     }
 }

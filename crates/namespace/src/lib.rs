@@ -16,6 +16,7 @@ pub mod glimpse;
 pub mod index;
 mod lock;
 pub mod lustre;
+pub mod patience;
 pub mod removal;
 pub mod rmfid;
 pub mod rules;

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstatfs, openat, statx};
 use rustix::io::Errno;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use crate::beneath::{Answer, Identity, Root};
 use crate::entry::{Entry, ObjectId};
 use crate::error::{Error, Result};
+use crate::patience::Patience;
 use crate::system::{Attributes, fid_of, last_errno};
 
 /// `LL_SUPER_MAGIC`, the number of Lustre in `statfs(2)`.
@@ -206,6 +208,40 @@ impl ByFid for Mounted {
             return Err(last_errno());
         }
         Ok(answers(&buffer))
+    }
+}
+
+/// A Lustre of which OSTs may be lost: a stat asks each server of a file, and is not waited for
+/// without end. All else is answered by an MDS alone; nothing is removed by a call that was given up.
+#[derive(Debug)]
+pub struct Bounded<F> {
+    inner: Arc<F>,
+    patience: Patience,
+}
+
+impl<F> Bounded<F> {
+    /// With patience for each stat.
+    pub fn new(inner: F, patience: Patience) -> Self {
+        Self { inner: Arc::new(inner), patience }
+    }
+}
+
+impl<F: ByFid + Send + 'static> ByFid for Bounded<F> {
+    fn stat(&self, fid: Fid) -> Answer<Found> {
+        let inner = self.inner.clone();
+        self.patience.call(move || inner.stat(fid))
+    }
+
+    fn project(&self, fid: Fid) -> Answer<u32> {
+        self.inner.project(fid)
+    }
+
+    fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {
+        self.inner.paths(fid)
+    }
+
+    fn remove(&self, fids: &[Fid]) -> Answer<Vec<Removed>> {
+        self.inner.remove(fids)
     }
 }
 

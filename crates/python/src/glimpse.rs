@@ -1,10 +1,12 @@
 //! Files looked at exactly, as a function of Python.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use namespace::glimpse::{Asked, ByName, OnLustre, glimpse as look};
+use namespace::patience::Patience;
 use namespace::rmfid::Mounted;
-use namespace::{ObjectId, Root};
+use namespace::{Error, ObjectId, Root};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -15,7 +17,7 @@ type Columns = (Vec<u64>, Vec<u64>, Vec<Option<u32>>, Vec<i32>);
 
 /// Looks at files as all of their servers know them now; an error number, or 0, for each.
 #[pyfunction]
-#[pyo3(signature = (root, files, *, lustre, project = false, threads = 0))]
+#[pyo3(signature = (root, files, *, lustre, project = false, threads = 0, deadline_s = 60.0))]
 pub fn glimpse(
     py: Python<'_>,
     root: PathBuf,
@@ -23,7 +25,10 @@ pub fn glimpse(
     lustre: bool,
     project: bool,
     threads: usize,
+    deadline_s: f64,
 ) -> PyResult<Columns> {
+    let deadline = Duration::try_from_secs_f64(deadline_s);
+    let patience = Patience::new(deadline.map_err(|e| PyValueError::new_err(e.to_string()))?);
     let asked = files
         .into_iter()
         .map(|(id, parent, name)| {
@@ -35,14 +40,20 @@ pub fn glimpse(
     let threads = if threads == 0 { crate::scan::default_threads(lustre) } else { threads };
     let answers = py
         .detach(|| {
-            let root = Root::open(&root)?;
-            if lustre {
-                let mounted = OnLustre(Mounted::open(&root)?);
-                return Ok(look(&mounted, &asked, project, threads));
-            }
-            Ok(look(&ByName(&root), &asked, project, threads))
+            let path = root.clone();
+            let open = move || {
+                let root = Root::open(&path)?;
+                let mounted = if lustre { Some(Mounted::open(&root)?) } else { None };
+                Ok((root, mounted))
+            };
+            let late = |errno| Error::system("open", &root, errno);
+            let (root, mounted) = patience.call(move || Ok(open())).map_err(late)??;
+            Ok(match mounted {
+                Some(mounted) => look(OnLustre(mounted), asked, project, threads, &patience),
+                None => look(ByName(root), asked, project, threads, &patience),
+            })
         })
-        .map_err(|error| raised(py, &error))?;
+        .map_err(|error: Error| raised(py, &error))?;
     let mut columns = Columns::default();
     for answer in answers {
         let (exact, errno) = match answer {

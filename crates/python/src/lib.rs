@@ -54,7 +54,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("INDEX_COLUMNS", crate::scan::columns(module.py())?)?;
-        module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)
+        module.add("REMOVAL_OUTCOMES", crate::removal::outcomes(module.py())?)?;
+        module.add("QUARANTINE", crate::removal::quarantine(module.py())?)
     }
 
     /// Runs the load generator with the arguments in sys.argv and returns its exit code.

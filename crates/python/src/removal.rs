@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use namespace::Root;
+use namespace::patience::Patience;
 use namespace::removal::lustre::RemovalByFid;
 use namespace::removal::{self, Batch, Outcome, Removal as ByName, Settings, Swept};
-use namespace::rmfid::Mounted;
+use namespace::rmfid::{Bounded, Mounted};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
@@ -19,7 +20,7 @@ type RowOutcomes = Vec<(u64, u8)>;
 /// The two kinds of deletion.
 enum Way {
     Name(Box<ByName>),
-    Fid(Box<RemovalByFid<Mounted>>),
+    Fid(Box<RemovalByFid<Bounded<Mounted>>>),
 }
 
 /// The same call of either kind.
@@ -76,8 +77,8 @@ impl Removal {
                 None => Root::open(&root)?,
             };
             if lustre {
-                let mounted = Mounted::open(&root)?;
-                return RemovalByFid::open(&candidates, &root, mounted, rules, &settings)
+                let lustre = Bounded::new(Mounted::open(&root)?, Patience::default());
+                return RemovalByFid::open(&candidates, &root, lustre, rules, &settings)
                     .map(|removal| Way::Fid(Box::new(removal)));
             }
             ByName::open(&candidates, root, rules, settings)
@@ -190,6 +191,24 @@ impl From<Batch> for RemovalBatch {
 /// The codes of outcomes and their names.
 pub(crate) fn outcomes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Outcome::TABLE.map(|(outcome, name)| (outcome as u8, name)).into_py_dict(py)
+}
+
+/// What is in a quarantine besides files that were taken.
+pub(crate) fn quarantine(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let files = removal::CELL_FILES.map(|(name, bytes, row)| (text(name), (bytes, row)));
+    let names = [
+        ("prefix", removal::QUARANTINE_PREFIX),
+        ("stranded", removal::STRANDED),
+        ("reserve", removal::RESERVE),
+        ("ready", removal::READY),
+    ];
+    let dict = names.map(|(key, name)| (key, text(name))).into_py_dict(py)?;
+    dict.set_item("cell_files", files.into_py_dict(py)?)?;
+    Ok(dict)
+}
+
+fn text(name: &'static [u8]) -> &'static str {
+    std::str::from_utf8(name).expect("names of our own")
 }
 
 /// The names of every quarantine in a root.

@@ -78,6 +78,14 @@ def _fullness() -> float:
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
 @click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
 @click.option(
+    "--family", type=click.Choice(["classic", "optimize-scan", "el9"]), default="classic",
+    show_default=True, help="Block allocator of the servers' kernel.",
+)  # fmt: skip
+@click.option(
+    "--thresholds", default="25/15/5", show_default=True, metavar="C1/C2/C3",
+    help="mb_c1, c2 and c3_threshold in per cent; of classic only.",
+)  # fmt: skip
+@click.option(
     "--server", "generation", type=click.Choice(["e1000", "e2000"]), default="e1000",
     show_default=True, help="Generation of the servers: memory, cores, fabric.",
 )  # fmt: skip
@@ -129,6 +137,7 @@ def command(explained: bool, **options_given: Any) -> None:
         spare=options_given.pop("spare"),
         drive_writes_per_day=options_given.pop("dwpd"),
     )
+    options_given["thresholds"] = _thresholds(options_given["thresholds"])
     raid = _raid(options_given.pop("raid"), options_given.pop("drives_per_ost"))
     request = SizingRequest(drive=drive, raid=raid, **options_given)
     with progress_bar() as progress:
@@ -137,6 +146,21 @@ def command(explained: bool, **options_given: Any) -> None:
         lambda: documents.simulated.SizeDocument(sizing),
         lambda: print_sizing(sizing, explained=explained),
     )
+
+
+def _thresholds(text: str) -> tuple[float, float, float]:
+    """Return the free parts that ``25/15/5`` names.
+
+    Raises
+    ------
+    UsageError
+        It names none.
+    """
+    from trimtab.units import parse_fraction
+    from trimtab.whatif.vary import settings_of
+
+    c1, c2, c3 = (parse_fraction(part) for part in settings_of("thresholds", text).values())
+    return c1, c2, c3
 
 
 def _drive(name: str | None, **figures: float | None) -> DriveModel:

@@ -7,10 +7,9 @@ hundred targets to look at, and works on a snapshot of last month as on one of n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
-from trimtab.explain.incidents.targets import SlowTarget, in_words
 from trimtab.model.finding import Severity
 from trimtab.model.site import SiteLimits
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
@@ -24,6 +23,9 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
 )
 from trimtab.units import format_bytes, format_duration, format_percent, plural
+
+if TYPE_CHECKING:
+    from trimtab.explain.incidents.targets import SlowTarget
 
 _SHOWN: Final = 4
 
@@ -45,10 +47,15 @@ def site_state(
     slow
         Targets that surveys showed to be slow, and not to have recovered by then.
     """
-    in_surveys = {
-        target.target: Trouble("slow", Severity.WARNING, in_words(target), "surveys")
-        for target in slow
-    }
+    in_surveys = {}
+    if slow:
+        # What reads surveys takes as long to load as a snapshot to be taken.
+        from trimtab.explain.incidents.targets import in_words
+
+        in_surveys = {
+            target.target: Trouble("slow", Severity.WARNING, in_words(target), "surveys")
+            for target in slow
+        }
     targets = sorted(
         (
             TargetState(target, target_troubles(target, limits, in_surveys.get(target.target.name)))

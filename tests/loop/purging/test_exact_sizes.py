@@ -15,12 +15,13 @@ from trimtab._core import select
 from trimtab.loop.purging import planning
 from trimtab.loop.purging.exact_sizes import look_at_candidates
 from trimtab.loop.purging.horizons import Question, ask_horizon, choose
+from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.size_sample import look_on, take_sample
+from trimtab.purge.index.size_sample import take_sample
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force

@@ -13,6 +13,7 @@ from tests.support.codes import raises
 
 from trimtab import _core
 from trimtab.errors import RefusedError
+from trimtab.purge.plan.model import QUARANTINE_PREFIX
 from trimtab.purge.run.collect import canary
 from trimtab.purge.run.reserve import clear, give_back, set_aside
 
@@ -50,6 +51,10 @@ def test_nobody_elses_directory_is_used(tmp_path):
     (tmp_path / NAME).symlink_to("/tmp")
     with pytest.raises(OSError, match="Not a directory"):
         set_aside(str(tmp_path), NAME, threads=1, rows=1)
+
+
+def test_plans_and_the_core_know_a_quarantine_by_the_same_name():
+    assert _core.QUARANTINE["prefix"] == QUARANTINE_PREFIX
 
 
 def fill(directory: Path, *, inodes: bool) -> None:

@@ -83,7 +83,10 @@ def test_the_horizon_by_hand():
 
 
 def test_retention_alone_gives_the_capacity():
-    asked = SizingRequest(daily_writes_bytes=1e14, drive=PM1733, retention_s=100 * DAY, limit=0.75)
+    # Of a family whose searches have no knee: nothing else is short.
+    asked = SizingRequest(
+        daily_writes_bytes=1e14, drive=PM1733, retention_s=100 * DAY, limit=0.75, family="el9"
+    )
     found = size(asked, miniature=Miniature(4, 32, 1))
     assert found.osts == 99  # 10 PB / 0.75 / 135.168 TB = 98.6
     assert value(found, "purge_horizon_s") >= 100 * DAY
@@ -126,6 +129,26 @@ def test_an_emptier_file_system_is_sized_at_its_own_fullness():
     asked = replace(PERLMUTTER, retention_s=180 * DAY)
     found = size(asked, miniature=Miniature(4, 32, 1))
     assert found.fullness == pytest.approx(0.03 * 2.5e15 * 180 / (274 * 135.168e12))
+
+
+def test_the_worst_mechanism_says_how_full_is_safe():
+    miniature = Miniature(16, 64, 2)
+    full = replace(PERLMUTTER, limit=0.85, write_bytes_per_s=3e12)
+    classic, el9 = (
+        size(replace(full, family=family), miniature=miniature) for family in ("classic", "el9")
+    )
+    assert value(classic, "safe_fullness") == pytest.approx(0.713, abs=0.01)
+    assert value(classic, "safe_fullness") == pytest.approx(
+        value(classic, "fullness_for_allocator") - value(classic, "safe_margin")
+    )
+    assert "useless loops" in classic.figure("safe_fullness").formula
+    assert any("not safe" in sentence for sentence in classic.shortfalls)
+    # Without the loops an OST writes an order more, and the wanted bandwidth decides.
+    assert value(el9, "ost_write_bytes_per_s") > 10 * value(classic, "ost_write_bytes_per_s")
+    assert value(el9, "safe_fullness") > 0.8
+    assert not any("not safe" in sentence for sentence in el9.shortfalls) or (
+        "bandwidth" in el9.figure("safe_fullness").formula
+    )
 
 
 def test_the_same_flash_with_more_spare():

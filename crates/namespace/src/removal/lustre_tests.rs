@@ -7,7 +7,8 @@ use super::*;
 use crate::ShardWriter;
 use crate::beneath::Answer;
 use crate::entry::{Entry, FileType, ObjectId, Times};
-use crate::rmfid::{Found, Removed};
+use crate::patience::Patience;
+use crate::rmfid::{Bounded, Found, Removed};
 use crate::rules::{Counted, Exemptions};
 
 const DAY_S: i64 = 86_400;
@@ -145,7 +146,7 @@ impl World {
         self.lustre.files.lock().unwrap().contains_key(&fid(object))
     }
 
-    fn go(&mut self, work: fn(&mut RemovalByFid<Memory>, u64, u64) -> Result<Batch>) -> Batch {
+    fn open<F>(&self, lustre: F) -> RemovalByFid<F> {
         let (before_s, threads) = (NOW_S - 100 * DAY_S, 3);
         let checks = Checks {
             rules: self.rules.clone(),
@@ -156,8 +157,12 @@ impl World {
             made_s: None,
         };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
+        RemovalByFid { lustre, candidates, checks, threads }
+    }
+
+    fn go(&mut self, work: fn(&mut RemovalByFid<Memory>, u64, u64) -> Result<Batch>) -> Batch {
         let lustre = std::mem::take(&mut self.lustre);
-        let mut removal = RemovalByFid { lustre, candidates, checks, threads };
+        let mut removal = self.open(lustre);
         let rows = removal.rows();
         let batch = work(&mut removal, 0, rows).unwrap();
         self.lustre = removal.lustre;
@@ -180,6 +185,40 @@ fn what_is_planned_goes_in_calls_of_few() {
     assert_eq!((batch.deleted, batch.freed_bytes), (1000, 4_096_000));
     assert!(world.lustre.files.lock().unwrap().is_empty());
     assert_eq!(*world.lustre.largest.lock().unwrap(), FIDS_PER_CALL);
+}
+
+/// An OST is lost: whoever asks for the size of a file of it waits until it is back.
+struct Lost(Memory);
+
+impl ByFid for Lost {
+    fn stat(&self, fid: Fid) -> Answer<Found> {
+        if fid.object % 4 == 3 {
+            std::thread::sleep(std::time::Duration::from_secs(3600));
+        }
+        self.0.stat(fid)
+    }
+
+    fn project(&self, fid: Fid) -> Answer<u32> {
+        self.0.project(fid)
+    }
+
+    fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>> {
+        self.0.paths(fid)
+    }
+
+    fn remove(&self, fids: &[Fid]) -> Answer<Vec<Removed>> {
+        self.0.remove(fids)
+    }
+}
+
+#[test]
+fn files_of_a_lost_target_hold_up_no_others() {
+    let mut world = World::new((1..=40).map(|n| file(n, &[&format!("a/f{n}")])).collect());
+    let patience = Patience::new(std::time::Duration::from_millis(200));
+    let lost = Bounded::new(Lost(std::mem::take(&mut world.lustre)), patience);
+    let batch = world.open(lost).delete(0, 40).unwrap();
+    assert_eq!((batch.deleted, batch.errors.len()), (30, 10));
+    assert!(batch.errors.iter().all(|(row, errno)| row % 4 == 2 && *errno == libc::ETIMEDOUT));
 }
 
 #[test]

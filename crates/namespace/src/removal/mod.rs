@@ -4,11 +4,11 @@
 //!
 //! | step | what it proves |
 //! |---|---|
-//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine | it has the planned path, and a path that is exempt now is seen |
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, a path that is exempt now is seen, and whoever moves one of them is reported |
 //! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is reported |
 //! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, nobody used or changed it since the plan, and it may still go |
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
-//! | 5. the directory's path is resolved again | it was in place before and after step 4, or was removed since, empty |
+//! | 5. the directory's path is resolved again; no event of another process on the way | it was in place from step 1 on, or was removed from its place since, empty |
 //! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole; no event of another process | what is removed next is what was checked, and nobody did anything to it meanwhile |
 //! | 7. the next file is renamed over it, or `unlinkat` at the end of the batch | |
 //!
@@ -25,13 +25,14 @@
 //! - where the kernel or the file system has no such marks (a process without `CAP_SYS_ADMIN`), and
 //!   where files are not opened since leases say nothing there (overlay, FUSE, NFS), an act that
 //!   moves only the ctime, between steps 3 and 4;
+//! - where there are no such marks, a directory that its owner moves away and back between steps 1
+//!   and 5;
 //! - a write through a descriptor from before, where policy lets open files go, or where other
 //!   hosts mount the file system and leases and marks say nothing about them;
 //! - a time or a link set through an `O_PATH` descriptor from before, or by a call that had found the
 //!   name before step 4, between steps 6 and 7: what was linked so lives on under its new name;
 //! - a file that was taken by mistake and put back was out of sight for about a millisecond, and
-//!   its ctime is now;
-//! - a directory that its owner moves away and back, or away and then removes, between steps 1 and 5.
+//!   its ctime is now.
 //!
 //! After `kill -9` at any moment, what was in quarantine is still there: [`Removal::recover`] ends
 //! what was begun. What no row explains is reported and never removed.
@@ -65,7 +66,7 @@ use std::time::Instant;
 pub use aside::{Aside, Fate, aside, quarantines};
 pub use batch::Batch;
 pub use outcome::Outcome;
-pub use quarantine::{QUARANTINE_PREFIX, is_quarantine};
+pub use quarantine::{CELL_FILES, QUARANTINE_PREFIX, READY, RESERVE, STRANDED, is_quarantine};
 pub use sweep::Swept;
 
 use candidates::Candidates;

@@ -1,15 +1,15 @@
 //! The directory of a candidate, opened beneath the root, and whether it is still there.
 
 use bytes::Bytes;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags, fstat, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstat, openat, readlinkat, statx};
 use rustix::io::Errno;
 
 use super::check::is_fixed;
 use super::outcome::Outcome;
 use super::quarantine::{QUARANTINE_PREFIX, is_quarantine};
-use crate::beneath::{Identity, Root};
+use crate::beneath::{Answer, Identity, Root};
 use crate::entry::Entry;
 use crate::system::Attributes;
 
@@ -53,7 +53,7 @@ pub(super) struct Parent {
 pub(super) enum Whereabouts {
     /// Its path leads to it still, or again.
     InPlace,
-    /// It was removed: it was empty, and nothing can be put back into it.
+    /// It was removed from its place: it was empty, and nothing can be put back into it.
     Removed,
     /// It was moved, or its path leads elsewhere.
     Elsewhere,
@@ -85,11 +85,37 @@ impl Parent {
         if self.is_in_place(root) {
             return Whereabouts::InPlace;
         }
-        // Without a name it has no place; moved aside and then removed, it had one, unseen.
-        match fstat(&self.descriptor) {
-            Ok(stat) if stat.st_nlink == 0 => Whereabouts::Removed,
+        match self.was_removed_from_its_place(root) {
+            Ok(true) => Whereabouts::Removed,
             _ => Whereabouts::Elsewhere,
         }
+    }
+
+    /// How many directories there are from the root down to it.
+    pub(super) fn depth(&self) -> usize {
+        self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).count()
+    }
+
+    /// Whether it has no name any more and had its own when it lost it: the kernel keeps with an open
+    /// directory that was removed which one it was in, and how it was called there. One that was moved
+    /// away and then removed was somewhere else.
+    fn was_removed_from_its_place(&self, root: &Root) -> Answer<bool> {
+        if fstat(&self.descriptor)?.st_nlink != 0 {
+            return Ok(false);
+        }
+        let (above, name) = match self.path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&self.path[..slash], &self.path[slash + 1..]),
+            None => (&b""[..], &*self.path),
+        };
+        let shown = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        let shown = readlinkat(CWD, shown, Vec::new())?.into_bytes();
+        if !shown.ends_with(&[b"/", name, b" (deleted)"].concat()) {
+            return Ok(false);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let held = openat(&self.descriptor, c"..", flags, Mode::empty())?;
+        let planned = root.directory(above, OFlags::PATH)?;
+        Ok(Identity::of(held.as_fd())? == Identity::of(planned.as_fd())?)
     }
 
     /// Whether this is the directory that a file was taken out of. Where that was not noted, as a

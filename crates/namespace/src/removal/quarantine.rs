@@ -53,11 +53,20 @@ fn is_ours_alone(uid: u32, mode: u32) -> bool {
 /// How many files a thread takes before it looks again whether their directory is in place.
 pub(super) const ROUND: usize = 32;
 
-const STRANDED: &[u8] = b"stranded";
-const RESERVE: &[u8] = b"reserve";
-const READY: &[u8] = b"ready-";
+/// Where files are that could not be put back.
+pub const STRANDED: &[u8] = b"stranded";
+/// Inodes and blocks that are given back when a file system is full.
+pub const RESERVE: &[u8] = b"reserve";
+/// How the name begins of a cell that is made beforehand, for the thread whose number follows.
+pub const READY: &[u8] = b"ready-";
+/// What a cell has of its own: name, bytes, and bytes for each row of a batch.
+pub const CELL_FILES: [(&[u8], usize, usize); 4] =
+    [(TAKEN, 0, ROW_BYTES), (ORIGINS, ORIGINS_BYTES, 0), (PROBES[0], 0, 0), (PROBES[1], 0, 0)];
+
 const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";
+/// What the note of a row takes up.
+const ROW_BYTES: usize = size_of::<u64>();
 /// What the name of a note beside a stranded file ends with.
 const ORIGIN_SUFFIX: &[u8] = b".origin";
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
@@ -330,7 +339,7 @@ impl Cell {
     pub(super) fn begin(&mut self, rows: usize) {
         let logged = std::mem::take(&mut self.logged);
         // Room is set aside now: a full file system must not take the note away half-way.
-        self.log.take_if(|log| !make_room(log, logged, rows * 8));
+        self.log.take_if(|log| !make_room(log, logged, rows * ROW_BYTES));
     }
 
     /// Notes that these rows are in here now, before the first of them is removed.
@@ -420,11 +429,11 @@ impl Leftover {
 
 fn rows_of(log: &File) -> Vec<u64> {
     let mut words = Vec::new();
-    let mut word = [0; 8];
+    let mut word = [0; ROW_BYTES];
     let mut at = 0;
     while log.read_exact_at(&mut word, at).is_ok() {
         words.extend(u64::from_le_bytes(word).checked_sub(1));
-        at += 8;
+        at += ROW_BYTES as u64;
     }
     words
 }

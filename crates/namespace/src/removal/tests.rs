@@ -1,5 +1,7 @@
 //! What happens in the gaps: between the look at a name and the taking of it, and after.
 
+#[path = "tests/directories.rs"]
+mod directories;
 #[path = "tests/aside.rs"]
 mod lies_aside;
 
@@ -26,15 +28,22 @@ const LATER_S: i64 = 4_000_000_000;
 
 struct World {
     directory: tempfile::TempDir,
+    /// The directory of the planned file.
+    parent: &'static str,
 }
 
 impl World {
     /// A root with one planned file, `run/file`.
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir_all(directory.path().join("run")).unwrap();
-        fs::write(directory.path().join("run/file"), "planned").unwrap();
-        Self { directory }
+        Self::with("run")
+    }
+
+    /// A root with one planned file in a directory.
+    fn with(parent: &'static str) -> Self {
+        let world = Self { directory: tempfile::tempdir().unwrap(), parent };
+        fs::create_dir_all(world.at(parent)).unwrap();
+        fs::write(world.at(parent).join("file"), "planned").unwrap();
+        world
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -50,10 +59,10 @@ impl World {
     }
 
     fn row_of(&self, name: &'static str) -> Row {
-        let path = self.at("run").join(name);
+        let path = self.at(self.parent).join(name);
         let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, WANTED).unwrap();
         Row {
-            parent: Bytes::from_static(b"run"),
+            parent: Bytes::from_static(self.parent.as_bytes()),
             name: Bytes::from_static(name.as_bytes()),
             entry: Entry::of_statx(&stat),
             last_use_s: None,
@@ -74,13 +83,14 @@ impl World {
 
     /// Looks at the file, does something, takes it, does something, and settles it.
     fn settle(&self, between: impl FnOnce(&Self), in_quarantine: impl FnOnce(&Self)) -> Outcome {
-        self.with_worker(&[self.row()], |mut worker, parent, root| {
+        self.with_worker(&[self.row()], |mut worker, parent, _| {
+            assert!(worker.approach(parent));
             let looked = worker.look(0, parent).unwrap();
             between(self);
             match worker.take(&looked, parent, Some(0)) {
                 Ok(slot) => {
                     in_quarantine(self);
-                    let whereabouts = parent.whereabouts(root);
+                    let whereabouts = worker.whereabouts(parent);
                     worker.settle(slot, &looked, parent, whereabouts);
                 }
                 Err(refusal) => return refusal.outcome,

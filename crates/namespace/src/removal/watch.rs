@@ -1,4 +1,5 @@
-//! What others do to a file that shows in nothing but its ctime, as fanotify tells it.
+//! What others do to a file that shows in nothing but its ctime, and to the directories on the way to
+//! it, as fanotify tells it.
 //!
 //! Attributes, rights that are given and taken back, a name more and less, a way to another
 //! directory and back: all of these move the ctime alone, and so does the move into quarantine. So
@@ -6,9 +7,15 @@
 //! happens after is an event of another process. The kernel queues these events under the locks
 //! that the move has to take, or before the call that undoes the act has begun.
 //!
+//! A directory that is moved away and back is in its place before and after. So it is marked too, and
+//! every one above it up to the root, from the lowest up: as long as none was moved, the next is above
+//! it. The kernel queues the event before it lets go of both directories that a move is between, so
+//! whoever sees all in place and then finds no event has seen them in place all the time.
+//!
 //! Needs `CAP_SYS_ADMIN`, Linux 5.1 and a file system with an identifier and file handles: ext4, XFS,
 //! tmpfs; Btrfs and overlay since 6.8, not FUSE. Without, [`Watch::add`] says so.
 
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, fchmod, fstat};
@@ -16,6 +23,7 @@ use rustix::fs::{Mode, fchmod, fstat};
 use super::outcome::Outcome;
 
 const EVENTS: u64 = libc::FAN_ATTRIB | libc::FAN_MOVE_SELF | libc::FAN_MODIFY;
+const EVENTS_OF_DIRECTORY: u64 = libc::FAN_MOVE_SELF | libc::FAN_ONDIR;
 /// `struct fanotify_event_metadata`, and the header and identifier before a handle.
 const METADATA_BYTES: usize = 24;
 const BEFORE_HANDLE_BYTES: usize = 12;
@@ -92,9 +100,27 @@ impl Watch {
 
     /// Marks an open file; `false` where its file system does not allow that.
     pub(super) fn add(&mut self, file: impl AsFd) -> bool {
-        let marked = self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_fd().as_raw_fd());
+        let marked = self.mark(libc::FAN_MARK_ADD, EVENTS, file.as_fd().as_raw_fd(), None);
         self.used |= marked;
         marked
+    }
+
+    /// Marks an open directory and those above it, `depth` in all; `false` where that is not allowed.
+    pub(super) fn add_way(&mut self, directory: impl AsFd, depth: usize) -> bool {
+        let directory = directory.as_fd().as_raw_fd();
+        (0..depth).all(|level| {
+            let above = CString::new("../".repeat(level)).ok();
+            let above = above.as_deref().filter(|_| level > 0);
+            let marked = self.mark(libc::FAN_MARK_ADD, EVENTS_OF_DIRECTORY, directory, above);
+            self.used |= marked;
+            marked
+        })
+    }
+
+    /// Whether somebody else moved a directory since it was marked.
+    pub(super) fn way_was_changed(&mut self) -> bool {
+        self.read();
+        self.seen.iter().any(|(of, mask)| of.is_none() || mask & libc::FAN_ONDIR != 0)
     }
 
     /// Forgets all files and what happened to them.
@@ -102,7 +128,7 @@ impl Watch {
         if !std::mem::take(&mut self.used) {
             return;
         }
-        self.mark(libc::FAN_MARK_FLUSH, 0, libc::AT_FDCWD);
+        self.mark(libc::FAN_MARK_FLUSH, 0, libc::AT_FDCWD, None);
         self.read();
         self.seen.clear();
     }
@@ -122,10 +148,11 @@ impl Watch {
         Some(if mask & libc::FAN_MOVE_SELF != 0 { Outcome::Moved } else { Outcome::Touched })
     }
 
-    fn mark(&self, what: u32, events: u64, file: i32) -> bool {
+    fn mark(&self, what: u32, events: u64, file: i32, path: Option<&CStr>) -> bool {
         let group = self.group.as_raw_fd();
-        // SAFETY: descriptors that are open, and no path.
-        unsafe { libc::fanotify_mark(group, what, events, file, std::ptr::null()) == 0 }
+        let path = path.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: descriptors that are open, and a path that ends with a NUL or none.
+        unsafe { libc::fanotify_mark(group, what, events, file, path) == 0 }
     }
 
     fn read(&mut self) {

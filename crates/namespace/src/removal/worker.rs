@@ -50,6 +50,12 @@ pub(super) struct Verdict {
     pub(super) latency_s: f32,
 }
 
+impl Verdict {
+    fn of(row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) -> Self {
+        Self { row, outcome, freed_bytes, errno: 0, latency_s: spent.as_secs_f32() }
+    }
+}
+
 /// Why a row is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -98,6 +104,13 @@ struct Passed {
     from: Mark,
     freed_bytes: u64,
     spent: Duration,
+}
+
+impl Passed {
+    /// What is said of it once it is removed.
+    fn ended(self, more: Duration) -> Verdict {
+        Verdict::of(self.row, Outcome::Deleted, self.freed_bytes, self.spent + more)
+    }
 }
 
 pub(super) struct Worker<'a> {
@@ -151,7 +164,7 @@ impl<'a> Worker<'a> {
             let Some(passed) = self.passed[slot].take() else { continue };
             let (began, place) = (Instant::now(), cell.place(slot));
             match place.remove() {
-                Ok(()) | Err(Errno::NOENT) => self.end_passed(passed, began.elapsed()),
+                Ok(()) | Err(Errno::NOENT) => self.verdicts.push(passed.ended(began.elapsed())),
                 Err(_) => {
                     quarantine.strand(place, self.job.origin(passed.row, Some(passed.from)));
                     cell.look_after(slot);
@@ -161,12 +174,30 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn end_passed(&mut self, passed: Passed, more: Duration) {
-        self.end(passed.row, Outcome::Deleted, passed.freed_bytes, passed.spent + more);
+    /// From here on it is told where a directory is moved on the way to this one; `false` where this
+    /// one is not in its place to begin with.
+    pub(super) fn approach(&mut self, parent: &Parent) -> bool {
+        let Some(watch) = &mut self.watch else { return true };
+        watch.clear();
+        watch.add_way(&parent.descriptor, parent.depth());
+        // What was moved before it was marked shows now, what is moved later is told.
+        parent.whereabouts(self.job.root) != Whereabouts::Elsewhere
+    }
+
+    /// Where the directory was all the time since `approach`.
+    pub(super) fn whereabouts(&mut self, parent: &Parent) -> Whereabouts {
+        let now = parent.whereabouts(self.job.root);
+        // In this order: who moved it back could begin to only after the first move was told.
+        let was_moved = self.watch.as_mut().is_some_and(Watch::way_was_changed);
+        if was_moved { Whereabouts::Elsewhere } else { now }
     }
 
     /// Goes through as many rows of one directory as there are slots, at most.
     pub(super) fn round(&mut self, parent: &Parent, rows: &[usize]) {
+        if !self.approach(parent) {
+            let refusal = Outcome::Moved.into();
+            return rows.iter().for_each(|row| self.keep(*row, refusal, Duration::ZERO));
+        }
         let mut taken = Vec::with_capacity(rows.len());
         let slots: Vec<usize> =
             self.cell.as_ref().map_or_else(Vec::new, |(_, cell)| cell.slots().collect());
@@ -176,9 +207,6 @@ impl<'a> Worker<'a> {
                 passed.map(|passed| (slot, self.job.origin(passed.row, Some(passed.from))))
             });
             cell.intend(waiting.chain(slots.iter().copied().zip(intended)));
-        }
-        if let Some(watch) = &mut self.watch {
-            watch.clear();
         }
         for (place, &row) in rows.iter().enumerate() {
             let began = Instant::now();
@@ -199,8 +227,8 @@ impl<'a> Worker<'a> {
         if let Some((_, cell)) = &mut self.cell {
             cell.note(taken.iter().map(|(_, looked)| self.job.first + looked.row as u64));
         }
-        // Their directory was there before they were taken; is it there after?
-        let whereabouts = parent.whereabouts(self.job.root);
+        // Their directory was there before they were taken; was it there all the time?
+        let whereabouts = self.whereabouts(parent);
         for (slot, looked) in taken {
             self.settle(slot, &looked, parent, whereabouts);
         }
@@ -305,7 +333,7 @@ impl<'a> Worker<'a> {
         whereabouts: Whereabouts,
     ) {
         let began = Instant::now();
-        let Some((_, cell)) = &self.cell else { return };
+        let Some((quarantine, cell)) = &mut self.cell else { return };
         let place = cell.place(slot);
         let present = place.stat();
         if let Some(passed) = self.passed[slot].take() {
@@ -316,17 +344,14 @@ impl<'a> Worker<'a> {
                 self.passed[slot] = Some(passed);
                 return self.keep(looked.row, Outcome::NotSame.into(), looked.spent);
             }
-            self.end_passed(passed, Duration::ZERO);
+            self.verdicts.push(passed.ended(Duration::ZERO));
         }
-        let Some((quarantine, cell)) = &mut self.cell else { return };
-        let place = cell.place(slot);
         let held = Held {
             lease: looked.opened.as_ref().filter(|_| !self.job.open_files),
             watch: self.watch.as_mut().zip(looked.opened.as_ref()),
         };
         let allowed = match whereabouts {
-            // A directory that was removed was empty: what had been in it is here, and it was in
-            // place, or the look would have failed.
+            // A directory that was removed was empty: what had been in it is here.
             Whereabouts::InPlace | Whereabouts::Removed => {
                 present.map_err(Refusal::from).and_then(|present| {
                     pass(self.job.checks, &looked.stat, &present, held)?;
@@ -374,17 +399,15 @@ impl<'a> Worker<'a> {
     }
 
     fn keep(&mut self, row: usize, refusal: Refusal, spent: Duration) {
-        let latency_s = spent.as_secs_f32();
         let Refusal { outcome, errno } = refusal;
         let has_errno =
             matches!(outcome, Outcome::Denied | Outcome::Failed | Outcome::CannotReturn);
         let errno = if has_errno { errno } else { 0 };
-        self.verdicts.push(Verdict { row, outcome, freed_bytes: 0, errno, latency_s });
+        self.verdicts.push(Verdict { errno, ..Verdict::of(row, outcome, 0, spent) });
     }
 
     fn end(&mut self, row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) {
-        let latency_s = spent.as_secs_f32();
-        self.verdicts.push(Verdict { row, outcome, freed_bytes, errno: 0, latency_s });
+        self.verdicts.push(Verdict::of(row, outcome, freed_bytes, spent));
     }
 }
 

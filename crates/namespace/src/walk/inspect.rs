@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result as CrateResult};
 use crate::lustre;
+use crate::patience::Patience;
 use crate::system::{Attributes, fid_of, last_errno};
 
 /// What a walk asks for besides `statx`.
@@ -34,6 +35,8 @@ pub struct Inspector {
     home: (u64, u64),
     /// How long every call is held up, so that this file system answers as a distant one would.
     delay: Option<Duration>,
+    /// For a question to every server of a file, one of which may be lost.
+    patience: Option<Patience>,
     no_file_getattr: AtomicBool,
     trusted_lov: AtomicBool,
 }
@@ -51,6 +54,7 @@ impl Inspector {
             flags: AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync,
             home: (0, 0),
             delay,
+            patience: (wanted.lustre && wanted.exact_sizes).then(Patience::default),
             no_file_getattr: AtomicBool::new(false),
             trusted_lov: AtomicBool::new(false),
         };
@@ -105,7 +109,12 @@ impl Inspector {
 
     fn stat(&self, directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-        statx(directory, name, self.flags, mask)
+        let Some(patience) = &self.patience else {
+            return statx(directory, name, self.flags, mask);
+        };
+        let (flags, name) = (self.flags, name.to_owned());
+        let directory = directory.try_clone_to_owned().map_err(|_| last_errno())?;
+        patience.call(move || statx(&directory, &*name, flags, mask))
     }
 
     /// A file whose project or identity cannot be read is an error, not a file without one: it

@@ -2,13 +2,14 @@
 //! before when an act ends, and one process does it, so that nothing but a deletion is confused.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use super::ledger::is_aside;
 use super::log::{Fact, seen};
 use super::{
     Attacker, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY, directory_path, exchange, move_to,
@@ -93,8 +94,11 @@ impl Attacker {
         }
         for file in &held {
             let now = seen(file, Path::new("")).unwrap();
+            let shown = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
             if now.is_file && now.links == 0 {
                 self.log.fact(Fact::Lost, now.id);
+            } else if now.is_file && is_aside(&shown) {
+                self.log.fact(Fact::Away, now.id);
             }
         }
         fs::remove_file(directory).unwrap();

@@ -25,6 +25,8 @@ pub struct Ledger {
     names: HashMap<Identity, i64>,
     removed: HashSet<Identity>,
     lost: Vec<Identity>,
+    /// Put aside while their directory was away.
+    away: HashSet<Identity>,
 }
 
 impl Ledger {
@@ -68,6 +70,7 @@ impl Ledger {
                 self.removed.insert(id);
             }
             Fact::Lost => self.lost.push(id),
+            Fact::Away => drop(self.away.insert(id)),
             Fact::Late => {}
         }
     }
@@ -105,7 +108,8 @@ pub fn names_below(places: &[PathBuf]) -> Names {
     by_file
 }
 
-fn is_aside(path: &Path) -> bool {
+/// Whether a path leads through the quarantine.
+pub fn is_aside(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == ".quarantine")
 }
 
@@ -147,6 +151,9 @@ pub fn complaints(
             let after_ns = i128::from(*at_ns) - i128::from(file.began_ns);
             let when = format!("{after_ns} ns after its batch began");
             wrong.push(format!("row {row}: used by the {role}, certain {when}, and deleted"));
+        }
+        if ledger.away.contains(&file.id) {
+            wrong.push(format!("row {row}: put aside while its directory was away, and deleted"));
         }
         if ledger.moved.get(&file.id).is_some_and(|at_ns| *at_ns < file.began_ns) {
             wrong.push(format!("row {row}: moved before its batch began, and deleted"));

@@ -56,18 +56,21 @@ pub enum Fact {
     /// It was open, or in a directory that was not in its place, and was removed while that was so:
     /// by an attacker, or it must not be.
     Lost,
+    /// It was put aside while its directory was not in its place: it has to be put back.
+    Away,
     /// Whoever opened it got a file without a name: it went while they were on their way to it.
     Late,
 }
 
 impl Fact {
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Used, "used"),
         (Self::Moved, "moved"),
         (Self::Made, "made"),
         (Self::Linked, "linked"),
         (Self::Removed, "removed"),
         (Self::Lost, "lost"),
+        (Self::Away, "away"),
         (Self::Late, "late"),
     ];
 

@@ -14,6 +14,7 @@ from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
+from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
@@ -21,7 +22,7 @@ from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
-from trimtab.purge.index.size_sample import Look, look_on
+from trimtab.purge.index.size_sample import Look
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (

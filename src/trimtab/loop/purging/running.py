@@ -47,6 +47,7 @@ from trimtab.units import plural
 if TYPE_CHECKING:
     from trimtab._core import Removal, RemovalBatch
 
+_AGAIN: Final = "the same command recovers what was begun, and goes on"
 _UNWATCHED: Final = (
     "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
     "attribute, was not seen between the last look at a file and its removal"
@@ -116,8 +117,7 @@ def run_plan(
     Raises
     ------
     RefusedError
-        The plan is not what was signed, or another run has the journals. What guards object to is
-        in the result (`error_of`).
+        The plan is not what was signed, or another run has the journals; for guards, `error_of`.
     UsageError
         The named site is not there, or is another file system's.
     NoAnswer
@@ -160,27 +160,12 @@ def run_plan(
         who=_who(),
         owner=place.owner,
     )
-    with contextlib.closing(world):
-        result = _carried_out(job, loaded, policy, world, apply=options.apply, progress=progress)
+    with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
+        result = run(job, apply=options.apply, progress=progress)
+        _keep_room(loaded, policy, world.root, result)
     return Ran(
         loaded, result, (*notes.sentences(), *_to_look_at(plan, result), *servers.sentences())
     )
-
-
-def _carried_out(
-    job: Job,
-    loaded: LoadedPlan,
-    policy: Policy,
-    world: HostSurroundings,
-    *,
-    apply: bool,
-    progress: Callable[[Progress], None] | None,
-) -> RunResult:
-    with core_errors("the run", hint="the same command recovers what was begun, and goes on"):
-        result = run(job, apply=apply, progress=progress)
-        if apply and world.root is not None and result.reason is not StopReason.REFUSED:
-            _keep_room(loaded, policy, world.root, exhausted=result.rows_left == 0)
-        return result
 
 
 def _to_look_at(plan: Plan, result: RunResult) -> Iterator[str]:
@@ -214,12 +199,13 @@ def _remover(
     return NotedRemover(removal, notes)
 
 
-def _keep_room(loaded: LoadedPlan, policy: Policy, root: int, *, exhausted: bool) -> None:
+def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: RunResult) -> None:
     """Set aside again what a run used up, for the next of its plan; after the last it goes."""
     plan, throttle = loaded.plan, policy.throttle
-    if plan.file_system.kind == "lustre":
+    used_room = result.apply and result.reason is not StopReason.REFUSED
+    if not used_room or root is None or plan.file_system.kind == "lustre":
         return
-    if exhausted:
+    if result.rows_left == 0:
         clear(root, plan.quarantine_name)
         return
     with contextlib.suppress(TrimtabError, OSError):

@@ -16,6 +16,7 @@ from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.looking import look_on
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import (
     Lack,
@@ -28,7 +29,7 @@ from trimtab.purge.index.manifest import (
     Unread,
 )
 from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
-from trimtab.purge.index.size_sample import Look, look_on, random_seed, take_sample
+from trimtab.purge.index.size_sample import Look, random_seed, take_sample
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts

@@ -70,28 +70,11 @@ class Exact:
         return self.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 
 
-_NO_PROJECTS: Final = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+NO_PROJECTS: Final = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 """What a file system answers that has no projects."""
 
 Look = Callable[[Sequence[Asked]], Sequence[Exact]]
 """Looks at files; an answer for each, in their order."""
-
-
-def look_on(root: str, *, lustre: bool, project: bool, threads: int = 0) -> Look:
-    """Return what looks at files beneath a root of this host, by FID on Lustre."""
-    from trimtab._core import glimpse
-
-    def look(files: Sequence[Asked]) -> Sequence[Exact]:
-        rows = [(file.id, file.parent, file.name) for file in files]
-        answers: Sequence[Exact] = ()
-        for with_project in dict.fromkeys((project, False)):
-            columns = glimpse(root, rows, lustre=lustre, project=with_project, threads=threads)
-            answers = [Exact(*answer) for answer in zip(*columns, strict=True)]
-            if not with_project or any(answer.errno not in _NO_PROJECTS for answer in answers):
-                break
-        return answers
-
-    return look
 
 
 def take_sample(

@@ -3,8 +3,6 @@
 A run needs a few inodes and blocks of the file system that it purges: where files are looked at for
 the last time, and a canary. A purge is wanted most when there are none. So the quarantine of a plan
 and a cell for each thread are made weeks before, with a reserve that is given back bit by bit.
-
-Names are those of ``crates/namespace/src/removal/quarantine.rs``.
 """
 
 from __future__ import annotations
@@ -18,13 +16,9 @@ from typing import Final
 from trimtab.errors import RefusedError
 from trimtab.visible import visible
 
-RESERVE: Final = "reserve"
 SPARE_INODES: Final = 32
 SPARE_BYTES: Final = 2 * 1024**2
 _BLOCKS: Final = "blocks"
-_CELL_FILES: Final = ("taken", "origins", "probe-1", "probe-2")
-_TAKEN_BYTES: Final = 8
-_ORIGINS_BYTES: Final = 16 * 1024
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -44,15 +38,21 @@ def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
     OSError
         There is no room by now.
     """
-    room_bytes = {"taken": rows * _TAKEN_BYTES, "origins": _ORIGINS_BYTES}
+    from trimtab._core import QUARANTINE
+
+    files = QUARANTINE["cell_files"].items()
+    room_bytes = {file: fixed + rows * of_row for file, (fixed, of_row) in files}
     with _opened(root) as top, _private(name, top) as quarantine:
         for number in range(threads):
-            with _private(f"ready-{number}", quarantine) as cell:
-                for file in _CELL_FILES:
+            with _private(f"{QUARANTINE['ready']}{number}", quarantine) as cell:
+                for file, size_bytes in room_bytes.items():
                     with _file(file, cell) as descriptor:
-                        if size_bytes := room_bytes.get(file):
+                        if size_bytes:
                             os.posix_fallocate(descriptor, 0, size_bytes)
-        with _private("stranded", quarantine), _private(RESERVE, quarantine) as reserve:
+        with (
+            _private(QUARANTINE["stranded"], quarantine),
+            _private(QUARANTINE["reserve"], quarantine) as reserve,
+        ):
             with _file(_BLOCKS, reserve) as descriptor:
                 os.posix_fallocate(descriptor, 0, SPARE_BYTES)
             for number in range(SPARE_INODES):
@@ -63,28 +63,32 @@ def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
 
 def give_back(root: str | int, name: str) -> bool:
     """Return whether there was a reserve; its inodes and blocks are free now."""
+    from trimtab._core import QUARANTINE
+
     with contextlib.suppress(OSError), _opened(root) as top, _opened(name, top) as quarantine:
-        with _opened(RESERVE, quarantine) as reserve:
+        with _opened(QUARANTINE["reserve"], quarantine) as reserve:
             for file in os.listdir(reserve):  # noqa: PTH208 (a descriptor has no path)
                 os.unlink(file, dir_fd=reserve)
-        os.rmdir(RESERVE, dir_fd=quarantine)
+        os.rmdir(QUARANTINE["reserve"], dir_fd=quarantine)
         return True
     return False
 
 
 def clear(root: str | int, name: str) -> None:
     """Remove what `set_aside` made and no run needs any more; what else lies there stays."""
+    from trimtab._core import QUARANTINE
+
     give_back(root, name)
     with contextlib.suppress(OSError), _opened(root) as top:
         with _opened(name, top) as quarantine:
             for cell in os.listdir(quarantine):  # noqa: PTH208 (a descriptor has no path)
-                if cell.startswith("ready-"):
+                if cell.startswith(QUARANTINE["ready"]):
                     with _opened(cell, quarantine) as inside:
-                        for file in _CELL_FILES:
+                        for file in QUARANTINE["cell_files"]:
                             with contextlib.suppress(FileNotFoundError):
                                 os.unlink(file, dir_fd=inside)
                     os.rmdir(cell, dir_fd=quarantine)
-            os.rmdir("stranded", dir_fd=quarantine)
+            os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
         os.rmdir(name, dir_fd=top)
 
 

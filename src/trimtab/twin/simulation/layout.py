@@ -81,6 +81,25 @@ def table(state: Mapping[str, Sequence[float]], columns: int) -> Array:
     return np.array([state.get(name, nothing) for name in COUNTS])
 
 
+def walks_per_request(passed: Array, groups: int) -> Array:
+    """Return the groups that requests look at in vain, in parts of all groups.
+
+    How often a request goes around does not depend on the number of groups; what that costs does.
+    Groups looked at on the way to a hit are left out: their number does not grow with the OST, and
+    where the goal is reset they belong to the reset, not to each request. A loop over lists, which
+    looks at few groups or none, counts as much as it looks at.
+
+    Parameters
+    ----------
+    passed
+        `COUNTS` x columns.
+    groups
+        Of a miniature.
+    """
+    useless, considered = passed[3 : 3 + len(LOOPS)], passed[3 + len(LOOPS) :] / groups
+    return np.minimum(useless, considered).sum(axis=0) / np.maximum(passed[2], 1.0)
+
+
 class Window:
     """Write amplification and allocator's work over the last day, or longer if writes were few.
 
@@ -139,16 +158,8 @@ class Window:
         return self._useless().sum(axis=0) / np.maximum(self.passed[2], 1.0)
 
     def walks_per_request(self, groups: int) -> Array:
-        """Return the groups that requests look at in vain, in parts of all groups.
-
-        How often a request goes around does not depend on the number of groups; what that costs
-        does. Groups looked at on the way to a hit are left out: their number does not grow with
-        the OST, and where the goal is reset they belong to the reset, not to each request. A loop
-        over lists, which looks at few groups or none, counts as much as it looks at.
-        """
-        considered = self.passed[3 + len(LOOPS) :] / groups
-        vain = np.minimum(self._useless(), considered).sum(axis=0)
-        return vain / np.maximum(self.passed[2], 1.0)
+        """Return the groups that requests look at in vain, in parts of all groups."""
+        return walks_per_request(self.passed, groups)
 
     def _useless(self) -> Array:
         return self.passed[3 : 3 + len(LOOPS)]

@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab._core import OstFleet
 from trimtab.twin.formulas import effective_spare, greedy
+from trimtab.twin.scenario.model import AllocatorFamily
+from trimtab.twin.simulation.layout import table, walks_per_request
 
 _STEP: Final = 1 / 64
 """Of the capacity, written between two looks at the clock: trims cannot come more often."""
-_WARM: Final = 2.0
+_WARM: Final = 3.0
 """Capacities written after the filling, which writes two more, before any is measured."""
-_MEASURED: Final = 2.0
+_MEASURED: Final = 4.0
 BURST_FILES: Final = 8
 """Files of a benchmark on one OST: 2,048 over 274 are 7 or 8."""
 
@@ -36,8 +41,8 @@ class Miniature:
     groups
         Block groups of 2,048 units.
     superblock_units
-        Units that its drive erases at once: `trimtab.twin.scenario.miniatures` says how far
-        sizes are off.
+        Units that its drive erases at once: as in the simulation (`Resolution`), of which a sizing
+        is the steady state; `trimtab.twin.scenario.miniatures` says how far sizes are off.
     """
 
     groups: int = 256
@@ -59,12 +64,16 @@ class Case:
         Capacities of writes between two trims; ``None``: never.
     discard
         Whether each deletion is trimmed at once.
+    family, thresholds
+        Of the block allocator; thresholds as free parts.
     """
 
     spare: float
     fullness: float
     trim_every: float | None = None
     discard: bool = False
+    family: AllocatorFamily = "classic"
+    thresholds: tuple[float, float, float] = (0.25, 0.15, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,8 @@ class Amplified:
     ----------
     error
         Standard error over seeds; ``None`` of one seed.
+    walks
+        Block groups that a request looks at in vain, in parts of all groups.
     untrimmed, trimmed
         Closed forms for writes at random places, nothing and everything free trimmed.
     """
@@ -82,6 +93,7 @@ class Amplified:
     case: Case
     simulated: float
     error: float | None
+    walks: float
     untrimmed: float
     trimmed: float
 
@@ -111,10 +123,11 @@ def amplify(
             progress("simulating write amplification", min(1.0, before + fraction * share))
 
         fleet = _Fleet(same_spare * miniature.seeds, spare, miniature, probe_share)
-        values = fleet.run(tell)
+        values, walks = fleet.run(tell)
         for place, case in enumerate(same_spare):
+            places = slice(place, None, len(same_spare))
             amplified[case] = _summed(
-                case, values[place :: len(same_spare)], miniature.superblock_units
+                case, values[places], walks[places], miniature.superblock_units
             )
     progress("simulated", 1.0)
     return [amplified[case] for case in cases]
@@ -132,9 +145,11 @@ def formulas(case: Case, superblock_units: int = FINE.superblock_units) -> tuple
     return whole, greedy(effective_spare(case.spare, case.fullness), superblock_units)
 
 
-def _summed(case: Case, values: Sequence[float], superblock_units: int) -> Amplified:
+def _summed(
+    case: Case, values: Sequence[float], walks: Sequence[float], superblock_units: int
+) -> Amplified:
     error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    return Amplified(case, mean(values), error, *formulas(case, superblock_units))
+    return Amplified(case, mean(values), error, mean(walks), *formulas(case, superblock_units))
 
 
 class _Fleet:
@@ -153,13 +168,15 @@ class _Fleet:
             separate=True,  # as the simulation has it
             seed=miniature.seed,
         )
-        discarding = [place for place, case in enumerate(cases) if case.discard]
-        if discarding:
-            self._fleet.configure(discarding, discard=True)
+        self._groups = miniature.groups
+        for place, case in enumerate(cases):
+            self._fleet.configure(
+                [place], enter=case.thresholds, family=case.family, discard=case.discard
+            )
         self._due = [case.trim_every or math.inf for case in cases]
 
-    def run(self, tell: Callable[[float], None]) -> list[float]:
-        """Return the amplification of each, measured after it has settled."""
+    def run(self, tell: Callable[[float], None]) -> tuple[list[float], list[float]]:
+        """Return amplification and walks a request of each, measured after it has settled."""
         self._fleet.fill([case.fullness for case in self._cases])
         steps = round((_WARM + _MEASURED) / _STEP)
         before = None
@@ -169,12 +186,9 @@ class _Fleet:
                 before = self._counts()
             tell(number / steps)
         assert before is not None
-        return [
-            1 + (copied - copied_before) / (written - written_before)
-            for (written, copied), (written_before, copied_before) in zip(
-                self._counts(), before, strict=True
-            )
-        ]
+        passed = self._counts() - before
+        walks = walks_per_request(passed, self._groups)
+        return (1 + passed[1] / passed[0]).tolist(), walks.tolist()
 
     def _step(self, done: float) -> None:
         n = len(self._cases)
@@ -189,6 +203,5 @@ class _Fleet:
             every = self._cases[place].trim_every or math.inf
             self._due[place] = max(self._due[place] + every, done)
 
-    def _counts(self) -> list[tuple[float, float]]:
-        state = self._fleet.state()
-        return list(zip(state["written_units"], state["copied_units"], strict=True))
+    def _counts(self) -> NDArray[np.float64]:
+        return table(self._fleet.state(), len(self._cases))

@@ -11,9 +11,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.twin.formulas import greedy
-from trimtab.twin.scenario.model import Osts, Server
-from trimtab.twin.stack import ost
-from trimtab.twin.stack.hardware import hardware
+from trimtab.twin.simulation.steady import steady_rates
 from trimtab.whatif.sizing.amplifying import Amplified, Case
 from trimtab.whatif.sizing.request import DAY_S, SizingRequest, TrimWord
 
@@ -51,17 +49,30 @@ class Section:
 
 # Bandwidth: what OSTs take, and up to which fullness that is enough
 
-_STACK = "the twin's layers: drives x write x data/(data+parity) x RAID / write amplification"
+_STACK = (
+    "the twin's layers: least of drives x write x data/(data+parity) x RAID x throttling / write "
+    "amplification, and of cores over a request's work with the allocator's searches"
+)
 
 
 def ost_write_bytes_per_s(
-    request: SizingRequest, amplification: float, *, from_clients: bool
+    request: SizingRequest, amplification: float, walks: float = 0.0, *, from_clients: bool
 ) -> float:
-    """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients."""
-    server = Server(generation=request.generation)
-    machine = hardware(Osts(1, request.drive, request.raid), server)
-    rates = ost.rates(machine, np.array([amplification]), from_clients=from_clients)
+    """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients.
+
+    Parameters
+    ----------
+    walks
+        Block groups that a request looks at in vain, in parts of all groups.
+    """
+    rates = steady_rates(
+        request.scenario, np.array([amplification]), np.array([walks]), from_clients=from_clients
+    )
     return float(rates.write[0])
+
+
+def _through_clients(request: SizingRequest, point: Amplified) -> float:
+    return ost_write_bytes_per_s(request, point.simulated, point.walks, from_clients=True)
 
 
 def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None:
@@ -95,18 +106,12 @@ def bandwidth_section(
     request: SizingRequest, osts: int, amplified: Amplified, curve: Sequence[Amplified]
 ) -> tuple[Section, list[str]]:
     """Return bandwidth and the fullness that it allows, and what is missing."""
-    wa = amplified.simulated
+    wa, walks = amplified.simulated, amplified.walks
     fresh = ost_write_bytes_per_s(request, 1.0, from_clients=False)
-    alone = ost_write_bytes_per_s(request, wa, from_clients=False)
-    through = ost_write_bytes_per_s(request, wa, from_clients=True)
+    alone = ost_write_bytes_per_s(request, wa, walks, from_clients=False)
+    through = _through_clients(request, amplified)
     whole = osts * through
-    points = [
-        (
-            point.case.fullness,
-            osts * ost_write_bytes_per_s(request, point.simulated, from_clients=True),
-        )
-        for point in curve
-    ]
+    points = [(point.case.fullness, osts * _through_clients(request, point)) for point in curve]
     wanted, limit, why = request.write_bytes_per_s, None, None
     if wanted is None:
         why = "no --write-bandwidth to hold it against"
@@ -136,6 +141,74 @@ def bandwidth_section(
             f"a day's writes need {needed / 1e9:,.0f} GB/s all day, more than all OSTs write"
         )
     return Section("bandwidth", figures), short
+
+
+# Safe fullness: where the first mechanism begins to cost, less a margin
+
+_LOSS: Final = 0.05
+"""Part of what drives would write that useless loops may cost."""
+_SPREAD: Final = 0.02
+"""Standard deviation of fullness between OSTs: as of a scenario (`Users.fullness_spread`)."""
+SAFE_MARGIN: Final = 2 * _SPREAD
+
+
+def safe_section(
+    request: SizingRequest,
+    amplified: Amplified,
+    curve: Sequence[Amplified],
+    *,
+    of_bandwidth: float | None,
+    life_years: float,
+) -> tuple[Section, list[str]]:
+    """Return the one fullness that no mechanism forbids, and whether the requested one is over it.
+
+    Parameters
+    ----------
+    of_bandwidth
+        Fullness that the wanted write allows; ``None``: none is wanted, or none allows it.
+    life_years
+        At the fullness that it is sized for.
+    """
+    free = [ost_write_bytes_per_s(request, point.simulated, from_clients=True) for point in curve]
+    losses = [
+        1 - _through_clients(request, point) / rate for point, rate in zip(curve, free, strict=True)
+    ]
+    years = [life_years * amplified.simulated / point.simulated for point in curve]
+
+    def onset(values: Sequence[float], least: float) -> float:
+        at = [(point.case.fullness, value) for point, value in zip(curve, values, strict=True)]
+        return fullest(at, least) or 0.0
+
+    onsets = {
+        "the allocator's useless loops": onset([1 - loss for loss in losses], 1 - _LOSS),
+        "endurance": onset(years, request.years),
+        "free space": curve[-1].case.fullness,
+    }
+    if request.write_bytes_per_s is not None:
+        onsets["the wanted write bandwidth"] = of_bandwidth or 0.0
+    worst = min(onsets, key=lambda mechanism: onsets[mechanism])
+    safe = max(onsets[worst] - SAFE_MARGIN, 0.0)
+    figures = (
+        Figure("safe_fullness", "safe fullness", safe, "1",
+               f"{onsets[worst]:.1%}, where {worst} would begin to cost, less the margin",
+               f"the worst of: {', '.join(onsets)}"),
+        Figure("safe_margin", "margin in it", SAFE_MARGIN, "1",
+               f"2 x {_SPREAD:.0%}, by which the fullest of OSTs exceed their mean",
+               "assumed; a file system whose OSTs differ more needs more"),
+        Figure("fullness_for_allocator", "fullness where useless loops begin to cost",
+               onsets["the allocator's useless loops"], "1",
+               f"where they take {_LOSS:.0%} of what drives would write",
+               f"simulated, {request.family}, straight lines between simulated points"),
+        Figure("fullness_for_endurance", "fullness that endurance allows", onsets["endurance"],
+               "1", "where life_years falls to the years asked", "simulated amplification"),
+    )  # fmt: skip
+    short = []
+    if amplified.case.fullness > safe:
+        short.append(
+            f"{amplified.case.fullness:.0%} full is not safe: {worst} would begin to cost at "
+            f"{onsets[worst]:.1%}, {safe:.1%} with a margin for OSTs fuller than the mean"
+        )
+    return Section("safe fullness", figures), short
 
 
 # Endurance: what the writes of a day do to the drives
@@ -276,7 +349,7 @@ PERIODS: Final = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Capacities of writes between two trims."""
 
 
-def case_of(word: TrimWord, spare: float, fullness: float, daily: float) -> Case:
+def case_of(word: TrimWord, request: SizingRequest, fullness: float, daily: float) -> Case:
     """Return a schedule in capacities of writes.
 
     Parameters
@@ -284,11 +357,14 @@ def case_of(word: TrimWord, spare: float, fullness: float, daily: float) -> Case
     daily
         Capacities that a day writes.
     """
-    if word == "never":
-        return Case(spare, fullness)
-    if word == "discard":
-        return Case(spare, fullness, discard=True)
-    return Case(spare, fullness, trim_every=_DAYS[word] * daily)
+    return Case(
+        request.drive.spare,
+        fullness,
+        trim_every=_DAYS[word] * daily if word in _DAYS else None,
+        discard=word == "discard",
+        family=request.family,
+        thresholds=request.thresholds,
+    )
 
 
 def longest_useful(never: float, trimmed: Sequence[tuple[float, float]]) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trimtab.twin.scenario.model import DriveModel
@@ -63,7 +63,5 @@ def cases_of(peer: Peer, trimmed: Case) -> tuple[Case, Case] | None:
     """Return the other drive never trimmed and trimmed like this one; ``None``: it is too small."""
     if not peer.is_possible:
         return None
-    return (
-        Case(peer.spare, peer.fullness),
-        Case(peer.spare, peer.fullness, trimmed.trim_every, trimmed.discard),
-    )
+    alike = replace(trimmed, spare=peer.spare, fullness=peer.fullness)
+    return replace(alike, trim_every=None, discard=False), alike

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from trimtab.errors import UsageError
 from trimtab.model.site import LIMITS
-from trimtab.twin.scenario.model import DriveModel, Raid, ServerGeneration
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.scenario.model import (
+    Allocator,
+    AllocatorFamily,
+    DriveModel,
+    Osts,
+    Raid,
+    Scenario,
+    Server,
+    ServerGeneration,
+)
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
 DAY_S: Final = 86400.0
@@ -48,6 +58,8 @@ class SizingRequest:
         That it is to last, and to grow.
     generation
         Of the servers.
+    family, thresholds
+        Of the block allocator: mb_c1, c2 and c3_threshold as free parts, of ``classic`` only.
     """
 
     daily_writes_bytes: float
@@ -68,6 +80,20 @@ class SizingRequest:
     years: float = 5.0
     seed: int = 1
     generation: ServerGeneration = "e1000"
+    family: AllocatorFamily = "classic"
+    thresholds: tuple[float, float, float] = (0.25, 0.15, 0.05)
+
+    @property
+    def scenario(self) -> Scenario:
+        """One of its OSTs on a server of its own, as the twin simulates it."""
+        template = load_scenario("template")
+        c1, c2, c3 = self.thresholds
+        return replace(
+            template,
+            osts=Osts(1, self.drive, self.raid),
+            server=Server(generation=self.generation),
+            allocator=Allocator(self.family, c1, c2, c3),
+        )
 
     @property
     def net_daily_bytes(self) -> float:

@@ -10,7 +10,7 @@ from typing import Final
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
-from trimtab.whatif.sizing.amplifying import FINE, Amplified, Case, Miniature, amplify
+from trimtab.whatif.sizing.amplifying import FINE, Amplified, Miniature, amplify
 from trimtab.whatif.sizing.figures import (
     PERIODS,
     WORDS,
@@ -21,6 +21,7 @@ from trimtab.whatif.sizing.figures import (
     endurance_section,
     metadata_section,
     ost_write_bytes_per_s,
+    safe_section,
     trim_section,
 )
 from trimtab.whatif.sizing.peer import Comparison, cases_of, peer_of
@@ -35,20 +36,20 @@ from trimtab.whatif.sizing.request import (
 )
 
 Progress = Callable[[str, float], None]
-_CURVE: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_CURVE: Final = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 ASSUMPTIONS: Final = (
     "It is a simulation: try on one real target before anything rests on it.",
     "Usable is what df shows; of the drives the RAID takes its part, ldiskfs's own tables less "
     "than 2 % more (665 TB / 5 = 133 TB of 135.2 TB at Perlmutter), which is not taken off.",
     "Writes and data are spread evenly over OSTs, and over the drives of one.",
     "Files are log-normal (median 256 KiB, sigma 2.2), come and go at random, eight at a time; "
-    "ldiskfs allocates with thresholds 25/15/5 and no pointer reset.",
+    "ldiskfs allocates with --family and --thresholds and no pointer reset.",
     "Drives clean what holds least, hot and cold data are not told apart; one drive stands for all "
     "of an OST. Usable spare is assumed: no maker publishes it.",
     "How small the miniature is puts the simulated amplification less than 3 % off; the standard "
     "error beside it is of chance alone.",
-    "One OST a server with 32 cores and 50 GB/s, of --server's generation; collection within "
-    "seconds, throttling, slow drives, rebuilds and other load are not in the bandwidth.",
+    "One OST a server with 32 cores and 50 GB/s, of --server's generation; slow drives, "
+    "rebuilds and other load are not in the bandwidth.",
 )
 
 
@@ -110,8 +111,9 @@ def size(
     simulated = _simulate(request, osts, ost_bytes, progress, miniature)
     wanted = request.write_bytes_per_s
     if wanted is not None and request.osts is None:
-        wa = simulated.amplified[request.trim].simulated
-        needed = math.ceil(wanted / ost_write_bytes_per_s(request, wa, from_clients=True))
+        point = simulated.amplified[request.trim]
+        each = ost_write_bytes_per_s(request, point.simulated, point.walks, from_clients=True)
+        needed = math.ceil(wanted / each)
         _check_osts(needed, "--write-bandwidth", ost_bytes)
         if needed > osts:
             # More OSTs are written more slowly: trims come after fewer writes, never after more.
@@ -122,6 +124,14 @@ def size(
     held, short_held = _held(request, osts, ost_bytes)
     endurance, short_wear = endurance_section(request, osts, chosen)
     bandwidth, short_speed = bandwidth_section(request, osts, chosen, simulated.curve)
+    ends = {figure.name: figure.value for figure in (*bandwidth.figures, *endurance.figures)}
+    safe, short_safe = safe_section(
+        request,
+        chosen,
+        simulated.curve,
+        of_bandwidth=ends["fullness_for_bandwidth"],
+        life_years=ends["life_years"] or 0.0,
+    )
     inodes, short_inodes = metadata_section(request, osts, ost_bytes)
     daily = request.gross_daily_bytes / (osts * ost_bytes)
     trims = trim_section(request, daily, simulated.amplified["never"], simulated.periods)
@@ -132,8 +142,8 @@ def size(
         amplified=simulated.amplified,
         curve=simulated.curve,
         comparison=simulated.comparison,
-        sections=(built, held, endurance, bandwidth, trims, inodes),
-        shortfalls=(*short_held, *short_wear, *short_speed, *short_inodes),
+        sections=(built, safe, held, endurance, bandwidth, trims, inodes),
+        shortfalls=(*short_safe, *short_held, *short_wear, *short_speed, *short_inodes),
     )
 
 
@@ -178,11 +188,11 @@ def _simulate(
 ) -> _Simulated:
     capacity = osts * ost_bytes
     check_load(request, capacity)
-    daily, spare = request.gross_daily_bytes / capacity, request.drive.spare
+    daily = request.gross_daily_bytes / capacity
     fullness = _operating_fullness(request, capacity)
-    words = {word: case_of(word, spare, fullness, daily) for word in WORDS}
+    words = {word: case_of(word, request, fullness, daily) for word in WORDS}
     chosen = words[request.trim]
-    periods = [Case(spare, fullness, period) for period in PERIODS]
+    periods = [replace(words["never"], trim_every=period) for period in PERIODS]
     curve = [replace(chosen, fullness=fullness) for fullness in _CURVE]
     peer = peer_of(request.drive, fullness)
     others = cases_of(peer, chosen)

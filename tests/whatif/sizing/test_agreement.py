@@ -1,0 +1,83 @@
+"""A sizing is the steady state of a simulation: both say the same of an OST."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from trimtab.twin.scenario.drives import preset
+from trimtab.twin.scenario.geometry import capacity_bytes
+from trimtab.twin.scenario.model import (
+    AllocatorFamily,
+    Gating,
+    Lifetime,
+    ProbeLoad,
+    Purge,
+    Scenario,
+    Trim,
+)
+from trimtab.twin.simulation.engine import Simulation
+from trimtab.whatif.sizing.amplifying import amplify
+from trimtab.whatif.sizing.figures import case_of, ost_write_bytes_per_s
+from trimtab.whatif.sizing.request import SizingRequest, TrimWord
+
+DAY = 86400.0
+DAILY = 0.068
+"""Capacities: Perlmutter's 2.5 PB a day."""
+GRID = (
+    (0.60, "nightly", "classic", "pm1733"),
+    (0.75, "nightly", "classic", "pm1733"),
+    (0.75, "never", "classic", "pm1733"),
+    (0.75, "nightly", "classic", "pm1735"),
+    (0.80, "nightly", "optimize-scan", "pm1733"),
+    (0.85, "nightly", "classic", "pm1733"),
+    (0.85, "nightly", "el9", "pm1733"),
+    (0.85, "discard", "el9", "pm1735"),
+)
+
+
+def simulated(request: SizingRequest, fullness: float, trim: TrimWord) -> Scenario:
+    """Return 16 OSTs that stay as full, as somebody would write them down, surveyed each hour."""
+    one = request.scenario
+    osts = replace(one.osts, count=16)
+    whole = capacity_bytes(replace(one, osts=osts))
+    users = replace(
+        one.users,
+        fullness=fullness,
+        fullness_spread=0.0,
+        daily_writes_bytes=DAILY * whole,
+        lifetimes=(Lifetime(1.0, fullness / DAILY * DAY),),
+        rhythm=0.0,
+        burstiness=0.0,
+    )
+    return replace(
+        one,
+        osts=osts,
+        users=users,
+        trim=Trim(DAY if trim == "nightly" else None, trim == "discard"),
+        probes=(ProbeLoad("survey", "obdfilter-survey", "every 6h"),),
+        purge=Purge(),
+        gating=Gating(),
+        changes=(),
+        faults=(),
+        length_s=60 * DAY,
+        resolution=replace(one.resolution, classes=None),
+    )
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize(("fullness", "trim", "family", "drive"), GRID)
+def test_size_and_twin_run_agree(
+    fullness: float, trim: TrimWord, family: AllocatorFamily, drive: str
+) -> None:
+    request = SizingRequest(1e15, preset(drive).model, osts=16, family=family)
+    (sized,) = amplify([case_of(trim, request, fullness, DAILY)])
+    of = Simulation(simulated(request, fullness, trim))
+    of.run(of.now + timedelta(days=50))
+    surveys = [run.write_bytes_per_s for run in of.trace.surveys[-80:]]
+    twin = float(np.mean(surveys))
+    size = ost_write_bytes_per_s(request, sized.simulated, sized.walks, from_clients=False)
+    assert size == pytest.approx(twin, rel=0.05)
