@@ -29,11 +29,11 @@ DAILY = 0.068
 """Capacities: Perlmutter's 2.5 PB a day."""
 SMALL = Miniature(16, 64, seeds=8)
 """Of both, so that they differ by nothing else."""
-GRID = (
+GRID = (  # not 0.75: at a quarter free a hair decides whether c1 is skipped
     (0.60, "nightly", "classic", "pm1733"),
-    (0.75, "nightly", "classic", "pm1733"),
-    (0.75, "never", "classic", "pm1733"),
-    (0.75, "nightly", "classic", "pm1735"),
+    (0.74, "nightly", "classic", "pm1733"),
+    (0.74, "never", "classic", "pm1733"),
+    (0.74, "nightly", "classic", "pm1735"),
     (0.80, "nightly", "optimize-scan", "pm1733"),
     (0.85, "nightly", "classic", "pm1733"),
     (0.85, "nightly", "el9", "pm1733"),
