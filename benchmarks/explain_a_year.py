@@ -22,6 +22,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from tests.support import kept_world  # noqa: E402
 
 from trimtab.model.identifier import new_identifier  # noqa: E402
 from trimtab.record import rows, schema  # noqa: E402
+from trimtab.record.snapshots import insert_snapshots  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
@@ -55,12 +57,12 @@ def prepare(path: Path) -> None:
     world = make_world(Spec(seed=7, days=DAYS, osts=OSTS, incidents=INCIDENTS))
     runs = [*map(kept_world.run_of(SITE), world.runs), *kept_world.surveys_of(SITE, world)]
     snapshots = [kept_world.snapshot_of(one) for one in world.snapshots]
-    batches = [rows.of_snapshot(one, "") for one in snapshots]
     events = [kept_world.event_of(SITE, one) for one in world.events]
     last = world.spec.start + timedelta(days=YEAR_DAYS)
     runs_kept = 0
     with Store.open(path) as store:
         store.ensure_site(SITE, driver="lustre", identity="lustre:scratch", path="/scratch")
+        changes = store.changes_of(SITE, {str(one.at): one for one in snapshots})
         with store._writing() as connection:
             for shift in _shifts(world.spec.start, last):
                 own = [run for run in runs if run.at is not None and run.at + shift < last]
@@ -78,10 +80,12 @@ def prepare(path: Path) -> None:
                     for place, sample in enumerate(run.samples)
                 ]
                 connection.execute(insert(schema.sample), samples)
-                kept = [
-                    {"site": 1, **_moved(row, shift)} for row in batches if row["at"] + shift < last
+                shifted = [
+                    replace(change, id=new_identifier(change.at + shift), at=change.at + shift)
+                    for change in changes
+                    if change.at + shift < last
                 ]
-                connection.execute(insert(schema.snapshot), kept)
+                insert_snapshots(connection, SITE, shifted)
                 runs_kept += len(own)
                 log = [{**rows.of_event(event, 1)} for event in events if event.at + shift < last]
                 connection.execute(insert(schema.event), [_moved(row, shift) for row in log])

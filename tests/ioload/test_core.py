@@ -21,7 +21,8 @@ def stub_names() -> dict[str, ast.stmt]:
     names: dict[str, ast.stmt] = {}
     for node in ast.parse(STUB.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names[node.name] = node
+            if not node.name.startswith("_"):  # the shape of a table, for the type checker
+                names[node.name] = node
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names[node.target.id] = node
     return names

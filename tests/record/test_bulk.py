@@ -13,7 +13,8 @@ from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record.batch import encode, frame_of, packed
+from trimtab.record.batch import Base, Values, frame_of
+from trimtab.record.snapshots import Changes
 from trimtab.record.store import Store
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -46,6 +47,12 @@ def snapshot(place: int) -> Snapshot:
     return Snapshot(AT + place * HOUR, "twin", place != 1, (target,))
 
 
+def changes(name: str, one: Snapshot, base: Base) -> Changes:
+    return Changes(
+        name, one.at, one.driver, one.complete, base, base.changes(Values.of(frame_of(one)))
+    )
+
+
 @pytest.fixture(params=["one by one", "at once"])
 def store(request, tmp_path):
     with Store.open(tmp_path / "t.db") as opened:
@@ -54,8 +61,8 @@ def store(request, tmp_path):
         if request.param == "at once":
             opened.add_runs(runs)
             opened.add_events(events)
-            rows = [(name, one.at, one.complete, encode(one)) for name, one in snapshots]
-            opened.add_batches("one", "twin", rows)
+            base = Base.of(frame_of(snapshots[0][1]))
+            opened.add_changes("one", [changes(name, one, base) for name, one in snapshots])
         else:
             for one in runs:
                 opened.add_run(one)
@@ -85,8 +92,8 @@ def test_a_taken_id_is_told_and_nothing_is_added(store):
 
 def test_a_snapshot_under_a_taken_id_stays_as_it_was(store):
     other = replace(snapshot(0), targets=())
-    row = (identifier_of(other.at, "s"), other.at, True, packed(frame_of(other), level=1))
-    store.add_batches("one", "twin", [row])
+    base = Base.of(frame_of(other))
+    store.add_changes("one", [changes(identifier_of(other.at, "s"), other, base)])
     assert store.snapshots("one")[-1] == snapshot(0)
 
 
@@ -94,5 +101,5 @@ def test_nothing_at_once_is_nothing(store):
     before = (store.runs(), store.events(), store.snapshots("one"))
     store.add_runs([])
     store.add_events([])
-    store.add_batches("one", "twin", [])
+    store.add_changes("one", [])
     assert (store.runs(), store.events(), store.snapshots("one")) == before

@@ -56,7 +56,7 @@ def snapshot(at: datetime, used: float) -> Snapshot:
 
 def test_frames_hold_what_the_snapshots_hold() -> None:
     first, second = snapshot(AT, 1.5), snapshot(AT + timedelta(hours=1), 2.5)
-    batches = [(one.at, batch.encode(one)) for one in (first, second)]
+    batches = [(one.at, batch.encode(one), None) for one in (first, second)]
 
     readings, settings = frames.telemetry_frames(batches)
 
@@ -89,7 +89,7 @@ def test_frames_hold_what_the_snapshots_hold() -> None:
 
 def test_names_and_times_of_settings_are_chosen() -> None:
     batches = [
-        (one.at, batch.encode(one))
+        (one.at, batch.encode(one), None)
         for one in (snapshot(AT, 1.0), snapshot(AT + timedelta(hours=1), 2.0))
     ]
     readings, settings = frames.telemetry_frames(batches, names=["used_bytes"], settings_at=[AT])
@@ -99,7 +99,9 @@ def test_names_and_times_of_settings_are_chosen() -> None:
 
 
 def test_categories_are_the_same_texts() -> None:
-    batches = [(one.at, batch.encode(one)) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
+    batches = [
+        (one.at, batch.encode(one), None) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))
+    ]
     plain, _ = frames.telemetry_frames(batches)
     kept, _ = frames.telemetry_frames(batches, categories=True)
     assert kept.schema["target"] == pl.Categorical
@@ -118,7 +120,7 @@ def test_a_damaged_batch_is_told(at: int) -> None:
     damaged = bytearray(batch.encode(snapshot(AT, 1.0)))
     damaged[at] ^= 0xFF
     with raises(UnreadableError, "snapshot-unreadable", "2026-03-01"):
-        frames.telemetry_frames([(AT, bytes(damaged))])
+        frames.telemetry_frames([(AT, bytes(damaged), None)])
 
 
 @pytest.mark.system

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
@@ -18,7 +18,8 @@ from trimtab.errors import RefusedError, UnreadableError
 from trimtab.message import Message
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import schema, slots
+from trimtab.record import queries, rows, schema, slots
+from trimtab.record.batch import encode
 from trimtab.record.pruning import Pruned
 from trimtab.record.raw import YOUNG_S
 from trimtab.record.slots import Slot, SlotState
@@ -350,7 +351,10 @@ def test_a_store_of_before_the_watch_is_migrated(
         patch.setattr(schema, "HEAD", "0001")
         older = open_store()
         older.add_run(run)
-        older.add_snapshot("scratch", a_snapshot())
+        whole = rows.row_of(a_snapshot(), schema.snapshot, id="0", batch=encode(a_snapshot()))
+        with older._writing() as connection:
+            site = queries.site_number(connection, "scratch")
+            connection.execute(insert(schema.snapshot).values(site=site, **whole))
         older.close()
     newer = open_store()
     assert newer.run(run.id, outputs=True) == run

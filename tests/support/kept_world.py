@@ -50,12 +50,9 @@ def keep_world(world: World, path: Path) -> Path:
                     for ordinal, sample in enumerate(run.samples)
                 ],
             )
-            snapshots = [
-                {"site": 1, **rows.of_snapshot(snapshot_of(each), new_identifier(each["at"]))}
-                for each in world.snapshots
-            ]
-            if snapshots:
-                connection.execute(insert(schema.snapshot), snapshots)
+        store.add_snapshots(
+            [(site, new_identifier(one["at"]), snapshot_of(one)) for one in world.snapshots]
+        )
         for one in world.events:
             store.add_event(event_of(site, one))
     return path

@@ -139,7 +139,12 @@ def test_writes_of_a_day_are_of_the_time_that_passed_and_not_of_that_asked_for()
 
 def test_too_few_writes_tell_nothing_of_the_flash():
     """All OSTs are closed after an hour: what drives cleaned then was owed to writes before."""
-    keys = {"resolution.classes": "2", "gating.limit": "3%", "gating.reopen": "2%"}
+    keys = {
+        "resolution.classes": "2",
+        "gating.limit": "3%",
+        "gating.reopen": "2%",
+        "gating.most_closed": "1",
+    }
     closed = replace_keys(load_scenario("template"), {**keys, "gating.enabled": "true"})
     found = Run(closed, 86400.0).answer()
     assert found["write_amplification"] is None

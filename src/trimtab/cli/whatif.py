@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     help="trim=never,weekly,nightly or fullness=0.6:0.9:0.1; several make every combination.",
 )  # fmt: skip
 @click.option(
-    "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
-    help="Runs of each combination; intervals are over them.",
+    "--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="N",
+    help="Runs of each combination; intervals are over them, from 5 on.",
 )  # fmt: skip
 @click.option(
     "--until",
@@ -78,7 +78,9 @@ def command(where: str, results: str | None, again: bool, **options_given: Any) 
 
 
 def print_swept(scenario: Scenario, swept: Swept) -> None:
-    """Print each combination: mean with interval over seeds, difference from the first."""
+    """Print each combination: median with interval over seeds, difference from the first."""
+    from trimtab.whatif.sweep import SEEDS_LEAST
+
     out = console()
     taken = f", {plural(swept.taken_up, 'run')} taken up" if swept.taken_up else ""
     out.print(
@@ -88,6 +90,10 @@ def print_swept(scenario: Scenario, swept: Swept) -> None:
         ),
         style="bold",
     )
+    if swept.seeds < SEEDS_LEAST:
+        out.print(f"no intervals: {plural(swept.seeds, 'seed')}, at least {SEEDS_LEAST} are needed")
+    for name, why in swept.without_effect.items():
+        out.print(visible(f"{name} has no effect in any run: {why}"), style="yellow")
     for number, row in enumerate(swept.rows):
         out.print()
         out.print(visible(row.combination.title), style="bold")
@@ -106,13 +112,13 @@ def _lines(row: Row, *, first: bool) -> list[str]:
     lines = []
     for kind in KINDS:
         figure = row.figure(kind.name)
-        if figure.mean is None:
+        if figure.median is None:
             continue
-        text = f"{kind.title:<38} {_with(figure.mean, figure.interval, kind.unit)}"
+        text = f"{kind.title:<38} {_with(figure.median, figure.interval, kind.unit)}"
         if not first and figure.difference is not None and not _is_nothing(figure):
             text += f"; against the first {_change(figure, kind.unit)}"
         lines.append(text)
-    missing = [kind.title for kind in KINDS if row.figure(kind.name).mean is None]
+    missing = [kind.title for kind in KINDS if row.figure(kind.name).median is None]
     if missing:
         lines.append(f"nothing tells: {', '.join(missing)}")
     return lines
@@ -127,14 +133,14 @@ def _with(value: float, interval: Interval | None, unit: str) -> str:
 
 def _is_nothing(figure: SummedFigure) -> bool:
     """Return whether a difference is one of rounding."""
-    assert figure.mean is not None
-    return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.mean)
+    assert figure.median is not None
+    return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.median)
 
 
 def _change(figure: SummedFigure, unit: str) -> str:
     assert figure.difference is not None
-    assert figure.mean is not None
-    size, before = abs(figure.difference), figure.mean - figure.difference
+    assert figure.median is not None
+    size, before = abs(figure.difference), figure.median - figure.difference
     text = "+" if figure.difference > 0 else "-"
     text += f"{100 * size:.1f} points" if unit == "1" else _shown(size, unit)
     if unit != "1" and before > 0:

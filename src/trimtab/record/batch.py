@@ -16,17 +16,24 @@ random counters each take 7 bytes a reading, 14 without, and one target takes 2 
 column by column, as Arrow itself can, takes 8 KiB for that. The checksum of zlib is needed
 besides: a single wrong bit can make an Arrow reader abort the process.
 
-Batches of before machines and settings were kept have no column ``part``; they are read as well.
+From one snapshot of a site to the next little but numbers change. So of snapshots that have the
+same rows one is kept whole, the base, and of each the rows whose values are others than the base's:
+(`Base.changes`). That is a quarter of the bytes, and of the time.
+
+Batches of before machines and settings were kept have no column ``part``, and those of before there
+were bases are whole; they are read as well.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from trimtab.errors import UnreadableError
 from trimtab.message import Message, code_of
@@ -43,6 +50,7 @@ from trimtab.model.telemetry import (
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 _INTEGER_LIMIT = 2**63
@@ -57,6 +65,7 @@ _WORDS = (
     "reason",
     "part",
 )
+_VALUES: Final = ("number", "integer", "text")
 _SETTING, _HOST, _HOST_READING, _HOST_SETTING = "setting", "host", "host reading", "host setting"
 _Settings = Mapping[str, Setting | NotAvailable]
 _Row = tuple[Any, ...]
@@ -85,37 +94,183 @@ def frame_of(snapshot: Snapshot) -> pl.DataFrame:
     return pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
 
 
-def packed(frame: pl.DataFrame, *, level: int = 6) -> bytes:
-    """Return the rows of a batch as they are kept; ``level`` is how hard zlib tries, 1 to 9."""
+def packed(frame: pl.DataFrame) -> bytes:
+    """Return rows as they are kept."""
     import polars as pl
 
     stream = io.BytesIO()
     # The oldest form of strings: a store outlives the library that wrote it.
     frame.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
-    return zlib.compress(stream.getvalue(), level)
+    return zlib.compress(stream.getvalue())
 
 
-def decode(batch: bytes, *, at: datetime, driver: str, complete: bool) -> Snapshot:
-    """Return the snapshot that `encode` was given.
+@dataclass(slots=True, eq=False)
+class Values:
+    """The values of a snapshot's rows: of each row at most one.
+
+    Attributes
+    ----------
+    numbers, integers, texts
+        0, 0 and ``None`` where a row has no value of that kind.
+    is_number, is_integer
+        Whether it has.
+    """
+
+    numbers: np.ndarray
+    integers: np.ndarray
+    texts: np.ndarray
+    is_number: np.ndarray
+    is_integer: np.ndarray
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Self:
+        """Return the values of rows, as a copy."""
+        import numpy as np
+
+        number, integer, text = (frame[name] for name in _VALUES)
+        return cls(
+            number.fill_null(0.0).to_numpy().copy(),
+            integer.fill_null(0).to_numpy().copy(),
+            np.array([*text.to_list(), None], dtype=object)[:-1],
+            number.is_not_null().to_numpy(),
+            integer.is_not_null().to_numpy(),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """A snapshot that is kept whole, for others with the same rows.
+
+    Attributes
+    ----------
+    frame, values
+        As `frame_of` returns it.
+    batch, digest
+        As it is kept, and its SHA-256 in hexadecimal.
+    """
+
+    frame: pl.DataFrame
+    values: Values
+    batch: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Self:
+        """Return the rows of a snapshot as a base."""
+        batch = packed(frame)
+        return cls(frame, Values.of(frame), batch, hashlib.sha256(batch).hexdigest())
+
+    @classmethod
+    def read(cls, batch: bytes, digest: str) -> Self:
+        """Return a base that was kept.
+
+        Raises
+        ------
+        UnreadableError
+            It is damaged.
+        """
+        import polars as pl
+
+        try:
+            if hashlib.sha256(batch).hexdigest() != digest:
+                raise ValueError("its digest is another")
+            frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
+            return cls(frame, Values.of(frame), batch, digest)
+        except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
+            raise UnreadableError(
+                f"the snapshots that rest on the base {digest[:12]} cannot be read: {error}",
+                code="snapshot-unreadable",
+                hint="everything else in the store is intact",
+            ) from error
+
+    def fits(self, frame: pl.DataFrame) -> bool:
+        """Return whether a snapshot has the same rows, whatever their values."""
+        others = [name for name in self.frame.columns if name not in _VALUES]
+        return frame.height == self.frame.height and frame.select(others).equals(
+            self.frame.select(others)
+        )
+
+    def changes(self, values: Values) -> bytes:
+        """Return the batch of a snapshot that fits: the rows whose values are others.
+
+        Rows stand as the number of rows since the last one, and integers as the difference, modulo
+        2^64: what is alike in each target and small is small when compressed.
+        """
+        import numpy as np
+        import polars as pl
+
+        then = self.values
+        differs = (then.numbers != values.numbers) | (then.integers != values.integers)
+        differs |= np.signbit(then.numbers) != np.signbit(values.numbers)  # 0.0 and -0.0
+        differs |= (then.is_integer != values.is_integer) | (then.texts != values.texts)
+        rows = np.flatnonzero(differs)
+        numbers, texts = values.numbers[rows].tolist(), values.texts[rows].tolist()
+        integers = (values.integers[rows] - then.integers[rows]).tolist()
+        is_number, is_integer = values.is_number[rows].tolist(), values.is_integer[rows].tolist()
+        columns = {
+            "row": (np.diff(rows, prepend=0), pl.UInt32),
+            "number": (_where(numbers, is_number), pl.Float64),
+            "integer": (_where(integers, is_integer), pl.Int64),
+            "text": (texts, pl.String),
+        }
+        return packed(
+            pl.DataFrame([
+                pl.Series(name, column, dtype=kind) for name, (column, kind) in columns.items()
+            ])
+        )  # fmt: skip
+
+
+def _where(values: list[Any], present: list[bool]) -> list[Any]:
+    return [
+        value if is_present else None for value, is_present in zip(values, present, strict=True)
+    ]
+
+
+def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
+    """Return the rows of a snapshot.
+
+    Parameters
+    ----------
+    base
+        Of a batch that holds changes alone; ``None``: it is whole.
+    at
+        Of the snapshot, for the message.
+
+    Raises
+    ------
+    UnreadableError
+        The batch is damaged.
+    """
+    import polars as pl
+
+    try:
+        frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
+        if base is not None:
+            frame = _changed(base, frame)
+        if "part" not in frame.columns:  # of before machines and settings were kept
+            frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
+        return frame.select(list(_columns()))
+    except (zlib.error, pl.exceptions.PolarsError, ValueError, IndexError, OSError) as error:
+        raise _unreadable(at, error) from error
+
+
+def decode(
+    batch: bytes, base: Base | None = None, *, at: datetime, driver: str, complete: bool
+) -> Snapshot:
+    """Return the snapshot that `encode` was given, or whose changes of a base the batch holds.
 
     Raises
     ------
     UnreadableError
         The batch is damaged, or a newer program wrote names that this one does not know.
     """
-    import polars as pl
-
+    frame = frame_of_batch(batch, base, at)
+    parts = _Parts()
     try:
-        frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
-        parts = _Parts()
-        for row in _frame_rows(frame):
+        for row in frame.iter_rows():
             parts.take(row)
-    except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
-        raise UnreadableError(
-            f"the snapshot of {at.isoformat()} cannot be read: {error}",
-            code="snapshot-unreadable",
-            hint="a newer Trimtab may have written it; everything else in the store is intact",
-        ) from error
+    except ValueError as error:
+        raise _unreadable(at, error) from error
     return Snapshot(
         at=at, driver=driver, complete=complete, targets=parts.targets(), hosts=parts.hosts()
     )
@@ -227,14 +382,28 @@ def _joined(
             raise ValueError(f"a value of type {kind!r} is not known")
 
 
-def _frame_rows(frame: pl.DataFrame) -> Iterator[_Row]:
-    names = list(_columns())
-    absent = [None] * frame.height
-    columns = [
-        absent if name == "part" and name not in frame.columns else frame[name].to_list()
-        for name in names
-    ]
-    return zip(*columns, strict=True)
+def _changed(base: Base, changes: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a base with other values in some of them."""
+    import numpy as np
+    import polars as pl
+
+    rows = np.cumsum(changes["row"].to_numpy().astype(np.int64))
+    if len(rows) and rows[-1] >= base.frame.height:
+        raise ValueError("the batch holds changes of another base")
+    then = pl.Series(base.values.integers[rows])
+    integer = changes["integer"] + then  # wraps, as the difference did
+    others = changes.select("number", integer.alias("integer"), "text")
+    source = np.arange(base.frame.height)
+    source[rows] = base.frame.height + np.arange(len(rows))
+    return base.frame.with_columns(pl.concat([base.frame.select(_VALUES), others])[source])
+
+
+def _unreadable(at: datetime, error: Exception) -> UnreadableError:
+    return UnreadableError(
+        f"the snapshot of {at.isoformat()} cannot be read: {error}",
+        code="snapshot-unreadable",
+        hint="a newer Trimtab may have written it; everything else in the store is intact",
+    )
 
 
 class _Parts:

@@ -11,9 +11,9 @@ from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coer
 
 from trimtab.model.run import Run, RunStatus
 from trimtab.record import frames, queries, rows, schema
-from trimtab.record.connections import Connections
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut
+from trimtab.record.snapshots import SnapshotRecords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
 
 
-class ExplainingRecords(Connections):
+class ExplainingRecords(SnapshotRecords):
     """The part of the store that judging and explaining a site over months reads and writes."""
 
     def snapshot_times(
@@ -53,17 +53,22 @@ class ExplainingRecords(Connections):
         """
         at = schema.snapshot.c.at
         wanted = sorted(set(times))
-        batches: list[tuple[datetime, bytes]] = []
+        batches: list[frames.TimedBatch] = []
         with self._reading() as connection:
             for start in range(0, len(wanted), _AT_ONCE):
                 query = (
-                    select(at, schema.snapshot.c.batch)
+                    select(at, schema.snapshot.c.batch, schema.snapshot.c.base)
                     .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
                     .where(schema.site.c.name == site)
                     .where(at.in_(wanted[start : start + _AT_ONCE]))
                     .order_by(at)
                 )
-                batches += [(when, batch) for when, batch in connection.execute(query)]
+                records = connection.execute(query).all()
+                bases = self._bases_of(connection, (base for _, _, base in records))
+                batches += [
+                    (when, batch, None if base is None else bases[base])
+                    for when, batch, base in records
+                ]
         return frames.telemetry_frames(
             batches, names=names, settings_at=settings_at, categories=categories
         )

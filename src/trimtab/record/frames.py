@@ -6,17 +6,19 @@ second, as a frame five thousandths.
 
 from __future__ import annotations
 
-import io
-import zlib
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.errors import UnreadableError
+from trimtab.record.batch import Base, frame_of_batch
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+TimedBatch = tuple[datetime, bytes, Base | None]
+"""Time and batch of a snapshot, and the base of which it holds the changes."""
 
 
 def readings_columns() -> dict[str, Any]:
@@ -52,7 +54,7 @@ def settings_columns() -> dict[str, Any]:
 
 
 def telemetry_frames(
-    batches: Sequence[tuple[datetime, bytes]],
+    batches: Sequence[TimedBatch],
     *,
     names: Collection[str] | None = None,
     settings_at: Collection[datetime] | None = None,
@@ -63,7 +65,7 @@ def telemetry_frames(
     Parameters
     ----------
     batches
-        Time and batch of each snapshot.
+        Time, batch and base of each snapshot.
     names
         Readings that are wanted; all where ``None``.
     settings_at
@@ -79,9 +81,9 @@ def telemetry_frames(
     """
     import polars as pl
 
-    def read(timed_batch: tuple[datetime, bytes]) -> pl.DataFrame:
-        at, batch = timed_batch
-        frame = _frame(batch, at)
+    def read(timed_batch: TimedBatch) -> pl.DataFrame:
+        at, batch, base = timed_batch
+        frame = _frame(batch, base, at)
         without = settings_at is not None and at not in settings_at
         return frame.filter(_is_reading(names)) if without else frame
 
@@ -108,21 +110,12 @@ _CATEGORIES: Final = (
 _COLUMNS: Final = (*_CATEGORIES, "number", "integer", "text")
 
 
-def _frame(batch: bytes, at: datetime) -> pl.DataFrame:
+def _frame(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
     """Return the rows of one snapshot that hold something, and their time."""
     import polars as pl
 
-    try:
-        frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
-        if "part" not in frame.columns:  # of before machines and settings were kept
-            frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
-        return frame.select(pl.lit(at, pl.Datetime("us", "UTC")).alias("at"), *_COLUMNS)
-    except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
-        raise UnreadableError(
-            f"the snapshot of {at.isoformat()} cannot be read: {error}",
-            code="snapshot-unreadable",
-            hint="everything else in the store is intact; trimtab show lists what is kept of a run",
-        ) from error
+    frame = frame_of_batch(batch, base, at)
+    return frame.select(pl.lit(at, pl.Datetime("us", "UTC")).alias("at"), *_COLUMNS)
 
 
 def _is_reading(names: Collection[str] | None) -> pl.Expr:

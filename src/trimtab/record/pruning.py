@@ -18,6 +18,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from trimtab.record import schema
 from trimtab.record.raw import RawDirectory
+from trimtab.record.snapshots import remove_unused_bases
 
 AT_ONCE: Final = 200
 """Rows in one transaction, so that nobody waits long for the store."""
@@ -75,6 +76,7 @@ def _remove_snapshots(connection: Connection, site: int, before: datetime) -> in
     numbers = connection.execute(old).scalars().all()
     if numbers:
         connection.execute(delete(table).where(table.c.number.in_(numbers)))
+        remove_unused_bases(connection, site)
     return len(numbers)
 
 

@@ -24,7 +24,7 @@ from trimtab.model.run import Run, Sample
 from trimtab.record import rows, schema
 from trimtab.record.kept import ImportedRun, KeptOutput
 
-_RUNS_AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
+AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
 _ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _AFTER_EVERY_DIGIT = "g"  # so that a prefix is a range of the index
 
@@ -155,9 +155,9 @@ def _imported_keys(
     """
     run = schema.run.c
     known: dict[tuple[int, str, str], tuple[str, bool]] = {}
-    for start in range(0, len(keys), _RUNS_AT_ONCE):
+    for start in range(0, len(keys), AT_ONCE):
         query = select(run.site, run.kind, run.import_key, run.id, run.at).where(
-            run.site.in_(sites.values()), run.import_key.in_(keys[start : start + _RUNS_AT_ONCE])
+            run.site.in_(sites.values()), run.import_key.in_(keys[start : start + AT_ONCE])
         )
         for site, kind, key, identifier, at in connection.execute(query):
             known[site, kind, key] = (identifier, at is None)
@@ -174,29 +174,11 @@ def has_run(connection: Connection, identifier: str) -> bool:
     return connection.execute(query).scalar() is not None
 
 
-def insert_snapshot(connection: Connection, site: str, row: dict[str, Any]) -> None:
-    """Insert the row of a snapshot, unless one of its id is there."""
-    number = site_number(connection, site)
-    connection.execute(insert_unless_there(connection, schema.snapshot, site=number, **row))
-
-
-def insert_snapshots(
-    connection: Connection, snapshots: Sequence[tuple[str, dict[str, Any]]]
-) -> None:
-    """Insert site and row of several snapshots, unless one of its id is there."""
-    names = {site for site, _ in snapshots}
-    numbers = {site: site_number(connection, site) for site in names}
-    for site, row in snapshots:
-        connection.execute(
-            insert_unless_there(connection, schema.snapshot, site=numbers[site], **row)
-        )
-
-
 def snapshots_there(connection: Connection, identifiers: Sequence[str]) -> set[str]:
     """Return those of the ids under which a snapshot is kept."""
     column, present = schema.snapshot.c.id, set[str]()
-    for start in range(0, len(identifiers), _RUNS_AT_ONCE):
-        query = select(column).where(column.in_(identifiers[start : start + _RUNS_AT_ONCE]))
+    for start in range(0, len(identifiers), AT_ONCE):
+        query = select(column).where(column.in_(identifiers[start : start + AT_ONCE]))
         present.update(connection.execute(query).scalars())
     return present
 
@@ -235,8 +217,8 @@ def samples_of(
     """
     sample = schema.sample.c
     samples: dict[int, list[Sample]] = {}
-    for start in range(0, len(numbers), _RUNS_AT_ONCE):
-        wanted = numbers[start : start + _RUNS_AT_ONCE]
+    for start in range(0, len(numbers), AT_ONCE):
+        wanted = numbers[start : start + AT_ONCE]
         query = (
             select(schema.sample).where(sample.run.in_(wanted)).order_by(sample.run, sample.ordinal)
         )

@@ -17,8 +17,7 @@ from trimtab.errors import UnreadableError
 from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.model.telemetry import Snapshot
-from trimtab.record import batch, schema
+from trimtab.record import schema
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, Site
 
@@ -107,16 +106,6 @@ def of_kept_output(output: KeptOutput, run_number: int) -> dict[str, Any]:
 def of_event(event: Event, site_number: int) -> dict[str, Any]:
     """Return the row of an event."""
     return row_of(event, schema.event, site=site_number)
-
-
-def of_snapshot(snapshot: Snapshot, identifier: str) -> dict[str, Any]:
-    """Return the row of a snapshot, without its site."""
-    return row_of(snapshot, schema.snapshot, id=identifier, batch=batch.encode(snapshot))
-
-
-def to_snapshot(row: Row[Any]) -> Snapshot:
-    """Return the snapshot of a row."""
-    return batch.decode(row.batch, at=row.at, driver=row.driver, complete=row.complete)
 
 
 def to_run(row: Row[Any], samples: tuple[Sample, ...], outputs: tuple[RawOutput, ...]) -> Run:

@@ -5,6 +5,7 @@
     site 1──n run 1──n output    what was run, and the hash of what it printed
                   1──n sample    each number, with the output and line that it came from
          1──n snapshot           one compressed Arrow batch of telemetry each
+         1──n snapshot_base      a snapshot kept whole, where others hold what differs from it
          1──n event              what happened
          1──n slot               what was due: the run, snapshots and verdicts that came of it
          1──1 lease              which process watches the site
@@ -37,7 +38,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002", "0003")
+REVISIONS: Final = ("0001", "0002", "0003", "0004")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -135,6 +136,16 @@ sample = Table(
     sqlite_with_rowid=False,
 )
 
+snapshot_base = Table(
+    "snapshot_base",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("batch", LargeBinary, nullable=False),
+    Index(None, "site", "digest", unique=True),
+)
+
 snapshot = Table(
     "snapshot",
     metadata,
@@ -145,7 +156,10 @@ snapshot = Table(
     Column("driver", AnyText, nullable=False),
     Column("complete", Boolean, nullable=False),
     Column("batch", LargeBinary, nullable=False),
+    # None: the batch is whole, as all were once.
+    Column("base", ForeignKey("snapshot_base.number")),
     Index(None, "site", "at"),
+    Index(None, "base"),
 )
 
 event = Table(

@@ -14,9 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.check import HistoryPoint
 from trimtab.model.event import Event
-from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RawOutput, Run
-from trimtab.model.telemetry import Snapshot
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
@@ -347,96 +345,7 @@ class Store(WatchRecords, ExplainingRecords):
         with self._reading() as connection:
             return history.parameters(connection, site, since=since, until=until)
 
-    # Snapshots and events
-
-    def add_snapshot(self, site: str, snapshot: Snapshot, *, identifier: str | None = None) -> str:
-        """Keep a snapshot for good and return its id.
-
-        Parameters
-        ----------
-        identifier
-            Its id where the caller has chosen one; a snapshot that is kept under it stays as it
-            is, and nothing is added.
-        """
-        identifier = identifier or new_identifier(snapshot.at)
-        row = rows.of_snapshot(snapshot, identifier)
-        with self._writing() as connection:
-            queries.insert_snapshot(connection, site, row)
-        return identifier
-
-    def add_snapshots(self, snapshots: Sequence[tuple[str, str, Snapshot]]) -> int:
-        """Keep site, id and snapshot of several in one transaction; return how many were new.
-
-        What is kept under an id stays as it is, and is not even encoded again.
-        """
-        with self._reading() as connection:
-            present = queries.snapshots_there(
-                connection, [identifier for _, identifier, _ in snapshots]
-            )
-        new = {
-            identifier: (site, seen)
-            for site, identifier, seen in snapshots
-            if identifier not in present
-        }
-        values = [
-            (site, rows.of_snapshot(seen, identifier)) for identifier, (site, seen) in new.items()
-        ]
-        if values:
-            with self._writing() as connection:
-                queries.insert_snapshots(connection, values)
-        return len(values)
-
-    def add_batches(
-        self, site: str, driver: str, batches: Sequence[tuple[str, datetime, bool, bytes]]
-    ) -> None:
-        """Keep snapshots that are encoded already, all in one transaction.
-
-        Parameters
-        ----------
-        batches
-            Id, time, whether it is complete, and what `trimtab.record.batch.packed` gave. What is
-            kept under an id stays as it is.
-        """
-        names = ("id", "at", "complete", "batch")
-        values = [
-            {"driver": driver, **dict(zip(names, values_of, strict=True))} for values_of in batches
-        ]
-        if values:
-            with self._writing() as connection:
-                queries.insert_snapshots(connection, [(site, values_of) for values_of in values])
-
-    def snapshot(self, identifier: str) -> Snapshot | None:
-        """Return the snapshot with that id; ``None`` when none is kept, or is kept no longer."""
-        query = select(schema.snapshot).where(schema.snapshot.c.id == identifier)
-        with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else rows.to_snapshot(row)
-
-    def latest_snapshot(self, site: str, at: datetime | None = None) -> Snapshot | None:
-        """Return the last snapshot of a site, or the last one not after ``at``."""
-        snapshots = self.snapshots(site, until=at, limit=1)
-        return snapshots[0] if snapshots else None
-
-    def snapshots(
-        self,
-        site: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> tuple[Snapshot, ...]:
-        """Return snapshots of a site, the newest first; ``since`` and ``until`` are within."""
-        at = schema.snapshot.c.at
-        query = (
-            select(schema.snapshot)
-            .join(schema.site, schema.site.c.number == schema.snapshot.c.site)
-            .where(schema.site.c.name == site)
-            .order_by(at.desc(), schema.snapshot.c.number.desc())
-            .limit(limit)
-        )
-        with self._reading() as connection:
-            records = connection.execute(queries.between(query, at, since, until)).all()
-        return tuple(rows.to_snapshot(row) for row in records)
+    # Events
 
     def add_event(self, event: Event) -> None:
         """Keep an event for good.

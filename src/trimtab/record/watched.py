@@ -13,13 +13,13 @@ from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.telemetry import Snapshot
 from trimtab.record import queries, rows, schema, slots
-from trimtab.record.connections import Connections
 from trimtab.record.slots import Lease, Slot, SlotState
+from trimtab.record.snapshots import SnapshotRecords, insert_snapshots
 
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
 
 
-class WatchRecords(Connections):
+class WatchRecords(SnapshotRecords):
     """The part of the store that the watch writes."""
 
     def claim_slot(
@@ -90,15 +90,15 @@ class WatchRecords(Connections):
             (entry, [(self.raw.put(raw.stdout), self.raw.put(raw.stderr)) for raw in entry.outputs])
             for entry in (*(() if run is None else (run,)), *others)
         ]
-        batches = [rows.of_snapshot(entry, name) for name, entry in snapshots.items()]
+        changes = self.changes_of(slot.site, snapshots)
         with self._writing() as connection:
             if not slots.put(connection, slot):
                 return False
             for run_of_slot, hashes in runs:
                 if not queries.has_run(connection, run_of_slot.id):
                     queries.insert_run(connection, run_of_slot, hashes=hashes)
-            for row in batches:
-                queries.insert_snapshot(connection, slot.site, row)
+            if changes:
+                insert_snapshots(connection, slot.site, changes)
             if event is not None:
                 number = queries.site_number(connection, event.site)
                 row = rows.of_event(event, number)

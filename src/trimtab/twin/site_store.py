@@ -22,6 +22,7 @@ from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run
+from trimtab.record.snapshots import Changes
 from trimtab.record.store import Store
 from trimtab.twin.instruments.failures import Failure
 from trimtab.twin.instruments.ior import IorResult, Space
@@ -88,7 +89,7 @@ class SiteWriter:
         self.truth = None if database_path is None else Truth(Path(database_path))
         self._panel = self._panel_of(scenario.osts.count)
         self._runs: list[Run] = []
-        self._snapshots: list[tuple[str, datetime, bool, bytes]] = []
+        self._snapshots: list[Changes] = []
         self._events: list[Event] = []
         store.ensure_site(
             scenario.name,
@@ -155,7 +156,8 @@ class SiteWriter:
             self._panel = self._panel_of(len(state.column))
         at = state.at.astimezone(UTC)
         identifier = identifier_of(at, self.place.site, "snapshot")
-        self._snapshots.append((identifier, at, *self._panel.batch(state)))
+        complete, base, batch = self._panel.batch(state)
+        self._snapshots.append(Changes(identifier, at, DRIVER, complete, base, batch))
         if len(self._snapshots) >= _BATCH:
             self.flush()
 
@@ -190,7 +192,7 @@ class SiteWriter:
         snapshots, self._snapshots = self._snapshots, []
         events, self._events = self._events, []
         self.store.add_runs(runs)
-        self.store.add_batches(self.place.site, DRIVER, snapshots)
+        self.store.add_changes(self.place.site, snapshots)
         self.store.add_events(events)
 
     def close(self) -> None:

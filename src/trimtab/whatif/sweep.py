@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
-from trimtab.judge.spread import mean_interval
+from trimtab.errors import UsageError
+from trimtab.message import Message
 from trimtab.model.verdict import Interval
-from trimtab.whatif.figures import KINDS, FigureKind
+from trimtab.units import parse_fraction
+from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Figures, Model, Run, seeded, twin
 from trimtab.whatif.vary import Combination
 
@@ -34,18 +36,19 @@ class SummedFigure:
 
     Attributes
     ----------
-    mean
+    mean, median
         ``None``: no run tells it.
     interval
-        Of the mean; ``None`` of fewer than two runs.
+        Of the median, as `seeds_interval` has it; ``None`` of fewer than `SEEDS_LEAST` runs.
     difference, difference_interval
-        Mean of run by run, against the first combination with the same seed; ``None`` of the first
-        itself.
+        Median of run by run, against the first combination with the same seed; ``None`` of the
+        first itself.
     """
 
     name: str
     n: int
     mean: float | None
+    median: float | None
     interval: Interval | None
     difference: float | None
     difference_interval: Interval | None
@@ -71,12 +74,15 @@ class Swept:
     ----------
     taken_up
         Runs whose figures were there already.
+    without_effect
+        Name of a setting to why no figure of any run depends on it.
     """
 
     rows: tuple[Row, ...]
     seeds: int
     until_s: float
     taken_up: int
+    without_effect: Mapping[str, Message]
     assumptions: tuple[str, ...] = ASSUMPTIONS
 
 
@@ -123,18 +129,57 @@ def sweep(
             zip(combinations, by_combination, strict=True)
         )
     )
-    return Swept(rows, seeds, until_s, len(set(keys)) - len(missing))
+    idle = without_effect(combinations, by_combination)
+    return Swept(rows, seeds, until_s, len(set(keys)) - len(missing), idle)
+
+
+def without_effect(
+    combinations: Sequence[Combination], figures: Sequence[Sequence[Figures]]
+) -> dict[str, Message]:
+    """Return each varied setting on which no figure of any run depends, and why.
+
+    Parameters
+    ----------
+    figures
+        Of each combination those of its seeds.
+    """
+    idle: dict[str, Message] = {}
+    answers = list(zip((case.settings for case in combinations), figures, strict=True))
+    for name, _ in combinations[0].settings if combinations else ():
+        values = list(dict.fromkeys(dict(settings)[name] for settings, _ in answers))
+        of_others: dict[tuple[tuple[str, str], ...], list[Sequence[Figures]]] = {}
+        for settings, runs in answers:
+            others = tuple(setting for setting in settings if setting[0] != name)
+            of_others.setdefault(others, []).append(runs)
+        alike = all(runs == group[0] for group in of_others.values() for runs in group)
+        if len(values) > 1 and alike:
+            idle[name] = _why_idle(name, values, figures)
+    return idle
+
+
+def _why_idle(name: str, values: Sequence[str], figures: Sequence[Sequence[Figures]]) -> Message:
+    figure = {"purge": "fullness", "gating": "fullest", "purge.target": "fullness"}.get(name)
+    known = [run.get(figure) for runs in figures for run in runs] if figure is not None else []
+    reached = max((value for value in known if value is not None), default=None)
+    try:
+        least = min(map(parse_fraction, values))
+    except UsageError:  # off and on
+        least = None
+    if reached is not None and least is not None and reached < least:
+        return Message(
+            "value-not-reached",
+            f"fullness stays under every value: {100 * reached:.1f} % at most, and the least value "
+            f"is {100 * least:.1f} %",
+        )
+    return Message("no-figure-differs", "every figure of every run is the same with each value")
 
 
 def summed(runs: Sequence[Figures], first: Sequence[Figures] | None) -> tuple[SummedFigure, ...]:
     """Return each figure over the seeds, and its difference from ``first`` seed by seed."""
-    return tuple(_summed(kind, runs, first) for kind in KINDS)
+    return tuple(_summed(kind.name, runs, first) for kind in KINDS)
 
 
-def _summed(
-    kind: FigureKind, runs: Sequence[Figures], first: Sequence[Figures] | None
-) -> SummedFigure:
-    name = kind.name
+def _summed(name: str, runs: Sequence[Figures], first: Sequence[Figures] | None) -> SummedFigure:
     values = [value for run in runs if (value := run.get(name)) is not None]
     pairs = [] if first is None else [_pair(name, *both) for both in zip(runs, first, strict=True)]
     differences = [pair for pair in pairs if pair is not None]
@@ -142,19 +187,36 @@ def _summed(
         name,
         len(values),
         fmean(values) if values else None,
-        _possible(mean_interval(values), kind),
-        fmean(differences) if differences else None,
-        mean_interval(differences),
+        median(values) if values else None,
+        seeds_interval(values),
+        median(differences) if differences else None,
+        seeds_interval(differences),
     )
 
 
-def _possible(interval: Interval | None, kind: FigureKind) -> Interval | None:
-    """Return the part of an interval that can be: nothing here is negative, no share over 1."""
-    if interval is None:
+SEEDS_LEAST: Final = 5
+"""Of fewer the range holds the median of all seeds with less than 93 %: no interval."""
+
+
+def seeds_interval(values: Sequence[float], level: float = 0.9375) -> Interval | None:
+    """Return the interval of the median over all seeds, by order: always within what runs gave.
+
+    It assumes no distribution, so a bandwidth stays under its ceiling and over 0 where a few seeds
+    fall off a cliff. ``None`` for fewer than `SEEDS_LEAST`.
+
+    Notes
+    -----
+    The median of all seeds lies under the (k + 1)-th least of n or over the (k + 1)-th greatest
+    with probability 2^(1 - n) times the sum of C(n, i) for i from 0 to k (order statistics; David
+    and Nagaraja 2003, 7.1).
+    """
+    count = len(values)
+    if count < SEEDS_LEAST:
         return None
-    most = 1.0 if kind.unit == "1" and not kind.name.endswith("cov") else math.inf
-    low, high = (min(max(end, 0.0), most) for end in (interval.low, interval.high))
-    return Interval(low, high, interval.level)
+    ordered, cut, outside = sorted(values), 0, 2.0 ** (1 - count)
+    while (more := outside + math.comb(count, cut + 1) * 2.0 ** (1 - count)) <= 1 - level:
+        cut, outside = cut + 1, more
+    return Interval(ordered[cut], ordered[count - 1 - cut], 1 - outside)
 
 
 def _pair(name: str, run: Mapping[str, float | None], other: Figures) -> float | None:

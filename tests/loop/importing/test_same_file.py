@@ -60,10 +60,10 @@ def test_what_was_kept_under_its_very_content_is_known_again(tmp_path: Path, sto
 
 
 def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store) -> None:
-    """The last line is what is told of; without its end it may be the half of a number."""
+    """Without its end, the last number of the only repetition may be half of one."""
     whole = OUTPUTS["ior"].read_bytes()
     lines = whole.splitlines(keepends=True)
-    last = max(place for place, line in enumerate(lines) if line.startswith(b"write "))
+    last = min(place for place, line in enumerate(lines) if line.startswith(b"write "))
     for name, content in (
         ("cut", b"".join(lines[: last + 1]).rstrip(b"\n")),
         ("row", b"".join(lines[: last + 1])),

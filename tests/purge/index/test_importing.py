@@ -25,6 +25,8 @@ RECORD = (
     b"1\t2\tf\t1\t3\t4\t5\t8\t1700000000.5000000000\t2.0000000000\t3.0000000000\t\t/scratch/%06d\0"
 )
 CHILD = """
+import os
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +34,13 @@ from trimtab.purge.index import write
 from trimtab.purge.index.importing import import_list
 from trimtab.purge.index.manifest import Source
 write.ShardWriter.__init__.__defaults__ = (100, *write.ShardWriter.__init__.__defaults__[1:])
+write_shard, written = write.ShardWriter._write, []
+def until_killed(writer):
+    write_shard(writer)
+    written.append(True)
+    if len(sys.argv) > 3 and len(written) == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+write.ShardWriter._write = until_killed
 print("begun", flush=True)
 import_list(Path(sys.argv[1]), Path(sys.argv[2]), source=Source.GNU_FIND, root=b"/scratch",
             now=datetime.now(UTC))
@@ -54,9 +63,13 @@ def test_an_import_that_is_killed_leaves_nothing_or_everything(
     chance = seeded("import killed")
     argv = [sys.executable, "-c", CHILD, str(file)]
     whole_s = _timed([*argv, str(tmp_path / "first")])
-    ended = 0
     for number in range(imports):
         index = tmp_path / f"index {number}"
+        shards = str(chance.randint(1, 15))
+        killed = subprocess.run([*argv, str(index), shards], check=False, stdout=subprocess.DEVNULL)
+        assert killed.returncode == -signal.SIGKILL
+        with pytest.raises(UnreadableError):
+            load_manifest(index)
         while True:
             child = subprocess.Popen([*argv, str(index)], stdout=subprocess.PIPE)
             assert child.stdout is not None
@@ -69,12 +82,10 @@ def test_an_import_that_is_killed_leaves_nothing_or_everything(
                 assert load_manifest(index).complete
                 break
             assert b"ended" not in rest
-            ended += 1
             with pytest.raises(UnreadableError):
                 load_manifest(index)
             whole_s *= 1.5  # in the end it comes through, over what the killed ones left
         assert list(tmp_path.glob(".index*")) == []
-    assert ended
 
 
 def _timed(argv: list[str]) -> float:

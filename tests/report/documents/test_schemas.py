@@ -38,6 +38,7 @@ def test_the_committed_schemas_are_those_of_the_code() -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("file", sorted(EARLIER.glob("*.json")), ids=lambda file: file.stem)
 def test_a_document_of_before_fits(file: Path) -> None:
+    """What it has is what programs read: keys came, but none went, and none holds another type."""
     document = json.loads(file.read_text())
     assert "schema_version" not in document
-    assert misfits(document, file.stem) == []
+    assert misfits(document, file.stem, whole=False) == []

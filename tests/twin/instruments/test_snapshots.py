@@ -181,9 +181,9 @@ def _walks(draw):
 def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):
     panel = Panel(LAYOUT, devices=DEVICES, seed=3)
     for state in states:
-        complete, content = panel.batch(state)
+        complete, base, changes = panel.batch(state)
         at = state.at.astimezone(UTC)
-        found = batch.decode(content, at=at, driver="twin", complete=complete)
+        found = batch.decode(changes, base, at=at, driver="twin", complete=complete)
         assert found == snapshot(state, seed=3)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.reproduce.lives import coarse
 
+from trimtab.twin.scenario.model import Resolution
 from trimtab.whatif.reproduce import aging
 from trimtab.whatif.reproduce.tensions import balance, drawn_balance
 
@@ -70,8 +71,8 @@ def test_a_young_system_is_written_five_times_then_trimmed() -> None:
         (perlmutter.users.daily_writes_bytes + 24 * 125e12) / 274, rel=0.01
     )
     assert scenario.trim.every_s is None
-    # A smaller miniature, a day later: drives that are trimmed write more than they did.
-    small = replace(scenario, resolution=replace(perlmutter.resolution, classes=None))
+    # A day later. One block group would be walked at any fullness: as fine as it is by default.
+    small = replace(scenario, resolution=Resolution(classes=None))
     life = replace(run, scenario=small).answer()
     day = small.length_s / 86400 - 3
     before, after = (aging.point(life, 0.3, *days) for days in ((day - 2, day), (day + 1, day + 2)))

@@ -341,14 +341,24 @@ def _recovery(
     """
     if change.before is None:
         return None
-    after = change.after or 0.0
-    middle = after + _BACK * (change.before - after)
+    point, interval = change.point, change.point.effect_interval
+    # Of a level that fell while runs were lost as well, both have to be back.
+    fell = change.lost is not None and interval is not None and interval.high < 1 - _SAME_LEVEL
     for other in later:
         if other.after is None or (change.confirmed and not other.confirmed):
             continue
-        if other.after >= middle if more_is_better else other.after <= middle:
+        levels = [(change.before, change.after, other.after)]
+        if fell:
+            levels.append((point.before or 0.0, point.after, other.point.after or 0.0))
+        if all(_is_back(*level, more_is_better=more_is_better) for level in levels):
             return other.point
     return None
+
+
+def _is_back(before: float, after: float | None, now: float, *, more_is_better: bool) -> bool:
+    """Return whether half of what was lost is back."""
+    middle = (after or 0.0) + _BACK * (before - (after or 0.0))
+    return now >= middle if more_is_better else now <= middle
 
 
 def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame) -> float:

@@ -94,13 +94,16 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     )
     edges = (0, *(int(begins[cut]) + 1 for cut in rough), n + 1)
     agreed: list[Shift] = []
-    begin = 0
+    begin = level = 0
     for rough_place, end in pairwise(edges[1:]):
         place = begin + _sharpened(white[begin : end - 1], rough_place - begin, width, noise)
         place = begin + _exact(window.height[begin:end], place - begin, noise)
         shift = _agreed(window, clipped, (begin, place, end), noise)
+        if shift is not None and begin > level:
+            shift = _without(window, clipped, (level, begin, place, end), noise)
         if shift is not None:
             agreed.append(shift)
+            level = place
         begin = place
     return tuple(agreed)
 
@@ -151,6 +154,29 @@ def _agreed(
         return None
     step = _step(part, place - begin, window.hour[begin:end] if window.young else None, noise)
     return Shift(place, step > 0) if abs(step) >= STEP else None
+
+
+def _without(
+    window: Window, clipped: Floats, edges: tuple[int, int, int, int], noise: Noise
+) -> Shift | None:
+    """Return the change at the third edge if it is one without what is between the second and it.
+
+    That is no level: neither detector, or one alone, sees a change where it begins. What comes back
+    from a dip to the level before it is no change.
+    """
+    import numpy as np
+
+    level, begin, place, end = edges
+    dip = slice(begin, place)
+    rest = Window(
+        np.delete(window.time_s, dip),
+        np.delete(window.height, dip),
+        np.delete(window.hour, dip),
+        window.level,
+        window.young,
+    )
+    shift = _agreed(rest, np.delete(clipped, dip), (level, begin, end - (place - begin)), noise)
+    return None if shift is None else Shift(place, shift.up)
 
 
 def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:

@@ -8,13 +8,14 @@ it, so a series cut there gives the same result.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.arrays import median
 from trimtab.judge.changes.noise import Noise, noise_of, residuals, split_of, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
-from trimtab.judge.changes.retrospective import DAY_S, Shift, Window, shifts
+from trimtab.judge.changes.retrospective import DAY_S, LARGE, STEP, Shift, Window, shifts
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ LOOK_S: Final = 6 * 3600.0
 CONFIRM_S: Final = 96 * 3600.0
 CONFIRM_RUNS: Final = 12
 """Longest wait of a suspect for confirmation: four days, and a dozen runs."""
+
+SHORTEST: Final = 3
+"""Runs of a level that was left again."""
 
 SUSPECT: Final = 3.7
 """|Z| that raises a suspect. Measured on years of hourly series without any change: it gives 2 to 5
@@ -294,6 +298,10 @@ class WalkForward:
         import numpy as np
 
         self.looked_back_s = now_s
+        back = self._returned(noise, place)
+        if back is not None:
+            self._confirm([back], place)
+            return
         first, window = self._window(place + 1, place + 1)
         if len(window.time_s) < RUNS_MINIMUM:
             return
@@ -306,6 +314,48 @@ class WalkForward:
         sure = shifts(window, noise)
         if sure:
             self._confirm([Shift(first + shift.place, shift.up) for shift in sure], place)
+
+    def _returned(self, noise: Noise, place: int) -> Shift | None:
+        """Return the change that brings back the level before the last one, if that was short.
+
+        A level of a day or two has too few days for both detectors: its end would never be
+        confirmed, and the level before it and after it would be reported as a change of nothing.
+        That a level is back is likelier than any other change: it is confirmed when the runs since,
+        a day and a dozen at least, are nearer to it by `STEP` standard errors.
+        """
+        import numpy as np
+
+        if len(self.levels) < 2:
+            return None
+        begin, time_s = self.levels[-1], self.runs.time_s
+        heights = self.runs.height[max(self.levels[-2], self._history(begin)) : place + 1]
+        known = heights[np.isfinite(heights)]
+        if not len(known) or place - begin < CONFIRM_RUNS:
+            return None
+        whole = np.where(np.isnan(heights), known.min() - 2 * LARGE * noise.scale, heights)
+        before, since = np.split(whole, [begin - place - 1])
+        usual, short = median(before), median(since[:CONFIRM_RUNS])
+        end = 0
+        for _ in range(2):
+            is_back = (since - (usual + short) / 2) * (usual - short) > 0
+            # Runs on the wrong side of the middle, for each run as the first that is back.
+            wrong = np.concatenate(([0], np.cumsum(is_back))) + np.concatenate(
+                (np.cumsum(~is_back[::-1])[::-1], [0])
+            )
+            end = int(np.argmin(wrong))
+            if end < SHORTEST or len(since) - end < CONFIRM_RUNS:
+                return None
+            short = median(since[:end])
+        first = begin + end
+        if time_s[first] - time_s[begin] > CONFIRM_S or time_s[place] - time_s[first] < DAY_S:
+            return None
+        now = median(since[end:])
+        # The error of a median, with the memory of the runs, of what lies between the levels.
+        runs = 1 / (len(since) - end) + (1 / end + 1 / len(before)) / 4
+        memory = (1 + noise.autocorrelation) / (1 - noise.autocorrelation) * noise.longest
+        error = 1.25 * noise.scale * math.sqrt(runs * memory)
+        nearer = (now - (usual + short) / 2) * (1 if usual > short else -1)
+        return Shift(first, bool(usual > short)) if nearer > STEP * error else None
 
     def _confirm(self, sure: list[Shift], now: int) -> None:
         """Confirm changes; the open suspect is one of them or is dismissed."""

@@ -76,6 +76,14 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEffect:
+    """A varied setting on which no figure of any run depends."""
+
+    setting: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIfDocument:
     """A sweep; all of it is simulation."""
 
@@ -123,6 +131,10 @@ def _why_no_error(row: Row) -> str | None:
 
 def _figures(row: sweep.Row) -> list[FigureRow]:
     return [FigureRow(row.figure(kind.name), kind.unit) for kind in KINDS]
+
+
+def _without_effect(document: WhatIfDocument) -> list[NoEffect]:
+    return [NoEffect(name, why) for name, why in document.swept.without_effect.items()]
 
 
 def _assumptions(document: WhatIfDocument) -> list[str]:
@@ -217,6 +229,7 @@ shape(
         "seeds": "swept.seeds",
         "until_s": "swept.until_s",
         "combinations": "swept.rows",
+        "without_effect": (tuple[NoEffect, ...], _without_effect),
         "assumptions": (tuple[str, ...], _assumptions),
     },
 )

@@ -8,15 +8,15 @@ rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.telemetry import Snapshot, TargetSnapshot
-from trimtab.record.batch import frame_of, packed
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.batch import Base, Values, frame_of
 from trimtab.twin.instruments.layout import Layout
 from trimtab.twin.instruments.snapshots import (
-    DRIVER,
     machine_values,
     mdt_targets,
     ost_columns,
@@ -28,13 +28,10 @@ from trimtab.twin.instruments.state import TargetState, expanded
 if TYPE_CHECKING:
     import polars as pl
 
-_LEVEL: Final = 1
-"""Of zlib: a third of the time of 6 for a sixth more space, in stores that can be made again."""
-
 
 @dataclass(slots=True)
 class _Template:
-    """The rows of a snapshot, and where in them the numbers of OSTs stand.
+    """A base, and where in its rows what changes stands.
 
     Attributes
     ----------
@@ -42,22 +39,21 @@ class _Template:
         Of one OST; they come first, all OSTs with as many, settings behind readings.
     places
         Name and label of a reading to its place among an OST's rows.
-    numbers, integers, texts
-        One a row; what is missing is 0 here, and ``is_number`` and ``is_integer`` tell.
+    now
+        The values of the snapshot that is being made.
+    mdt_rows
+        Of all readings of MDTs.
     cpu_rows, network_rows
         Where the two readings of each server stand.
     flags
         Create, degraded and read-only of each OST, by which the texts of settings were made.
     """
 
-    frame: pl.DataFrame
+    base: Base
     rows: int
     places: dict[tuple[str, str | None], int]
-    numbers: np.ndarray
-    integers: np.ndarray
-    is_number: pl.Series
-    is_integer: pl.Series
-    texts: list[str | None]
+    now: Values
+    mdt_rows: np.ndarray
     cpu_rows: np.ndarray
     network_rows: np.ndarray
     flags: list[tuple[bool, bool, bool]]
@@ -72,21 +68,25 @@ class Panel:
         self._seed = seed
         self._key: tuple[object, ...] = ()
         self._template: _Template | None = None
+        self._partial: Base | None = None
 
     def snapshot(self, state: TargetState) -> Snapshot:
         """Return the snapshot of a state."""
         return snapshot_of(state, self.layout, devices=self._devices, seed=self._seed)
 
-    def batch(self, state: TargetState) -> tuple[bool, bytes]:
-        """Return whether the snapshot of a state is complete, and the batch that holds it."""
+    def batch(self, state: TargetState) -> tuple[bool, Base, bytes]:
+        """Return whether the snapshot of a state is complete, its base, and its changes of it."""
         if not state.osts.answers[state.column].all():
-            return False, packed(frame_of(self.snapshot(state)), level=_LEVEL)
+            frame = frame_of(self.snapshot(state))
+            if self._partial is None or not self._partial.fits(frame):
+                self._partial = Base.of(frame)
+            return False, self._partial, self._partial.changes(Values.of(frame))
         whole = expanded(state, self._seed)
         key = self._shape(whole)
         if self._template is None or key != self._key:
             self._key, self._template = key, self._made(state, whole)
-            return True, packed(self._template.frame, level=_LEVEL)
-        return True, packed(self._filled(self._template, whole), level=_LEVEL)
+        self._fill(self._template, whole)
+        return True, self._template.base, self._template.base.changes(self._template.now)
 
     def _shape(self, whole: TargetState) -> tuple[object, ...]:
         """Return what has to be the same for two snapshots to have the same rows."""
@@ -102,19 +102,18 @@ class Panel:
         )
 
     def _made(self, state: TargetState, whole: TargetState) -> _Template:
+        import polars as pl
+
         frame = frame_of(self.snapshot(state))
         keys = [*ost_columns(whole, self.layout)]
         count = len(keys) + len(self._settings(whole, 0))
         osts = len(whole.osts)
         return _Template(
-            frame=frame,
+            base=Base.of(frame),
             rows=count,
             places={key: place for place, key in enumerate(keys)},
-            numbers=frame["number"].fill_null(0.0).to_numpy().copy(),
-            integers=frame["integer"].fill_null(0).to_numpy().copy(),
-            is_number=frame["number"].is_not_null(),
-            is_integer=frame["integer"].is_not_null(),
-            texts=frame["text"].to_list(),
+            now=Values.of(frame),
+            mdt_rows=_rows(frame, (pl.col("target_kind") == "mdt") & pl.col("part").is_null()),
             cpu_rows=_of_machines(frame, "server_cpu_fraction"),
             network_rows=_of_machines(frame, "network_bytes_total"),
             flags=[self._flags(whole, number) for number in range(osts)],
@@ -133,14 +132,12 @@ class Panel:
         flags = self._flags(whole, number)
         return [*ost_settings(whole.settings, self._devices, *flags).values()]
 
-    def _filled(self, template: _Template, whole: TargetState) -> pl.DataFrame:
-        """Return the rows of a template with the values of a state."""
-        import polars as pl
-
-        rows, osts = template.rows, len(whole.osts)
+    def _fill(self, template: _Template, whole: TargetState) -> None:
+        """Put the values of a state into a template."""
+        rows, osts, now = template.rows, len(whole.osts), template.now
         end = osts * rows
-        numbers = template.numbers[:end].reshape(osts, rows)
-        integers = template.integers[:end].reshape(osts, rows)
+        numbers = now.numbers[:end].reshape(osts, rows)
+        integers = now.integers[:end].reshape(osts, rows)
         for key, values in ost_columns(whole, self.layout).items():
             place, kind = template.places[key], type(next(filter(_is_there, values), None))
             if kind is float:
@@ -149,38 +146,34 @@ class Panel:
                 integers[:, place] = [value or 0 for value in values]
             elif key[0] == "last_trim_at":
                 texts = [None if value is None else str(value) for value in values]
-                template.texts[place:end:rows] = texts
+                now.texts[place:end:rows] = texts
         for number in range(osts):
             if (flags := self._flags(whole, number)) != template.flags[number]:
                 template.flags[number] = flags
                 settings = self._settings(whole, number)
-                template.texts[(number + 1) * rows - len(settings) : (number + 1) * rows] = settings
-        # Few rows are of MDTs: they are made anew, and stand behind those of OSTs.
-        mdts = frame_of(_alone(mdt_targets(whole, self.layout), whole))
-        place = slice(end, end + mdts.height)
-        template.numbers[place] = mdts["number"].fill_null(0.0).to_numpy()
-        template.integers[place] = mdts["integer"].fill_null(0).to_numpy()
-        template.texts[place] = mdts["text"].to_list()
+                now.texts[(number + 1) * rows - len(settings) : (number + 1) * rows] = settings
+        # Of MDTs too only numbers change: their texts are those of the settings.
+        mdts = mdt_targets(whole, self.layout)
+        readings = chain.from_iterable(target.readings for target in mdts)
+        for row, reading in zip(template.mdt_rows.tolist(), readings, strict=True):
+            if isinstance(reading.value, float):
+                now.numbers[row] = reading.value
+            elif isinstance(reading.value, int):
+                now.integers[row] = reading.value
         busy, moved = machine_values(whole, self.layout)
-        template.numbers[template.cpu_rows] = busy
-        template.integers[template.network_rows] = moved
-        return template.frame.with_columns(
-            number=pl.when(template.is_number).then(pl.Series(template.numbers)),
-            integer=pl.when(template.is_integer).then(pl.Series(template.integers)),
-            text=pl.Series(template.texts, dtype=pl.String),
-        )
+        now.numbers[template.cpu_rows] = busy
+        now.integers[template.network_rows] = moved
+
+
+def _rows(frame: pl.DataFrame, condition: pl.Expr) -> np.ndarray:
+    return frame.select(condition.fill_null(value=False)).to_series().arg_true().to_numpy()
 
 
 def _of_machines(frame: pl.DataFrame, name: str) -> np.ndarray:
     """Return the rows of a reading of machines, in their order."""
-    parts, names = frame["part"].cast(str), frame["name"].cast(str)
-    return (
-        ((parts == "host reading") & (names == name)).fill_null(value=False).arg_true().to_numpy()
-    )
+    import polars as pl
 
-
-def _alone(targets: list[TargetSnapshot], whole: TargetState) -> Snapshot:
-    return Snapshot(whole.at, DRIVER, complete=True, targets=tuple(targets))
+    return _rows(frame, (pl.col("part") == "host reading") & (pl.col("name") == name))
 
 
 def _is_there(value: object) -> bool:

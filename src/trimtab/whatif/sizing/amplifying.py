@@ -138,7 +138,7 @@ def formulas(case: Case, superblock_units: int = FINE.superblock_units) -> tuple
 
     Examples
     --------
-    >>> [round(one, 2) for one in formulas(Case(0.12, 0.75))]
+    >>> [round(form, 2) for form in formulas(Case(0.12, 0.75))]
     [4.34, 1.69]
     """
     whole = greedy(case.spare, superblock_units)
