@@ -7,6 +7,14 @@ import re
 from hypothesis import strategies as st
 
 from trimtab.model.hardware import Hardware, Parity, parse_figure
+from trimtab.model.policies import (
+    AllocatorPolicy,
+    BalancePolicy,
+    Policies,
+    TrimPolicy,
+    TunablesPolicy,
+    Window,
+)
 from trimtab.model.site import (
     Servers,
     Site,
@@ -145,6 +153,43 @@ hardware = st.builds(
 )
 
 
+windows = st.tuples(st.integers(0, 1439), st.integers(0, 1439)).filter(
+    lambda ends: ends[0] != ends[1]
+)
+fractions = st.floats(0.001, 1.0)
+policies = st.builds(
+    Policies,
+    tunables=st.builds(
+        TunablesPolicy,
+        settings=st.dictionaries(
+            st.sampled_from(["wbt_lat_usec", "lod/qos_prio_free", "a*/b"]),
+            st.sampled_from(["0", "100%", "4 8 16"]),
+        ),
+        permanent=st.just(()),
+        worse=fractions,
+        settle_s=durations,
+    ),
+    allocator=st.builds(AllocatorPolicy, every_s=durations, useless_loops=st.none() | fractions),
+    trim=st.builds(
+        TrimPolicy,
+        every_s=durations,
+        written=fractions,
+        window=st.none() | windows.map(lambda ends: Window(*ends)),
+        range_bytes=st.integers(1, 2**50),
+        slower=st.none() | fractions,
+        enclosures=st.just(()) | st.just(("oss[01-02]", "oss3")),
+    ),
+    balance=st.builds(
+        BalancePolicy,
+        most_closed=fractions,
+        least_open=st.integers(1, 300),
+        widest_stripe=st.integers(1, 2000),
+        mechanism=st.sampled_from(["auto", "max_create_count", "no_create"]),
+    ),
+    stale_s=durations,
+)
+
+
 @st.composite
 def sites(draw: st.DrawFn) -> Site:
     reopen, fullness = sorted(draw(st.tuples(*[st.floats(0.001, 1.0)] * 2)))
@@ -174,6 +219,6 @@ def sites(draw: st.DrawFn) -> Site:
         ),
         launchers=tuple(launchers),
         store=SiteStore(draw(optional_texts), draw(optional_texts), draw(st.none() | durations)),
-        policies={name: False for name in draw(st.sets(names, max_size=2))},
+        policies=draw(policies),
         hardware=draw(hardware),
     )

@@ -16,6 +16,7 @@ from tests.support.each import for_each
 
 from trimtab.errors import UsageError
 from trimtab.measure.table import TABLE
+from trimtab.model.policies import Policies, TrimPolicy, TunablesPolicy, Window
 from trimtab.model.site import (
     Servers,
     Site,
@@ -130,8 +131,17 @@ url = "postgresql://host/trimtab"
 raw = "/var/lib/trimtab/raw"
 retention = "400d"
 
+[policy]
+stale = "5m"
+
 [policy.trim]
 armed = false
+window = "22:00-04:30"
+enclosures = ["oss[1-2]"]
+
+[policy.tunables]
+settings = {wbt_lat_usec = 0, "lod/qos_prio_free" = "100%"}
+permanent = ["lod/qos_prio_free"]
 """
     loaded = parse_site(text, "scratch.toml")
     assert loaded.warnings == ()
@@ -175,7 +185,14 @@ armed = false
         ),
         launchers=(SiteLauncher("ompi", "mpi", {"map-by": "node", "-q": "", "tasks": "3"}),),
         store=SiteStore("postgresql://host/trimtab", "/var/lib/trimtab/raw", 400 * 86400.0),
-        policies={"trim": False},
+        policies=Policies(
+            tunables=TunablesPolicy(
+                settings={"wbt_lat_usec": "0", "lod/qos_prio_free": "100%"},
+                permanent=("lod/qos_prio_free",),
+            ),
+            trim=TrimPolicy(window=Window(22 * 60, 4 * 60 + 30), enclosures=("oss[1-2]",)),
+            stale_s=300.0,
+        ),
     )
     values = tomllib.loads(text)
     for name in ("servers", "limits"):
@@ -258,6 +275,7 @@ armed = false
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
         at_end("[policy.trim]\narmed = true", "policy-armed", "armed = false"),
+        (SITE + "[policy.gating]", ":5", "[policy.gating]", "unknown-key", None),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
         (SITE.replace('"/scratch"', '"/a/../b"'), ":4", "[site] path", "path-with-dots", None),
         (SITE.replace('"/scratch"', '"/a\\u0000"'), ":4", "[site] path", "path-relative", None),
@@ -419,10 +437,15 @@ def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
 
 
+POLICY_TABLES = ("policy.tunables", "policy.allocator", "policy.trim", "policy.balance")
+
+
 def tables_of(document: dict) -> Iterator[tuple[str, dict]]:
     for name, table in document["properties"].items():
         yield name, table if "properties" in table else table["additionalProperties"]
     yield "servers.ssh", document["properties"]["servers"]["properties"]["ssh"]
+    for name in POLICY_TABLES:
+        yield name, document["properties"]["policy"]["properties"][name.removeprefix("policy.")]
 
 
 def test_the_page_lists_every_key_with_its_default() -> None:
@@ -437,7 +460,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     known = set()
     for name, definition in tables_of(schema.json_schema()):
         for key, field in definition["properties"].items():
-            if (name, key) in {("servers", "ssh"), ("servers", "home")}:
+            if f"{name}.{key}" in {"servers.ssh", "servers.home", *POLICY_TABLES}:
                 continue  # tables of their own
             known.add((name, key))
             if "default" in field:

@@ -15,6 +15,7 @@ from tests.site.sites import sites, texts
 from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
+from trimtab.model.policies import Policies, TrimPolicy
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
 from trimtab.site.load import load_site, parse_site
 from trimtab.site.schema import json_schema
@@ -34,7 +35,7 @@ LUSTRE = Site(
     snapshot_schedule="every 15m",
     probes=(SiteProbe("hourly", schedule="every 1h", launcher="mpi", block_size_bytes=2**32),),
     launchers=(SiteLauncher("mpi", "mpi"),),
-    policies={"trim": False},
+    policies=Policies(trim=TrimPolicy(every_s=7200.0)),
 )
 
 
@@ -98,9 +99,10 @@ def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
         "[limits]",
         "[snapshot]",
         "[store]",
+        "[policy]",
+        "[policy.trim]",
         "[probe.hourly]",
         "[launcher.mpi]",
-        "[policy.trim]",
     ]
     assert max(len(line) for line in text.splitlines()) <= 100
 
@@ -122,7 +124,7 @@ def test_comments_of_others_stay_comments() -> None:
         replace(LOCAL, path="/scratch\udcff"),
         replace(LOCAL, path="scratch"),
         replace(LOCAL, limits=SiteLimits(fullness=0.6)),
-        replace(LOCAL, policies={"trim": True}),
+        replace(LOCAL, policies=Policies(trim=TrimPolicy(armed=True))),
         replace(LOCAL, limits=SiteLimits(window_s=1e-300)),
         replace(LOCAL, servers=Servers(oss=("a b",))),
         replace(LOCAL, snapshot_schedule=" every 1h"),

@@ -38,6 +38,7 @@ from trimtab.config.schema import key, table, tables
 from trimtab.config.targets import fold_targets, unfold_targets
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
+from trimtab.model.policies import Policies
 from trimtab.visible import visible
 
 COMMAND_TIMEOUT_S: Final = 3600.0
@@ -384,14 +385,6 @@ class SiteStore:
 
 
 @dataclass(frozen=True, slots=True)
-class SitePolicy:
-    """Whether a policy may act automatically; no policy may in this version."""
-
-    name: str
-    armed: bool = key(SWITCH, "Whether it may act; only false.", False)
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
     """One file system that Trimtab monitors.
 
@@ -405,8 +398,6 @@ class Site:
         As a probe's; ``None``: only before and after probes, and on request.
     snapshot_jitter_s
         Longest delay of a snapshot, in seconds.
-    policies
-        Name to whether it is armed. None can be, so far.
     reads_recorded
         Tested with a canary read (`trimtab.loop.purging.reads`).
     reads_without_atime
@@ -442,9 +433,7 @@ class Site:
         SiteLauncher, "launcher", "How a probe's tasks are started.", named=True
     )
     store: SiteStore = table(SiteStore, "Where results are kept.")
-    policies: Mapping[str, bool] = tables(
-        SitePolicy, "policy", "What may act on its own: nothing, in this version.", {}, named=True
-    )
+    policies: Policies = table(Policies, "What Trimtab may change, and when.", at="policy")
     hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
     reads_recorded: bool = key(
         SWITCH,

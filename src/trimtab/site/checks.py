@@ -53,14 +53,23 @@ def problems(site: Site) -> Iterator[Problem]:
                 "give it another name",
                 code="launcher-kind",
             )
-    for name, armed in site.policies.items():
-        if armed:
+    policies = site.policies
+    for name in ("tunables", "allocator", "trim", "balance"):
+        if getattr(policies, name).armed:
             yield Problem(
                 ("policy", name, "armed"),
-                "nothing can be armed in this version: it only reads",
-                "write armed = false, or leave the table out",
+                "the watch of this version changes nothing by itself",
+                "write armed = false, or leave it out; a person applies with --apply",
                 code="policy-armed",
             )
+    unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
+    if unknown:
+        yield Problem(
+            ("policy", "tunables", "permanent"),
+            f"{unknown[0]} is permanent, and no value is given for it",
+            "write it into settings too",
+            code="setting-unknown",
+        )
 
 
 def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
@@ -106,7 +115,6 @@ def _names(site: Site) -> Iterator[Problem]:
     named: list[tuple[tuple[str, ...], str]] = [(("site", "name"), site.name)]
     named += [(("probe", probe.name), probe.name) for probe in site.probes]
     named += [(("launcher", launcher.name), launcher.name) for launcher in site.launchers]
-    named += [(("policy", name), name) for name in site.policies]
     for location, name in named:
         yield from name_problems(name, location)
 

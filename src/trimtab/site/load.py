@@ -117,10 +117,6 @@ def parse_site(text: str, source: str) -> LoadedSite:
     stated, mistakes = SCHEMA.read(parse_toml(text, name))
     if mistakes:
         raise config_error(mistakes, name, key_lines(text))
-    if "policies" in stated:
-        stated["policies"] = {
-            policy: table.get("armed", False) for policy, table in stated["policies"]
-        }
     site: Site = SCHEMA.build(stated, source=source)
     if mistakes := list(problems(site)):
         raise config_error(mistakes, name, key_lines(text))

@@ -14,7 +14,8 @@ from trimtab.config.writer import Comments, Writer
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
-from trimtab.model.site import Servers, Site, SitePolicy, SiteProbe, Ssh
+from trimtab.model.policies import Policies
+from trimtab.model.site import Servers, Site, SiteProbe, Ssh
 from trimtab.site.load import parse_site
 from trimtab.site.schema import SCHEMA
 from trimtab.visible import visible
@@ -44,13 +45,12 @@ def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | N
         UTF-8.
     """
     writer = Writer(SCHEMA, skip=_is_skipped, comments=comments)
-    probes, launchers, policies = map(SCHEMA.group, ("probe", "launcher", "policy"))
+    probes, launchers = map(SCHEMA.group, ("probe", "launcher"))
     tables = [
         _head(site, remarks),
         *writer.tables(site),
         *writer.items(probes, site.probes),
         *writer.items(launchers, site.launchers),
-        *writer.items(policies, [SitePolicy(*policy) for policy in site.policies.items()]),
     ]
     if not site.probes:
         tables += writer.items(probes, [SiteProbe("hourly", schedule="every 1h")], hidden=True)
@@ -77,6 +77,10 @@ def _is_skipped(entry: Table | Entry, whole: Any) -> bool:
             unused = not driver.has_servers and whole.servers == Servers()
             local = whole.servers.reach == "local" and whole.servers.ssh == Ssh()
             return unused or (rest == ["ssh"] and local)
+        case ("policy",):
+            return whole.policies == Policies()
+        case ("policy", ("tunables" | "allocator" | "trim" | "balance") as name):
+            return getattr(whole.policies, name) == getattr(Policies(), name)
         case ("hardware",):
             return whole.hardware == Hardware()
         case ("hardware", name):

@@ -1,0 +1,61 @@
+"""What a controller decides on: everything that was observed, and nothing that it could look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trimtab.message import Message
+from trimtab.model.action import Action
+from trimtab.model.site import Site
+from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.model.trim import TrimPractice
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A site at one time.
+
+    Attributes
+    ----------
+    site
+        Its limits, policies, servers and time zone.
+    snapshot
+        The newest; ``None``: there is none.
+    baseline
+        An earlier snapshot, at least an hour older where there is one: for rates and for what
+        changed since.
+    actions
+        The ledger of the last thirty days at least, oldest first, those without an outcome too.
+    busy
+        Target to why it must be left alone now: a probe or survey runs on it, a purge, a rebuild,
+        recovery. The empty name stands for all targets.
+    practices
+        Target to how it is trimmed without Trimtab.
+    pools
+        Pool to its OSTs; empty where pools are not known.
+    integrity
+        Open incidents and findings about wrong data, each as a sentence.
+    clock_jump_s
+        By how much the clock of this host and that of the servers, or of the last snapshot and
+        now, contradict each other; 0 where nothing does.
+    """
+
+    site: Site
+    snapshot: Snapshot | None
+    baseline: Snapshot | None = None
+    actions: tuple[Action, ...] = ()
+    busy: Mapping[str, Message] = field(default_factory=dict)
+    practices: Mapping[str, TrimPractice | NotAvailable] = field(default_factory=dict)
+    pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    integrity: tuple[Message, ...] = ()
+    clock_jump_s: float = 0.0
+
+    def last_done(self, target: str, *kinds: str) -> datetime | None:
+        """Return when an instruction of these kinds was last carried out on a target."""
+        for action in reversed(self.actions):
+            instruction, wrote = action.instruction, action.outcome and action.outcome.wrote
+            if instruction.target == target and instruction.kind in kinds and wrote:
+                return action.until or action.at
+        return None

@@ -1,0 +1,218 @@
+"""What a site lets Trimtab change: the tables ``[policy.*]`` of its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from trimtab.config.kinds import (
+    DURATION,
+    DURATION_OR_ZERO,
+    FRACTION,
+    SWITCH,
+    TEXTS,
+    WHOLE_SIZE,
+    Kind,
+    choice,
+    inline_table,
+    of_text,
+    quoted,
+    shown,
+    whole,
+)
+from trimtab.config.problems import BadValue
+from trimtab.config.schema import key, table
+
+_ARMED: Final = "Whether the watch applies it by itself, without a person's --apply."
+_CLOCK: Final = r"([01][0-9]|2[0-3]):([0-5][0-9])"
+_WINDOW: Final = re.compile(rf"{_CLOCK}-{_CLOCK}")
+_SETTING: Final = re.compile(r"[A-Za-z0-9_.*-]+(/[A-Za-z0-9_.*-]+)*")
+_VALUE: Final = re.compile(r"[A-Za-z0-9_.,:%+-]+( [A-Za-z0-9_.,:%+-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of each day in the site's local time, in minutes from midnight.
+
+    It passes midnight where ``end`` is not after ``begin``.
+    """
+
+    begin: int
+    end: int
+
+    def holds(self, minute: int) -> bool:
+        """Return whether a minute of the day, 0 to 1439, lies in it."""
+        if self.begin < self.end:
+            return self.begin <= minute < self.end
+        return minute >= self.begin or minute < self.end
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        begin, end = (f"{minute // 60:02}:{minute % 60:02}" for minute in (self.begin, self.end))
+        return f"{begin}-{end}"
+
+
+def parse_window(text: str) -> Window:
+    """Return the window that ``HH:MM-HH:MM`` names.
+
+    Raises
+    ------
+    BadValue
+        It is none, or has no length.
+
+    Examples
+    --------
+    >>> parse_window("22:30-04:00").holds(60)
+    True
+    """
+    match = _WINDOW.fullmatch(text)
+    if match is None or match[1] + match[2] == match[3] + match[4]:
+        raise BadValue(
+            f"{shown(text)} is not a stretch of a day",
+            code="window-invalid",
+            hint='write "01:00-05:00"',
+        )
+    hour, minute, end_hour, end_minute = map(int, match.groups())
+    return Window(60 * hour + minute, 60 * end_hour + end_minute)
+
+
+def _read_settings(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        hint = 'write settings = {wbt_lat_usec = "0"}'
+        raise BadValue("must be a table", code="wrong-type", hint=hint)
+    settings = {}
+    for name, item in value.items():
+        if _SETTING.fullmatch(name) is None:
+            raise BadValue(
+                f"{shown(name)} is not the name of a setting",
+                code="setting-name-invalid",
+                hint="names are shown by: trimtab targets SITE TARGET",
+                within=(name,),
+            )
+        if isinstance(item, bool) or not isinstance(item, (int, str)):
+            raise BadValue(
+                f"{name} is neither text nor a whole number", code="wrong-type", within=(name,)
+            )
+        if _VALUE.fullmatch(str(item)) is None:
+            raise BadValue(
+                f"{shown(item)} is not the value of a setting",
+                code="setting-value-invalid",
+                within=(name,),
+            )
+        settings[name] = str(item)
+    return settings
+
+
+_SETTINGS: Final = Kind(
+    "table of values",
+    '{wbt_lat_usec = "0"}',
+    _read_settings,
+    lambda values: inline_table({name: quoted(text) for name, text in values.items()}),
+    schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+)
+_WINDOW_KIND: Final = of_text(
+    parse_window, "stretch of a day", "01:00-05:00", write=lambda window: quoted(str(window))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TunablesPolicy:
+    """Values that settings of targets, their drives and clients are held at.
+
+    Attributes
+    ----------
+    settings
+        Setting to value. A name is that of ``trimtab targets SITE TARGET``; a shorter one stands
+        for every setting that ends in it: ``wbt_lat_usec`` for that of each drive.
+    worse
+        A canary that got slower by so much stops the rollout, as a fraction.
+    """
+
+    armed: bool = key(SWITCH, _ARMED, False)
+    settings: Mapping[str, str] = key(_SETTINGS, "What is to be set, by the names of settings.", {})
+    permanent: tuple[str, ...] = key(
+        TEXTS, "Of these, those to set with lctl set_param -P: for every mount to come.", ()
+    )
+    worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
+    settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TrimPolicy:
+    """When targets are trimmed, and what ends a trim.
+
+    Attributes
+    ----------
+    written
+        Bytes written since the last trim, as a fraction of the capacity, from which one is due.
+    enclosures
+        Node sets of servers that share an enclosure; others are alone.
+    slower
+        Write latency over what it was before the trim that pauses it.
+    """
+
+    armed: bool = key(SWITCH, _ARMED, False)
+    every_s: float = key(DURATION, "Due after this time at the latest.", 86400.0)
+    written: float = key(FRACTION, "Due after writes of this part of the capacity.", 0.1)
+    window: Window | None = key(
+        _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
+    )
+    range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
+    slower: float = key(FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5)
+    pause_s: float = key(DURATION, "How long it pauses then.", 300.0)
+    enclosures: tuple[str, ...] = key(
+        TEXTS, "Servers that share drives' bandwidth, a node set each.", ()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BalancePolicy:
+    """When targets are closed to new files and opened again.
+
+    The marks are ``limits.fullness`` and ``limits.reopen``.
+
+    Attributes
+    ----------
+    most_closed
+        Part of the targets of a pool, and of all, that may be closed by Trimtab at a time. A file
+        with a default layout is refused when more than a quarter of the OSTs that it needs are
+        missing.
+    widest_stripe
+        Explicit stripe count in use; so many targets stay open.
+    """
+
+    armed: bool = key(SWITCH, _ARMED, False)
+    most_closed: float = key(FRACTION, "Part of all, and of a pool, closed at a time.", 0.2)
+    least_open: int = key(whole(1, 100_000), "So many targets always stay open.", 1)
+    widest_stripe: int = key(whole(1, 2000), "Largest explicit stripe count in use.", 1)
+    dwell_s: float = key(DURATION_OR_ZERO, "Shortest time between two changes of a target.", 3600.0)
+    mechanism: Literal["auto", "max_create_count", "no_create"] = key(
+        choice(("auto", "max_create_count", "no_create")),
+        "How a target is closed: auto chooses what the version has.",
+        "auto",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorPolicy:
+    """How often the block allocator's pointer is set back to the first group."""
+
+    armed: bool = key(SWITCH, _ARMED, False)
+    every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
+    useless_loops: float = key(
+        FRACTION.or_word("any"), "Only where this part of all requests loops in vain.", 0.1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Everything that a site lets Trimtab change; nothing is armed unless its file says so."""
+
+    tunables: TunablesPolicy = table(TunablesPolicy, "Settings that are held at a value.")
+    allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
+    trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
+    balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
+    most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
+    stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)
