@@ -141,21 +141,21 @@ def do_restore(acting, n, instruction):
     machine, request = acting.machine, acting.request
     setting = row, name = own_name(request, instruction)
     closed, value = instruction.get("closed"), instruction.get("default")
-    kept = kept_name(request, name)
+    record = kept_name(request, name)
     with contextlib.suppress(ValueError, KeyError, TypeError, NotInTable):
-        before = json.loads(machine.state.load(kept) or "{}")["before"]
+        before = json.loads(machine.state.load(record) or "{}")["before"]
         check_value(row, before)
         value = before
     check_value(row, value)
     check_place(machine, row, instruction["fields"], instruction.get("place") or {})
     current = read_now(machine, setting)
     if current != closed:
-        machine.state.remove(kept)
+        machine.state.remove(record)
         raise End("done", "already", "", found=current, wrote=False)
     acting.supersede(name)
     end = write_and_tell(acting, n, setting, current, value)
     if end.answer["outcome"] == "done":
-        machine.state.remove(kept)
+        machine.state.remove(record)
     raise end
 
 
@@ -342,10 +342,10 @@ class Acting:
         }
         machine.state.store(pending, json.dumps(record))
         if self.guarded is None:
-            own = self.request["file_system"]
-            self.guarded = machine.detach(lambda is_over: guard(machine, own, is_over), wait_s)
+            name = self.request["file_system"]
+            self.guarded = machine.detach(lambda is_over: guard(machine, name, is_over), wait_s)
 
-    def one(self, n, instruction):
+    def end_of(self, n, instruction):
         """Return the end of one instruction."""
         try:
             self._begin(n, instruction)
@@ -410,7 +410,7 @@ def carry_out(request, machine, emit):
         return
     acting = Acting(request, machine, emit)
     for n, instruction in enumerate(request["instructions"]):
-        answer = acting.one(n, instruction)
+        answer = acting.end_of(n, instruction)
         emit(dict(answer, n=n, ended=True))
         if answer["outcome"] != "done" and not request.get("go_on"):
             break

@@ -54,8 +54,8 @@ def mount_here(machine, place):
         # Bind mounts of the same file system are as good: one of them is enough.
         mounts = mounts[:1]
     else:
-        own = "svname=" + service
-        mounts = [m for m in mounts_of(machine) if m["type"] == "lustre" and own in m["options"]]
+        option = "svname=" + service
+        mounts = [m for m in mounts_of(machine) if m["type"] == "lustre" and option in m["options"]]
     label = service or number
     if not mounts:
         raise End("skipped", "target-not-here", f"{label} is not mounted here")
@@ -115,8 +115,8 @@ def check_place(machine, row, fields, place):
     if service is not None:
         check_recovery(machine, service)
     if "device" in fields:
-        own = kernel_name(machine, mount["source"])
-        devices = [own] if row.key.startswith("ldiskfs/") else devices_under(machine, own)
+        device = kernel_name(machine, mount["source"])
+        devices = [device] if row.key.startswith("ldiskfs/") else devices_under(machine, device)
         if fields["device"] not in devices:
             text = "{} is not beneath {}".format(fields["device"], service or place.get("number"))
             raise End("skipped", "device-not-beneath", text)

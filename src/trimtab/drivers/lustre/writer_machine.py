@@ -304,7 +304,7 @@ class Machine:
         time.sleep(seconds)
 
 
-def _be_daemon(kept):
+def _be_daemon(pipe):
     """Let go of everything that this process has open, and of signals that end a session."""
     import resource  # here, since only this process needs it
     import signal
@@ -317,8 +317,8 @@ def _be_daemon(kept):
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, highest)
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, highest)
 
 
 def _is_closed(descriptor):
