@@ -99,9 +99,8 @@ def find_troubles(
     ]
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
-        spells += [
-            *steps(judgement, frame), *drift(judgement), *periodic(judgement, frame, timezone),
-        ]  # fmt: skip
+        spells += [*steps(judgement, frame), *drift(judgement)]
+        spells += periodic(judgement, frame, timezone)
     dips_of = {
         judgement.key: _dips(judgement, frame, spells, A_MONTH / len(judged))
         for judgement, frame in judged
@@ -113,8 +112,8 @@ def find_troubles(
     for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
-        explaining = [spell for spell in (*first_spells, *lost) if spell.key in (key, None)]
-        taken = [hours for spell in explaining for hours in _hours(spell, now)]
+        near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
+        taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
         spells += unsteady(judgement, low, taken, limits.window_s)
     spells += integrity(bad_checksums, now)
