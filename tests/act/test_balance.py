@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,12 +31,12 @@ from trimtab.model.site import SiteLimits
 
 CLOSE, OPEN = ActionKind.CLOSE, ActionKind.OPEN
 HALF = BalancePolicy(most_closed=0.5)
-OURS = {"settings": {CREATE: "0"}, "create_enabled": False}
+OURS: dict[str, Any] = {"settings": {CREATE: "0"}, "create_enabled": False}
 DAY_S = 86400.0
 
 
 def closing(target, age_s=DAY_S, **changes):
-    keys = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
+    keys: dict[str, Any] = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
     return action(CLOSE, target, age_s, **(keys | changes))
 
 
@@ -51,7 +52,8 @@ def world(*targets, policy=None, count=20, actions=(), **changes):
 
 
 def full(number, fullness, **changes):
-    return ost(number, fullness, **({"settings": {CREATE: "20000"}} | changes))
+    keys: dict[str, Any] = {"settings": {CREATE: "20000"}}
+    return ost(number, fullness, **(keys | changes))
 
 
 @for_each(
@@ -306,7 +308,7 @@ def drawn(rows, policy, pools, limits):
     targets, actions = [], []
     for number, (percent, state, age_s) in enumerate(rows):
         fullness = None if percent is None else percent / 100
-        keys = {"settings": {CREATE: "20000"}}
+        keys: dict[str, Any] = {"settings": {CREATE: "20000"}}
         if state == "ours":
             keys = dict(OURS)
             actions.append(closing(f"OST{number:04}", age_s + 200))
@@ -358,6 +360,7 @@ def unusable(observed, members):
 @given(SITES)
 def test_never_more_closed_than_any_cap(observed):
     after = carried_out(observed, plan := decide(observed, NOW), NOW)
+    assert after.snapshot is not None
     policy, names = observed.site.policies.balance, {s.target.name for s in after.snapshot.targets}
     closed = {row.target for row in plan.instructions if row.kind is CLOSE}
     for members in (names, *observed.pools.values()):
@@ -391,6 +394,7 @@ def test_what_was_done_asks_for_nothing_more_within_the_dwell(observed):
     for step in range(3):
         at = NOW + timedelta(minutes=step)
         observed = carried_out(observed, decide(observed, at), at)
+    assert observed.snapshot is not None
     changed = {row.instruction.target for row in observed.actions if row.at >= NOW}
     at = NOW + timedelta(minutes=5)
     plan = decide(replace(observed, snapshot=replace(observed.snapshot, at=at)), at)

@@ -1,6 +1,7 @@
 """What holds every change, and what holds even opening and reverting."""
 
 from dataclasses import replace
+from typing import Any
 
 from tests.act.world import CREATE, NOW, WBT, action, ago, ost, seen, site, snapshot
 from tests.support.each import for_each
@@ -19,7 +20,7 @@ def wbt(age_s, target="OST0000", **changes):
 
 
 def closed(age_s, target="OST0000", **changes):
-    keys = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
+    keys: dict[str, Any] = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
     return action(CLOSE, target, age_s, **(keys | changes))
 
 

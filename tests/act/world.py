@@ -38,7 +38,7 @@ def ost(
     server: str | None = None,
     settings: Mapping[str, str | NotAvailable] | None = None,
     kind: str = "ost",
-    labelled: Mapping[tuple[str, str], Any] | None = None,
+    labelled: Mapping[tuple[str, str | None], Any] | None = None,
     **readings: Any,
 ) -> TargetSnapshot:
     """Return a target: two of them on a server, open and healthy unless readings say otherwise."""
@@ -53,8 +53,8 @@ def ost(
         ("read_only", None): False,
         ("import_state", None): "FULL",
         **{(key, None): value for key, value in readings.items()},
-        **(labelled or {}),
     }
+    values |= labelled or {}
     rows = tuple(
         Reading(key, value, f"{name} of a test", "not known" if value is None else None, label)
         for (key, label), value in values.items()
