@@ -149,7 +149,7 @@ def _openings(
     mark = observed.site.limits.reopen
     opened: list[Instruction] = []
     untouched: list[Untouched] = []
-    kept: list[tuple[Gate, Action]] = []
+    closed: list[tuple[Gate, Action]] = []
     for gate in reversed(gates):
         if gate.open_ is not False or gate.fullness is None:
             continue
@@ -165,8 +165,8 @@ def _openings(
             opened.append(opening(gate.seen, gate.by_us, Message("under-limit", text)))
             caps.open(gate.name)
             continue
-        kept.append((gate, gate.by_us))
-    for gate, closing in kept:
+        closed.append((gate, gate.by_us))
+    for gate, closing in closed:
         group = caps.short(gate.name)
         helps = (gate.fullness or 1.0) < _FULL and not (unfit(gate.seen) or disconnected(gate.seen))
         if group is not None and helps:
