@@ -287,15 +287,15 @@ def carry_out(
     """
     attempt = Attempt()
     for server in dict.fromkeys(order.server for order in orders):
-        own = [order for order in orders if order.server == server]
+        orders_here = [order for order in orders if order.server == server]
         results = writer.act(
             server,
-            [order.instruction for order in own],
-            timeout_s=writer.servers.timeout_s + _PER_INSTRUCTION_S * len(own),
+            [order.instruction for order in orders_here],
+            timeout_s=writer.servers.timeout_s + _PER_INSTRUCTION_S * len(orders_here),
             go_on=not put_back,
             here=here,
         )
-        attempt.results += zip(own, results, strict=True)
+        attempt.results += zip(orders_here, results, strict=True)
         if put_back and attempt.failure is not None:
             _put_back(writer, attempt, here=here)
             return attempt
@@ -320,7 +320,7 @@ def _put_back(writer: Writer, attempt: Attempt, *, here: bool) -> None:
             )
 
 
-def answer_of(attempt: Attempt, what: str) -> NotAvailable | None:
+def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
     """Return why a change was not made, ``None`` where it was.
 
     Raises
@@ -335,7 +335,7 @@ def answer_of(attempt: Attempt, what: str) -> NotAvailable | None:
     if attempt.failure is None:
         return None
     order, result = attempt.failure
-    code, text = result.detail.code, f"{what}: {order.name} on {result.server}: {result.detail}"
+    code, text = result.detail.code, f"{change}: {order.name} on {result.server}: {result.detail}"
     if attempt.not_put_back:
         # What became of an unknown one is the first question; that it stays is no news.
         unknown = result.outcome is Outcome.UNKNOWN

@@ -210,8 +210,8 @@ class LustreDriver:
             orders = self._as_written(client_orders(view, target, here, name, value))
         else:
             backing = self._backing(target)
-            own = None if isinstance(backing, NotAvailable) else backing
-            orders = self._as_written(setting_orders(view, target, own, name, value))
+            known_backing = None if isinstance(backing, NotAvailable) else backing
+            orders = self._as_written(setting_orders(view, target, known_backing, name, value))
             here = False
         if isinstance(orders, NotAvailable):
             return orders
