@@ -38,7 +38,7 @@ def ost(
     server: str | None = None,
     settings: Mapping[str, str | NotAvailable] | None = None,
     kind: str = "ost",
-    labelled: Mapping[tuple[str, str | None], Any] | None = None,
+    labelled: Mapping[Any, Any] | None = None,
     **readings: Any,
 ) -> TargetSnapshot:
     """Return a target: two of them on a server, open and healthy unless readings say otherwise."""

@@ -168,7 +168,9 @@ class TrimPolicy:
         _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
-    slower: float = key(FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5)
+    slower: float | None = key(
+        FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5
+    )
     pause_s: float = key(DURATION, "How long it pauses then.", 300.0)
     enclosures: tuple[tuple[str, ...], ...] = key(
         _NODE_SETS, "Servers that share drives' bandwidth, a node set each.", ()
@@ -209,7 +211,7 @@ class AllocatorPolicy:
 
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
-    useless_loops: float = key(
+    useless_loops: float | None = key(
         FRACTION.or_word("any"), "Only where this part of all requests loops in vain.", 0.1
     )
 
