@@ -7,6 +7,7 @@ rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -159,7 +160,7 @@ def _put(
     now: Values,
     place: int,
     rows: int,
-    values: list[float | int | str | bool | None] | np.ndarray,
+    values: Sequence[float | int | str | bool | None] | np.ndarray,
     *,
     is_time: bool,
 ) -> None:

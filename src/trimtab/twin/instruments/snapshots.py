@@ -6,7 +6,7 @@ snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lust
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isnan
@@ -58,7 +58,7 @@ _CLIENT_KERNELS: Final = {
 }
 """Without and with the mitigation, which comes with a kernel of its own."""
 
-Columns = dict[tuple[str, str | None], list[float | int | str | bool | None] | np.ndarray]
+Columns = dict[tuple[str, str | None], Sequence[float | int | str | bool | None] | np.ndarray]
 """Name and label of a reading to one value a target; arrays have a value for each."""
 
 
