@@ -31,7 +31,8 @@ _FIELDS: Final = {
 }
 """Forms that sudoers can tell; a loop device is a test's, and a test is root."""
 
-HEAD: Final = r"""# What Trimtab may change as root on a Lustre server or client: these commands, nothing else.
+HEAD: Final = """\
+# What Trimtab may change as root on a Lustre server or client: these commands, nothing else.
 # Reading is another file, sudoers.d/trimtab. Install it only where Trimtab shall act, with the
 # name of the file system and the directory below which its targets are mounted:
 #
