@@ -71,6 +71,7 @@ impl World {
 
     /// Gives a worker with a quarantine some rows of one directory, and returns what `act` does.
     fn with_worker<T>(&self, rows: &[Row], act: impl FnOnce(Worker<'_>, &Parent, &Root) -> T) -> T {
+        super::lease::ignore_signal();
         let root = Root::open(self.directory.path()).unwrap();
         let checks = checks(&root);
         let job = job(&root, &checks, rows);
