@@ -84,6 +84,7 @@ class Instruction:
     before: str | None = None
     value: str | None = None
     stage: int = 0
+    reverts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,6 @@ class Action:
         The value, or the bytes of a trim, as read back.
     detail
         The system's own words, or which condition no longer held.
-    reverts
-        The action that this one takes back.
     """
 
     id: str
@@ -168,5 +167,4 @@ class Action:
     outcome: Outcome | None = None
     found: str | None = None
     detail: str | None = None
-    reverts: str | None = None
     facts: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,236 @@
+"""Carries out a plan: one instruction after another, each journalled before and read back after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from trimtab import __version__
+from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.loop.acting.deadman import DeadMan
+from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.model.identifier import new_identifier
+from trimtab.model.telemetry import NotAvailable, Setting
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.record.store import Store
+
+LEASE: Final = timedelta(minutes=10)
+"""The right to act is renewed before each instruction; of a process that hangs it lapses then."""
+LOG: Final = logging.getLogger("trimtab.acting")
+_NOT_STORED: Final = "setting-not-kept"
+_UNREACHED: Final = frozenset({"no-answer", "server-unreachable", "ssh-failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What carrying out needs.
+
+    Attributes
+    ----------
+    token
+        Of the right to act (`Store.take_right`); it must still be the newest at each instruction.
+    range_bytes
+        Of one step of a trim.
+    resume
+        Target to where its last trim was interrupted, in bytes.
+    wait
+        Called between two steps of a trim with the target; waits while writes are slow.
+    """
+
+    driver: Driver
+    store: Store
+    journal: Journal
+    clock: Clock
+    token: int
+    who: str
+    range_bytes: int
+    deadman: DeadMan
+    resume: dict[str, int]
+    wait: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    outcome: Outcome
+    found: str | None = None
+    detail: str | None = None
+
+
+def apply(
+    plan: Plan,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> tuple[Action, ...]:
+    """Carry out a plan and return what became of each instruction that was begun.
+
+    A stage begins only when every instruction of the stage before was done. Whatever happens, what
+    was begun stands in the journal.
+
+    Raises
+    ------
+    RefusedError
+        The plan is held, or the right to act has gone to another process.
+    UnreadableError
+        The journal or the store cannot be written.
+    """
+    if plan.held:
+        raise RefusedError(
+            f"nothing is changed: {plan.held[0]}", code="plan-held", hint="see the plan: --json"
+        )
+    begun = surroundings.clock()
+    surroundings.journal.write(
+        ApplyLine(
+            begun,
+            plan.site,
+            plan.policy,
+            plan.id,
+            surroundings.who,
+            surroundings.token,
+            __version__,
+        )
+    )
+    actions: list[Action] = []
+    for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
+        ends = []
+        for instruction in stage:
+            action = _carried_out(plan, instruction, surroundings)
+            actions.append(action)
+            ends.append(action.outcome)
+            progress(action)
+        if any(outcome is not Outcome.DONE for outcome in ends):
+            break
+    return tuple(actions)
+
+
+def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surroundings) -> Action:
+    at = surroundings.clock()
+    if not surroundings.store.renew_right(plan.site, surroundings.token, at + LEASE):
+        raise RefusedError(
+            "another process has taken over the right to act on the site",
+            code="right-lost",
+            hint="see what it does: trimtab actions SITE",
+        )
+    action = Action(
+        id=new_identifier(at),
+        site=plan.site,
+        policy=plan.policy,
+        plan=plan.id,
+        who=surroundings.who,
+        at=at,
+        instruction=instruction,
+    )
+    surroundings.journal.write(begin_line(action))
+    surroundings.store.put_action(action)
+    result = _done(action, surroundings)
+    line = EndLine(
+        surroundings.clock(), action.id, result.outcome.value, result.found, result.detail
+    )
+    surroundings.journal.write(line)
+    action = ended(action, line)
+    surroundings.store.put_action(action)
+    return action
+
+
+def _done(action: Action, surroundings: Surroundings) -> _End:
+    instruction, driver = action.instruction, surroundings.driver
+    try:
+        match instruction.kind:
+            case ActionKind.SET:
+                return _set(instruction, surroundings)
+            case ActionKind.TRIM:
+                return _trim(action, surroundings)
+            case ActionKind.CLOSE | ActionKind.OPEN:
+                enabled = instruction.kind is ActionKind.OPEN
+                return _told(driver.set_creation(instruction.target, enabled))
+            case ActionKind.RESET_ALLOCATOR:
+                return _told(driver.reset_allocator(instruction.target))
+            case ActionKind.MIGRATE:
+                return _End(Outcome.SKIPPED, detail="files are migrated by trimtab balance alone")
+    except (UsageError, RefusedError, DataError) as error:
+        return _End(Outcome.REFUSED, detail=error.message)
+    except ToolError as error:
+        return _End(_outcome_of(error), detail=error.message)
+    except TrimtabError as error:
+        return _End(Outcome.UNKNOWN, detail=error.message)
+
+
+def _outcome_of(error: ToolError) -> Outcome:
+    if error.code == _NOT_STORED:
+        return Outcome.NOT_STORED
+    return Outcome.UNREACHABLE if error.code in _UNREACHED else Outcome.FAILED
+
+
+def _told(answer: NotAvailable | None) -> _End:
+    if isinstance(answer, NotAvailable):
+        return _End(Outcome.REFUSED, detail=answer.reason)
+    return _End(Outcome.DONE)
+
+
+def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
+    """Write a setting where it still has the value that the plan saw; read it back."""
+    assert instruction.setting is not None
+    assert instruction.value is not None
+    driver, target = surroundings.driver, instruction.target
+    found = driver.settings(target).get(instruction.setting)
+    if not isinstance(found, Setting):
+        reason = "the setting is not there" if found is None else found.reason
+        return _End(Outcome.SKIPPED, detail=reason)
+    if found.value != instruction.before:
+        detail = f"it was {instruction.before} in the plan and is {found.value} now"
+        return _End(Outcome.CHANGED, found.value, detail)
+    with surroundings.deadman.armed(instruction):
+        stored = driver.set(target, instruction.setting, instruction.value)
+    if isinstance(stored, NotAvailable):
+        return _End(Outcome.REFUSED, detail=stored.reason)
+    return _End(Outcome.DONE, stored.value)
+
+
+def _trim(action: Action, surroundings: Surroundings) -> _End:
+    """Trim a target range after range, from where an interrupted trim of it ended."""
+    driver, target = surroundings.driver, action.instruction.target
+    trimmed_bytes = 0
+    for start, length in ranges(
+        _capacity(driver, target, surroundings.clock()),
+        surroundings.range_bytes,
+        surroundings.resume.get(target, 0),
+    ):
+        result = driver.trim(target, start, length)
+        if isinstance(result, NotAvailable):
+            return _End(Outcome.REFUSED, str(trimmed_bytes), result.reason)
+        trimmed_bytes += result.trimmed_bytes
+        line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
+        surroundings.journal.write(line)
+        surroundings.wait(target)
+    return _End(Outcome.DONE, str(trimmed_bytes))
+
+
+def _capacity(driver: Driver, target: str, now: datetime) -> int:
+    snapshot = driver.snapshot(now).of(target)
+    capacity = None if snapshot is None else snapshot.number("capacity_bytes")
+    if capacity is None:
+        raise ToolError(f"the size of {target} is not known", code="capacity-unknown")
+    return int(capacity)
+
+
+def ranges(
+    capacity_bytes: int, range_bytes: int, begin_bytes: int = 0
+) -> Iterator[tuple[int, int]]:
+    """Yield start and length of each step over a target, the last one up to its end."""
+    for start in range(begin_bytes, capacity_bytes, range_bytes):
+        yield start, min(range_bytes, capacity_bytes - start)
+
+
+def reason_of(action: Action) -> Message | None:
+    """Return in words why an action did not end as intended; ``None``: it did."""
+    if action.outcome is Outcome.DONE:
+        return None
+    outcome = "begun" if action.outcome is None else action.outcome.value
+    return Message(f"action-{outcome}", action.detail or f"{outcome}, without a reason")
