@@ -13,6 +13,7 @@ from trimtab import __version__
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.loop.acting.deadman import DeadMan
 from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
+from trimtab.loop.acting.pacing import Pacing
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
@@ -41,8 +42,6 @@ class Surroundings:
         Of one step of a trim.
     resume
         Target to where its last trim was interrupted, in bytes.
-    wait
-        Called between two steps of a trim with the target; waits while writes are slow.
     """
 
     driver: Driver
@@ -54,7 +53,7 @@ class Surroundings:
     range_bytes: int
     deadman: DeadMan
     resume: dict[str, int]
-    wait: Callable[[str], None]
+    pacing: Pacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +196,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
     """Trim a target range after range, from where an interrupted trim of it ended."""
     driver, target = surroundings.driver, action.instruction.target
     trimmed_bytes = 0
+    surroundings.pacing.begin(target)
     for start, length in ranges(
         _capacity(driver, target, surroundings.clock()),
         surroundings.range_bytes,
@@ -208,7 +208,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
         trimmed_bytes += result.trimmed_bytes
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
-        surroundings.wait(target)
+        surroundings.pacing.wait(target)
     return _End(Outcome.DONE, str(trimmed_bytes))
 
 
