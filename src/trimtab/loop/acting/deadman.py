@@ -40,9 +40,14 @@ class DeadMan:
                 "target": instruction.target,
                 "setting": instruction.setting,
                 "before": instruction.before,
+                "value": instruction.value,
             }
         )
-        yield
+        try:
+            yield
+        except TrimtabError:
+            self._tell({})  # it ended, and is known
+            raise
         self._tell({})
 
     def _tell(self, line: dict[str, str | None]) -> None:
