@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from trimtab.errors import TrimtabError
 from trimtab.model.telemetry import Setting
 
 if TYPE_CHECKING:
