@@ -243,10 +243,11 @@ def test_a_trim_that_was_interrupted_goes_on(tmp_path: Path, ranges_before: int)
         assert around.resume == {}
 
 
-def test_ranges_cover_a_target_once() -> None:
-    assert list(ranges(10, 4)) == [(0, 4), (4, 4), (8, 2)]
-    assert list(ranges(10, 4, 8)) == [(8, 2)]
-    assert list(ranges(10, 4, 12)) == []
+def test_ranges_cover_a_target_once_and_up_to_its_end() -> None:
+    assert list(ranges(10, 4)) == [(0, 4), (4, 4), (8, None)]
+    assert list(ranges(8, 4)) == [(0, 4), (4, None)]
+    assert list(ranges(10, 4, 8)) == [(8, None)]
+    assert list(ranges(10, 4, 12)) == [(12, None)]
 
 
 def test_a_trim_pauses_while_writes_are_slow(tmp_path: Path) -> None:

@@ -222,10 +222,14 @@ def _capacity(driver: Driver, target: str, now: datetime) -> int:
 
 def ranges(
     capacity_bytes: int, range_bytes: int, begin_bytes: int = 0
-) -> Iterator[tuple[int, int]]:
-    """Yield start and length of each step over a target, the last one up to its end."""
-    for start in range(begin_bytes, capacity_bytes, range_bytes):
-        yield start, min(range_bytes, capacity_bytes - start)
+) -> Iterator[tuple[int, int | None]]:
+    """Yield start and length of each step over a target; the last one has no length.
+
+    The size that a file system states lacks its own metadata: what lies behind it is trimmed too.
+    """
+    starts = range(begin_bytes, max(begin_bytes + 1, capacity_bytes), range_bytes)
+    for start in starts:
+        yield start, None if start == starts[-1] else range_bytes
 
 
 def reason_of(action: Action) -> Message | None:

@@ -83,13 +83,13 @@ class BeginLine:
 
 @dataclass(frozen=True, slots=True)
 class RangeLine:
-    """A part of a target was trimmed."""
+    """A part of a target was trimmed; without a length up to its end."""
 
     __pydantic_config__: ClassVar[Any] = _STRICT
     at: datetime
     action: str
     start_bytes: int
-    length_bytes: int
+    length_bytes: int | None
     trimmed_bytes: int
     do: Literal["range"] = "range"
 

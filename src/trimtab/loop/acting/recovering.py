@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.loop.acting.journal import EndLine, Journal, RangeLine, ended, journalled
+from trimtab.loop.acting.journal import EndLine, Journal, ended, journalled
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.telemetry import Setting
 
@@ -45,14 +45,11 @@ def interrupted_trims(journal: Journal, site: str) -> dict[str, int]:
             continue
         target = action.instruction.target
         resume.pop(target, None)
-        ranges = done.ranges.get(action.id, ())
-        if ranges and action.outcome is not Outcome.DONE:
-            resume[target] = max(map(_end_bytes, ranges))
+        lengths = [(line.start_bytes, line.length_bytes) for line in done.ranges.get(action.id, ())]
+        ends = [start + length for start, length in lengths if length is not None]
+        if action.outcome is not Outcome.DONE and len(lengths) == len(ends) > 0:
+            resume[target] = max(ends)
     return resume
-
-
-def _end_bytes(line: RangeLine) -> int:
-    return line.start_bytes + line.length_bytes
 
 
 def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
