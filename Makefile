@@ -13,6 +13,8 @@
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
+# make compare-mqsim MQSIM=DIR  write amplification and latencies of both on the same traces; docs/twin-mqsim.md
+# make bench-miniature  what the size of the miniature OST does to write amplification; table in docs/twin.md
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
 # make calibration  how often the judge is wrong, full counts; result beside it, tables in docs/calibration.md
@@ -46,7 +48,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
@@ -115,6 +117,12 @@ bench-twin: .venv/.core
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)
+
+compare-mqsim: .venv/.core
+	$(BIN)/python benchmarks/drive_against_mqsim.py --mqsim $(MQSIM) $(ARGS)
+
+bench-miniature: .venv/.core
+	$(BIN)/python benchmarks/miniature_size.py $(ARGS)
 
 twin-questions: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/twin_questions/measure.py $(ARGS)

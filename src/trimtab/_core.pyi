@@ -844,9 +844,9 @@ class Removal:
         Whether files are deleted by FID; the rows then have FIDs.
     exact_sizes
         Whether the plan has sizes as they were. A size that an MDS knew lazily is no sign of use.
-    made_s
-        When the plan was made: another file of a planned name that was born since is ``replaced``
-        and not ``not_same``.
+    listed_s
+        When the plan's index was begun: another file of a planned name that was born since is
+        ``replaced`` and not ``not_same``.
     root_descriptor
         An open descriptor of the root, which is gone by in place of its path.
 
@@ -875,7 +875,7 @@ class Removal:
         open_files: bool = False,
         lustre: bool = False,
         exact_sizes: bool = True,
-        made_s: int | None = None,
+        listed_s: int | None = None,
         root_descriptor: int | None = None,
     ) -> None: ...
     @property

@@ -42,7 +42,7 @@ def small_scenario(**changes: object) -> Scenario:
         trim=replace(base.trim, every_s=None),
         purge=replace(base.purge, enabled=False),
         gating=replace(base.gating, enabled=False),
-        resolution=replace(base.resolution, classes=None),
+        resolution=replace(base.resolution, classes=None, groups=16, superblock_units=64),
     )
     return replace(small, **changes)  # type: ignore[arg-type]
 

@@ -42,7 +42,7 @@ impl Removal {
     #[new]
     #[pyo3(signature = (
         candidates, root, rules, *, before_s, quarantine, time_resolution_ns = 1, threads = 2,
-        open_files = false, lustre = false, exact_sizes = true, made_s = None,
+        open_files = false, lustre = false, exact_sizes = true, listed_s = None,
         root_descriptor = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
@@ -58,7 +58,7 @@ impl Removal {
         open_files: bool,
         lustre: bool,
         exact_sizes: bool,
-        made_s: Option<i64>,
+        listed_s: Option<i64>,
         root_descriptor: Option<RawFd>,
     ) -> PyResult<Self> {
         let settings = Settings {
@@ -68,7 +68,7 @@ impl Removal {
             exact_sizes,
             threads,
             open_files,
-            made_s,
+            listed_s,
         };
         let rules = rules.0.clone();
         let open = || {

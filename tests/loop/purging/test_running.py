@@ -80,7 +80,7 @@ def test_the_plans_own_policy_adds_nothing(asked, loaded):
     assert asked["open_files"] is False
     assert asked["lustre"] is True
     assert asked["quarantine"] == loaded.plan.quarantine_name
-    assert asked["made_s"] == loaded.plan.made_at.timestamp()
+    assert asked["listed_s"] == loaded.plan.index.started_at.timestamp()
 
 
 def test_what_the_policy_in_force_keeps_holds_at_once(asked, loaded):

@@ -94,6 +94,8 @@ class CoreWorld(World):
             **changes,
         )
 
+    listed_s: int | None = None
+
     def removal(self, before_s: int) -> _core.Removal:
         return _core.Removal(
             str(self.candidates),
@@ -101,6 +103,7 @@ class CoreWorld(World):
             self.rules(),
             before_s=before_s,
             quarantine=".quarantine",
+            listed_s=self.listed_s,
         )
 
 
@@ -126,6 +129,28 @@ def test_a_run_deletes_down_to_the_target(world):
     assert result.outcomes == {"deleted": 29, "touched": 1, "gone": 1}
     assert world.there() == {3, *range(31, 60)}
     assert all(stranger.exists() for stranger in world.strangers)
+
+
+@pytest.mark.parametrize(
+    ("listed_s", "reason", "outcome"),
+    [
+        (OLD_S, StopReason.EXHAUSTED, "replaced"),
+        (2**40, StopReason.TROUBLES, "not_same"),
+        (None, StopReason.TROUBLES, "not_same"),
+    ],
+)
+def test_files_that_users_saved_anew_do_not_stop_a_run(tmp_path, listed_s, reason, outcome):
+    """Files that were there before the index was begun and are not in it mean something else."""
+    world = CoreWorld(tmp_path, 300)
+    world.make()
+    world.listed_s = listed_s
+    for path in world.paths:
+        path.with_suffix(".new").write_bytes(b"saved")
+        path.with_suffix(".new").rename(path)
+    result = run(world.core_job(), apply=True)
+    assert result.reason is reason
+    assert set(result.outcomes) == {outcome}
+    assert world.there() == set(range(300))
 
 
 def test_a_dry_run_says_the_same_and_touches_nothing(world):

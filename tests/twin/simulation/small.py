@@ -42,7 +42,7 @@ def small(days: float = 3.0, **changed: object) -> Scenario:
             lifetimes=(Lifetime(0.7, DAY), Lifetime(0.28, 20 * DAY), Lifetime(0.02, None)),
         ),
         seed=7,
-        resolution=Resolution(classes=None),
+        resolution=Resolution(classes=None, groups=16, superblock_units=64),
         probes=(
             ProbeLoad("ior", "ior", "every 1h", 1, 64, bytes_written=3e12),
             ProbeLoad("survey", "obdfilter-survey", "daily at 20:00"),

@@ -99,8 +99,10 @@ def test_an_epoch_of_a_toy_by_hand():
     np.testing.assert_allclose(of.state.capacity_bytes, capacity)
     np.testing.assert_allclose(of.state.used_bytes, capacity / 2)
     of.step()
-    # 8 TB an hour over 8 OSTs, a file a byte; then a tenth of the mean life passes.
-    np.testing.assert_allclose(of.state.used_bytes, (capacity / 2 + 1e12) * np.exp(-0.1), rtol=1e-5)
+    # 8 TB an hour over 8 OSTs, a file a byte; a tenth of the mean life passes.
+    survives = np.exp(-0.1)
+    left = capacity / 2 * survives + 1e12 * (1 - survives) / 0.1
+    np.testing.assert_allclose(of.state.used_bytes, left, rtol=1e-5)
     written, deleted, purged, burst, files, resets = layout_of(of).calls[-1]
     np.testing.assert_allclose(written, 1e12 / capacity, rtol=1e-5)
     assert (purged, burst, files, resets) == ([0.0] * 8, [0.0] * 8, [0] * 8, [0.0] * 8)

@@ -95,6 +95,25 @@ def test_deletion_is_exponential_and_the_rest_lives():
     assert keep.totals.deleted == pytest.approx(2 * expected)
 
 
+@pytest.mark.parametrize("mean_s", [600.0, 3600.0, DAY, 30 * DAY])
+def test_a_long_step_leaves_what_many_short_ones_leave(mean_s):
+    """A day's step let all that was written in it die for a day: 58 % of what hours left."""
+    life = (Lifetime(1.0, mean_s),)
+    left = []
+    for parts in (1, 24, 24 * 60):
+        of = Population(np.ones(1), life)
+        for day in range(20):
+            of.new_day(day, 0.0)
+            for _ in range(parts):
+                written = np.full((1, 1), 1e6 / parts)
+                of.write(written)
+                of.delete(DAY / parts, written)
+        left.append(of.used[0])
+        assert of.by_age().sum() == pytest.approx(left[-1])
+        assert of.totals.written == pytest.approx(left[-1] + of.totals.deleted)
+    np.testing.assert_allclose(left, left[-1], rtol=1e-6)
+
+
 def test_columns_are_added_empty_and_used_from_then_on():
     keep = Population(np.array([2.0]), LIVES)
     keep.write(np.array([[6.0], [3.0], [1.0]]))

@@ -22,20 +22,21 @@ pub(super) struct Checks {
     pub(super) exact_sizes: bool,
     /// The device number that the root has now; it may differ from that of the scan.
     pub(super) device: u64,
-    /// When the plan was made.
-    pub(super) made_s: Option<i64>,
+    /// When the index of the plan was begun.
+    pub(super) listed_s: Option<i64>,
 }
 
 impl Checks {
     /// The checks of a removal, after its settings were checked themselves.
     pub(super) fn new(rules: Rules, settings: &Settings, root: &Root) -> Result<Self, Error> {
-        let Settings { before_s, time_resolution_ns, threads, exact_sizes, made_s, .. } = *settings;
+        let Settings { before_s, time_resolution_ns, threads, exact_sizes, listed_s, .. } =
+            *settings;
         if threads == 0 || time_resolution_ns < 1 {
             let problem = "threads and time_resolution_ns are 1 at least";
             return Err(Error::Usage(problem.into()));
         }
         let device = root.device();
-        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device, made_s })
+        Ok(Self { rules, before_s, time_resolution_ns, exact_sizes, device, listed_s })
     }
 
     /// Whether the file that is there now may go; identity first, so that a reason is about the
@@ -61,11 +62,13 @@ impl Checks {
         Ok(())
     }
 
-    /// What to call a file that is not the planned one: one that was born after the plan replaced
-    /// it, as saving does; any other should not be there.
+    /// What to call a file that is not the planned one: one that was born since the index was
+    /// begun replaced it, as saving does; any other should not be there.
     pub(super) fn another(&self, birth_ns: Option<i64>) -> Outcome {
-        let Some((birth_ns, made_s)) = birth_ns.zip(self.made_s) else { return Outcome::NotSame };
-        if birth_ns > made_s.saturating_mul(NS_PER_S) {
+        let Some((birth_ns, listed_s)) = birth_ns.zip(self.listed_s) else {
+            return Outcome::NotSame;
+        };
+        if birth_ns > listed_s.saturating_mul(NS_PER_S) {
             Outcome::Replaced
         } else {
             Outcome::NotSame

@@ -154,7 +154,7 @@ impl World {
             time_resolution_ns: 1,
             exact_sizes: self.exact_sizes,
             device: 7,
-            made_s: None,
+            listed_s: None,
         };
         let candidates = Candidates::open(&self.directory.path().join("plan.parquet")).unwrap();
         RemovalByFid { lustre, candidates, checks, threads }

@@ -101,9 +101,9 @@ pub struct Settings {
     pub threads: usize,
     /// Whether files may go that somebody has, or may have, open.
     pub open_files: bool,
-    /// When the plan was made, in seconds since 1970: a file that was born since replaced the
-    /// planned one. `None`: not known.
-    pub made_s: Option<i64>,
+    /// When the index of the plan was begun, in seconds since 1970: a file that was born since
+    /// replaced the planned one. `None`: not known.
+    pub listed_s: Option<i64>,
 }
 
 /// The deletion of one plan's candidates.

@@ -149,7 +149,7 @@ fn checks(root: &Root) -> Checks {
         time_resolution_ns: 1,
         exact_sizes: true,
         device: root.device(),
-        made_s: None,
+        listed_s: None,
     }
 }
 

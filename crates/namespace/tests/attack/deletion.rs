@@ -6,22 +6,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use namespace::Root;
 use namespace::removal::{Outcome, Removal, Settings};
+use namespace::rules::Exemptions;
+use namespace::{Root, Rules};
 
-use super::Random;
 use super::ledger::Ended;
 use super::log::now_ns;
 use super::world::Scene;
+use super::{EXEMPT, Random};
 use crate::planned::{note, rules, settings, whole_lines};
 
 /// A cut-off before all times: a remover with it puts back and deletes nothing.
 const BEFORE_ALL_TIMES_S: i64 = i64::MIN / 4;
 
+/// The usual rules, and a directory that is exempt.
+fn exempting() -> Rules {
+    Rules { exempt: Exemptions::default().with_path(EXEMPT.as_bytes()), ..rules() }
+}
+
 fn open(world: &Path, plan: &Path, before_s: i64, by_component: bool) -> Removal {
     let root = Root::open(&world.join("root")).unwrap();
     let root = if by_component { root.without_openat2() } else { root };
-    Removal::open(plan, root, rules(), Settings { before_s, ..settings() }).unwrap()
+    Removal::open(plan, root, exempting(), Settings { before_s, ..settings() }).unwrap()
 }
 
 /// How long the next batch is: few rows or hundreds.
@@ -48,7 +54,7 @@ fn name_of(code: u8) -> &'static str {
 }
 
 pub fn whole(scene: &Scene, seed: u64) -> Vec<Ended> {
-    let mut removal = scene.world.removal(&scene.plan);
+    let mut removal = scene.world.removal_by(&scene.plan, exempting(), settings());
     let (position, mut random) = (position_of(scene.directory()), Random(seed | 1));
     let mut ended: Vec<Ended> = Vec::new();
     while (ended.len() as u64) < removal.rows() {

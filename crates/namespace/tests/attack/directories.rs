@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::ledger::is_aside;
 use super::log::{Fact, seen};
 use super::{
-    Attacker, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY, directory_path, exchange, move_to,
+    Attacker, DIRECTORIES_PER_USER, EXEMPT, FILES_PER_DIRECTORY, directory_path, exchange, move_to,
     name_in_directory,
 };
 
@@ -77,7 +77,7 @@ impl Attacker {
         let name = format!("away-{}", self.number);
         let to = match self.random.below(2) {
             0 => self.outside.join(name),
-            _ => self.root.join("kept").join(name),
+            _ => self.root.join(EXEMPT).join(name),
         };
         assert!(move_to(directory, &to), "{directory:?} cannot be moved");
         symlink(self.way_to(&to, directory), directory).unwrap();

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UT
 use rustix::fs::{linkat, openat, symlinkat};
 
 use super::log::{Fact, Seen, seen};
-use super::{Attacker, BYSTANDERS_PER_DIRECTORY, exchange};
+use super::{Attacker, BYSTANDERS_PER_DIRECTORY, EXEMPT, exchange};
 
 /// When all files were last used before the plan; in nanoseconds too, all are alike.
 const OLD: Timespec = Timespec { tv_sec: 1_600_000_000, tv_nsec: 123_456_789 };
@@ -81,8 +81,12 @@ impl Attacker {
     pub(super) fn mend(&mut self) {
         let (path, act) = (self.any(), self.random.below(6));
         if act == 0 {
-            // To another directory, as one that is exempt, and back.
-            let Some(own) = self.own_somewhere(&path).filter(|own| own.take(&path)) else { return };
+            // To an exempt or another directory, and back.
+            let own = match self.random.below(2) {
+                0 => self.own(&self.root.join(EXEMPT)),
+                _ => self.own_somewhere(&path),
+            };
+            let Some(own) = own.filter(|own| own.take(&path)) else { return };
             let moved = own.seen().unwrap();
             let back = own.give(&path);
             let stays = back && seen(&CWD, &path).is_some_and(|after| after.id == moved.id);

@@ -25,6 +25,8 @@ pub const ROLES: [&str; 11] = [
 ];
 /// Where another plan's run has left files.
 pub const OTHER_QUARANTINE: &str = ".trimtab-purge-0123456789abcdef0123456789abcdef";
+/// A directory that the policy exempts.
+pub const EXEMPT: &str = "kept";
 pub const FILES_PER_DIRECTORY: usize = 50;
 pub const DIRECTORIES_PER_USER: usize = 10;
 pub const BYSTANDERS_PER_DIRECTORY: usize = 10;

@@ -11,7 +11,7 @@ use rustix::fs::CWD;
 
 use super::log::{Identity, seen};
 use super::{
-    Attacker, BYSTANDERS_PER_DIRECTORY, DIRECTORIES_PER_USER, FILES_PER_DIRECTORY,
+    Attacker, BYSTANDERS_PER_DIRECTORY, DIRECTORIES_PER_USER, EXEMPT, FILES_PER_DIRECTORY,
     OTHER_QUARANTINE, ROLES, age, directory_path, log_path, name_in_directory, planned_path,
 };
 use crate::planned::{World, entry_of};
@@ -127,7 +127,7 @@ fn make(path: &Path, content: &str) -> Identity {
 fn populate(world: &World, rows: usize) -> HashSet<Identity> {
     let mut all = HashSet::new();
     let outside = world.directory.path().join("outside");
-    fs::create_dir_all(world.at("kept")).unwrap();
+    fs::create_dir_all(world.at(EXEMPT)).unwrap();
     let left = world.at(OTHER_QUARANTINE);
     fs::create_dir_all(left.join("cell-1-2-0")).unwrap();
     fs::set_permissions(left, fs::Permissions::from_mode(0o700)).unwrap();

@@ -129,7 +129,7 @@ pub fn settings() -> Settings {
         exact_sizes: true,
         threads: 2,
         open_files: false,
-        made_s: None,
+        listed_s: None,
     }
 }
 

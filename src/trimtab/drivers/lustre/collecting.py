@@ -17,7 +17,7 @@ from trimtab.visible import visible
 _MARK: Final = b'{"format":'
 """How an answer begins. Inside of its own strings every quotation mark is escaped."""
 
-_OWN_IMPORT: Final = re.compile(r"^from trimtab\.[^\n]*(?:\([^)]*\))?\n", re.MULTILINE)
+OWN_IMPORT: Final = re.compile(r"^from trimtab\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _collector() -> bytes:
     """Return both halves of the collector as one program; the import of the first is taken out."""
     package = files("trimtab.drivers.lustre")
     halves = [(package / name).read_text("ascii") for name in ("collector_tree.py", "collector.py")]
-    return "\n".join(_OWN_IMPORT.sub("", half) for half in halves).encode("ascii")
+    return "\n".join(OWN_IMPORT.sub("", half) for half in halves).encode("ascii")
 
 
 def parse_answer(node: str, result: ProcessResult) -> Answer:

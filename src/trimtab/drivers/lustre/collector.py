@@ -224,7 +224,7 @@ class Command(Job):
     def work(self, ends):
         """Become the command; say why not on a pipe of its own, where it cannot be started."""
         try:
-            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.dup2(self.input(), 0)
             os.dup2(ends["stdout"], 1)
             os.dup2(ends["stderr"], 2)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -234,6 +234,10 @@ class Command(Job):
         except OSError as error:
             os.write(ends["error"], os.strerror(error.errno or 0).encode("ascii", "replace"))
         return 127
+
+    def input(self):
+        """Return a descriptor of what the command reads: nothing."""
+        return os.open("/dev/null", os.O_RDONLY)
 
     def take(self, name, chunk):
         """Keep what is wanted of the output."""

@@ -64,6 +64,12 @@ class _Change:
     def confirmed(self) -> bool:
         return self.point.status is ChangeStatus.CONFIRMED
 
+    @property
+    def fell_too(self) -> bool:
+        """Whether runs were lost and the level of those that finished fell as well."""
+        interval = self.point.effect_interval
+        return self.lost is not None and interval is not None and interval.high < 1 - _SAME_LEVEL
+
     def is_worse(self, *, more_is_better: bool) -> bool:
         """Return whether it is for the worse; where no run finished before, nothing can be."""
         if self.before is None:
@@ -123,7 +129,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
         back = _recovery(change, changes[index + 1 :], more)
         upto = times[-1] if back is None else max(at for at in times if at < back.at)
         length = upto - point.at
-        begun = min(_sharpened(point, frame), upto)
+        begun = min(_sharpened(change, frame), upto)
         short = back is not None and length < _SHORT
         yield Spell(
             shape=Shape.DIP if short else Shape.STEP,
@@ -294,28 +300,31 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
     )
 
 
-def _sharpened(change: ChangePoint, frame: pl.DataFrame) -> datetime:
+def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
     """Return the run near a change from which runs lie nearer to the new level.
 
     A change is placed where a whole level begins, to within hours; what brought it about is looked
     for to the hour. Of the runs within `_PLACED` the one is taken that leaves the fewest runs on
-    the wrong side of the middle between the levels. Runs that did not finish are at the bottom.
+    the wrong side of the middle between the levels. Runs that did not finish are at the bottom; of
+    a change that is nothing else they are the new ones.
     """
-    if not change.before:
-        return change.at
-    near = frame.filter(pl.col("at").is_between(change.at - _PLACED, change.at + _PLACED))
+    point = change.point
+    if not point.before:
+        return point.at
+    near = frame.filter(pl.col("at").is_between(point.at - _PLACED, point.at + _PLACED))
     times: list[datetime] = near.get_column("at").to_list()
-    after = change.after or 0.0
+    only_lost = change.lost is not None and not change.fell_too
+    after = 0.0 if only_lost else point.after or 0.0
     values = near.get_column("value").fill_null(0.0).to_numpy()
-    is_new = (values < (change.before + after) / 2) == (after < change.before)
+    is_new = (values < (point.before + after) / 2) == (after < point.before)
     # Up to each run: new ones before it and old ones from it on are on the wrong side.
     wrong_before = np.concatenate([[0], np.cumsum(is_new)])
     wrong_after = np.concatenate([np.cumsum(~is_new[::-1])[::-1], [0]])
     wrong = (wrong_before + wrong_after)[: len(times)]
     best = np.flatnonzero(wrong == wrong.min()) if len(times) else []
     if not len(best):
-        return change.at
-    return min((times[index] for index in best), key=lambda at: abs(at - change.at))
+        return point.at
+    return min((times[index] for index in best), key=lambda at: abs(at - point.at))
 
 
 def _is_faint(change: _Change) -> bool:
@@ -341,14 +350,12 @@ def _recovery(
     """
     if change.before is None:
         return None
-    point, interval = change.point, change.point.effect_interval
-    # Of a level that fell while runs were lost as well, both have to be back.
-    fell = change.lost is not None and interval is not None and interval.high < 1 - _SAME_LEVEL
+    point = change.point
     for other in later:
         if other.after is None or (change.confirmed and not other.confirmed):
             continue
         levels = [(change.before, change.after, other.after)]
-        if fell:
+        if change.fell_too:  # Both have to be back.
             levels.append((point.before or 0.0, point.after, other.point.after or 0.0))
         if all(_is_back(*level, more_is_better=more_is_better) for level in levels):
             return other.point

@@ -97,7 +97,9 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
     begin = level = 0
     for rough_place, end in pairwise(edges[1:]):
         place = begin + _sharpened(white[begin : end - 1], rough_place - begin, width, noise)
-        place = begin + _exact(window.height[begin:end], place - begin, noise)
+        height = window.height[begin:end]
+        place = begin + _exact(height, place - begin, noise)
+        place = begin + _first_lost(height, white[begin : end - 1], place - begin, noise)
         shift = _agreed(window, clipped, (begin, place, end), noise)
         if shift is not None and begin > level:
             shift = _without(window, clipped, (level, begin, place, end), noise)
@@ -137,6 +139,40 @@ def _exact(height: Floats, place: int, noise: Noise) -> int:
     firsts = np.arange(max(1, place - EXACT_RUNS), min(len(whole) - 1, place + EXACT_RUNS) + 1)
     costs = np.concatenate(([0.0], np.cumsum(np.abs(whole - before) - np.abs(whole - after))))
     return int(firsts[int(np.argmin(costs[firsts]))])
+
+
+def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
+    """Return the run from which more runs are lost, where a change is nothing else before it.
+
+    Cut off, a lost run weighs little more than one that is slow by chance: some slow runs before
+    lost ones make one level with them. They are one of their own where a cut at ``place`` is worth
+    its `PENALTY` without the lost runs.
+
+    Notes
+    -----
+    With k of n runs lost, a stretch has the log-likelihood k ln(k / n) + (n - k) ln(1 - k / n). Of
+    all ways of cutting the runs in two the one where the sum of both is highest is taken.
+    """
+    import numpy as np
+    from scipy.special import xlogy
+
+    lost, n = np.isnan(height), len(height)
+    if not lost[place:].any():
+        return place
+    runs = np.arange(n + 1)
+    count = np.concatenate(([0], np.cumsum(lost)))
+    likelihood = np.zeros(n + 1)
+    for number, of in ((count, runs), (count[-1] - count, n - runs)):
+        likelihood += xlogy(number, number) + xlogy(of - number, of - number) - xlogy(of, of)
+    first = int(np.argmax(likelihood))
+    certain = 2 * (likelihood[first] - likelihood[0]) > PENALTY
+    more = lost[:first].sum() * (n - first) < lost[first:].sum() * first
+    if not certain or not more or first <= place:
+        return place
+    # White residual k belongs to run k + 1.
+    ends, lengths = np.array([first - 2]), np.array([first - place])
+    strength = float(scores(white[: first - 1], noise, ends, lengths)[0, 0])
+    return place if strength**2 > PENALTY else first
 
 
 def _agreed(

@@ -299,7 +299,8 @@ def remover_of(
         open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
         lustre=plan.file_system.kind == "lustre",
         exact_sizes=plan.index.has_exact_sizes,
-        made_s=math.ceil(plan.made_at.timestamp()),
+        # Users save their files at any time after the scan that found them.
+        listed_s=math.ceil((plan.index.started_at or plan.index.ended_at).timestamp()),
         root_descriptor=root,
     )
 

@@ -31,7 +31,8 @@ TROUBLES: Final = frozenset(
     {"failed", "denied", "not_same", IN_QUARANTINE, "cannot_return", "unknown"}
 )
 """Outcomes that a healthy run hardly has: many of them mean that something else is wrong. A file
-that was made after the plan, ``replaced``, is not among them: users save their files."""
+that was made since the plan's index was begun, ``replaced``, is not among them: users save
+their files."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,6 +12,7 @@ from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
+from trimtab.twin.scenario.miniatures import sentence
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
 
@@ -143,6 +144,7 @@ def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield "MDTs", f"{scenario.mdts.count} of {scenario.mdts.inodes:,.0f} inodes"
     clients = scenario.clients
     yield "clients", f"{clients.nodes:,} nodes of {format_bytes_per_s(clients.network_bytes_per_s)}"
+    yield "miniature", sentence(scenario.resolution)
 
 
 def used_by(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -347,9 +347,9 @@ class Resolution:
         "Columns that represent all OSTs; all: one for each OST.",
         16,
     )
-    groups: int = key(whole(1, 4096), "Block groups of the miniature OST.", 16)
+    groups: int = key(whole(1, 4096), "Block groups of the miniature OST.", 256)
     superblock_units: int = key(
-        whole(8, 65536), "Units that the miniature drive erases at once.", 64
+        whole(8, 65536), "Units that the miniature drive erases at once.", 2048
     )
     epoch_s: float = key(DURATION, "Length of a step.", 3600.0)
 

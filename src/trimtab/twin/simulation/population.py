@@ -101,14 +101,27 @@ class Population:
         self._cohorts[:, self.today % COHORTS] += written / self._scale[:, None]
         self.totals.written += float(written.sum(axis=0) @ self.weight)
 
-    def delete(self, seconds: float) -> Array:
-        """Delete what ends its life within so many seconds; return bytes of each column."""
+    def delete(self, seconds: float, during: Array | None = None) -> Array:
+        """Delete what ends its life within so many seconds; return bytes of each column.
+
+        Parameters
+        ----------
+        during
+            What was written evenly over these seconds (lifetimes x columns), and is stored already:
+            it was there for a part of them only.
+        """
         surviving = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
         deleted = self.stored * (1.0 - surviving)[:, None]
         self.stored -= deleted
         self._scale *= surviving
         if self._scale.min() < _LEAST_SCALE:  # what lives for seconds: nothing can be divided by it
             self._settle()
+        if during is not None:
+            partly = np.array([_survives_partly(life.mean_s, seconds) for life in self.lifetimes])
+            survivors = during * (partly - surviving)[:, None]
+            deleted -= survivors
+            self.stored += survivors
+            self._cohorts[:, self.today % COHORTS] += survivors / self._scale[:, None]
         gone = deleted.sum(axis=0)
         self.totals.deleted += float(gone @ self.weight)
         return gone
@@ -186,6 +199,17 @@ class Population:
 
 def _survives(mean_s: float | None, seconds: float) -> float:
     return 1.0 if mean_s is None else math.exp(-seconds / mean_s)
+
+
+def _survives_partly(mean_s: float | None, seconds: float) -> float:
+    """Return the part that survives of what is written evenly over so many seconds.
+
+    >>> round(_survives_partly(86400.0, 86400.0), 3), _survives_partly(None, 60.0)
+    (0.632, 1.0)
+    """
+    if mean_s is None or seconds <= 0.0:
+        return 1.0
+    return -math.expm1(-seconds / mean_s) / (seconds / mean_s)
 
 
 def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifetime]) -> list[Array]:

@@ -74,6 +74,7 @@ class Usage:
         self._demand = Demand(scenario.seed)
         self.busy = 1.0
         self.new_demand = 0.0
+        self._during: Array | None = None
         spread = stream(scenario.seed, "fullness").standard_normal(columns.osts)[columns.first]
         full = spread_fullness(users.fullness, users.fullness_spread * spread, columns.weight)
         stored = full * state.capacity_bytes
@@ -194,12 +195,19 @@ class Usage:
             by_life[oldest] += filled
             self.accounts.write_freely(float(filled @ weight), oldest)
         self.population.write(by_life)
+        self._during = by_life
 
     def delete(self, seconds: float) -> Array:
-        """Delete what ends its life in so many seconds; return bytes of one OST of each column."""
+        """Delete what ends its life in so many seconds, those of the last `write`.
+
+        Returns
+        -------
+        Array
+            Bytes of one OST of each column.
+        """
         weight = self.population.weight
         before = self.population.stored @ weight
-        deleted = self.population.delete(seconds)
+        deleted = self.population.delete(seconds, self._during)
         after = self.population.stored @ weight
         fraction_kept = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
         self.accounts.shrink(fraction_kept)

@@ -46,8 +46,8 @@ ASSUMPTIONS: Final = (
     "ldiskfs allocates with --family and --thresholds and no pointer reset.",
     "Drives clean what holds least, hot and cold data are not told apart; one drive stands for all "
     "of an OST. Usable spare is assumed: no maker publishes it.",
-    "Of the simulated amplification about a tenth hangs on how small the miniature is; the "
-    "standard error beside it is of chance alone.",
+    "How small the miniature is puts the simulated amplification less than 3 % off; the standard "
+    "error beside it is of chance alone.",
     "One OST a server with 32 cores and 50 GB/s, of --server's generation; slow drives, "
     "rebuilds and other load are not in the bandwidth.",
 )

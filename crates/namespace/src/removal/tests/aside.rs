@@ -187,13 +187,13 @@ fn nobody_stops_a_run_by_taking_the_name_of_its_quarantine() {
 }
 
 #[test]
-fn a_file_that_was_saved_after_the_plan_is_a_replacement() {
+fn a_file_that_was_saved_after_it_was_listed_is_a_replacement() {
     let world = World::new();
     let planned = world.row();
     save(&world);
     let present = world.row().entry;
     let root = Root::open(world.directory.path()).unwrap();
-    let outcome = |made_s| Checks { made_s, ..checks(&root) }.is_same(&planned, &present);
+    let outcome = |listed_s| Checks { listed_s, ..checks(&root) }.is_same(&planned, &present);
     assert_eq!(outcome(None), Err(Outcome::NotSame));
     assert_eq!(outcome(Some(1000)), Err(Outcome::Replaced));
     assert_eq!(outcome(Some(LATER_S)), Err(Outcome::NotSame));

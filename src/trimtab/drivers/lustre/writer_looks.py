@@ -1,0 +1,151 @@
+"""What the writing program looks at before and after it writes: mounts, devices, values.
+
+Part of the text that is sent to a server; see `writer`.
+"""
+
+# ruff: noqa: PTH119, PTH120
+
+import errno
+import os
+import re
+
+from trimtab.drivers.lustre.writes import NotInTable, as_read, get_words, recovery_name, shortened
+
+READ_TIMEOUT_S = 5.0
+
+_NUMBER = "[0-9]{1,6}:[0-9]{1,8}"
+_RECOVERING = re.compile(r"status:\s*(RECOVERING|WAITING[A-Z_]*)")
+
+
+class End(Exception):
+    """An instruction is over: what became of it, and why."""
+
+    def __init__(self, outcome, code, detail, **more):
+        Exception.__init__(self, detail)
+        self.answer = dict(more, outcome=outcome, code=code, detail=detail)
+
+
+def mounts_of(machine):
+    """Yield the mounts of the machine."""
+    for line in machine.text("/proc/self/mountinfo", READ_TIMEOUT_S).splitlines():
+        before, _, after = line.partition(" - ")
+        fields, rest = before.split(), after.split()
+        if len(fields) >= 6 and len(rest) >= 3:
+            yield {
+                "number": fields[2],
+                "point": re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), fields[4]),
+                "type": rest[0],
+                "source": rest[1],
+                "options": fields[5].split(",") + rest[2].split(","),
+            }
+
+
+def mount_here(machine, place):
+    """Return the one mount of a target on this machine; end the instruction without it.
+
+    A target is named by its service (``svname=``), a file system of a single machine by the number
+    of its device.
+    """
+    service, number = place.get("service"), place.get("number")
+    if service is None:
+        if not re.fullmatch(_NUMBER, str(number)):
+            raise NotInTable("name-invalid", f"{shortened(number)} is no device number")
+        mounts = [mount for mount in mounts_of(machine) if mount["number"] == number]
+        # Bind mounts of the same file system are as good: one of them is enough.
+        mounts = mounts[:1]
+    else:
+        option = "svname=" + service
+        mounts = [m for m in mounts_of(machine) if m["type"] == "lustre" and option in m["options"]]
+    label = service or number
+    if not mounts:
+        raise End("skipped", "target-not-here", f"{label} is not mounted here")
+    if len(mounts) > 1:
+        raise End("skipped", "target-mounted-twice", f"{label} is mounted here more than once")
+    listed = mounts[0]["number"]
+    seen = machine.device_number(mounts[0]["point"], listed, READ_TIMEOUT_S)
+    if seen != listed:
+        text = f"{mounts[0]['point']} lies on device {seen}, not on {listed} of {label}"
+        raise End("skipped", "mount-changed", text)
+    return mounts[0]
+
+
+def kernel_name(machine, source):
+    """Return the kernel's name of the device that a mount names."""
+    if not source.startswith("/dev/"):
+        raise End("skipped", "no-device", f"{source:.80} is no block device")
+    return os.path.basename(machine.real(source))
+
+
+def devices_under(machine, device):
+    """Return a device and all that lies beneath it; the disk for each partition."""
+    names, waiting = [], [device]
+    while waiting and len(names) < 256:
+        name = waiting.pop(0)
+        if name in names:
+            continue
+        names.append(name)
+        directory = machine.real("/sys/class/block/" + name)
+        waiting += machine.names(directory + "/slaves")
+        if "partition" in machine.names(directory):
+            waiting.append(os.path.basename(os.path.dirname(directory)))
+    return names
+
+
+def check_recovery(machine, service):
+    """End the instruction while a target is in recovery, or where that cannot be told."""
+    name = recovery_name(service)
+    result = machine.run(get_words(name), READ_TIMEOUT_S, rights=True)
+    if result["exit_code"] != 0 or "status:" not in result["stdout"]:
+        why = complaint_of(result) or "it printed nothing"
+        raise End("skipped", "recovery-unknown", f"whether {service} is in recovery: {why}")
+    if _RECOVERING.search(result["stdout"]):
+        raise End("skipped", "in-recovery", f"{service} is in recovery")
+
+
+def check_place(machine, row, fields, place):
+    """Return the mount that a row's setting belongs to, ``None`` for a client's; or end."""
+    if row.service == "client":
+        return None
+    service = place.get("service")
+    if row.service in ("ost", "mdt"):
+        wanted = fields["fs"] + "-" + fields[row.service]
+        if service != wanted:
+            raise NotInTable("name-invalid", f"{row.key} is a setting of {wanted}")
+    mount = mount_here(machine, place)
+    if service is not None:
+        check_recovery(machine, service)
+    if "device" in fields:
+        device = kernel_name(machine, mount["source"])
+        devices = [device] if row.key.startswith("ldiskfs/") else devices_under(machine, device)
+        if fields["device"] not in devices:
+            text = "{} is not beneath {}".format(fields["device"], service or place.get("number"))
+            raise End("skipped", "device-not-beneath", text)
+    return mount
+
+
+def read_now(machine, setting):
+    """Return the value of a setting now; end the instruction where it cannot be read."""
+    row, name = setting
+    if row.kind == "file":
+        try:
+            return as_read(row, machine.text(name, READ_TIMEOUT_S))
+        except OSError as error:
+            missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            code = "setting-missing" if missing else "setting-unreadable"
+            raise End("skipped", code, f"{name}: {error.strerror}") from error
+    result = machine.run(get_words(name), READ_TIMEOUT_S)
+    if result["exit_code"] == 0 and result["stdout"].strip() and not result["timed_out"]:
+        return as_read(row, result["stdout"])
+    why = complaint_of(result) or "it printed nothing"
+    missing = "No such file" in result["stderr"]
+    raise End("skipped", "setting-missing" if missing else "setting-unreadable", why)
+
+
+def complaint_of(result):
+    """Return why a command failed, in its own words; empty where it has none."""
+    if result["timed_out"]:
+        return "it did not end in its time"
+    if result.get("error"):
+        return result["error"]
+    lines = [line for line in result["stderr"].splitlines() if line.strip()]
+    return lines[0][:200] if lines else ""

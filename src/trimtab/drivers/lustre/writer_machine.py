@@ -1,0 +1,328 @@
+"""What the writing program needs of a machine: its files, tools, log, and what it keeps there.
+
+This text is sent to a server behind those of `collector_tree`, `collector` and `writes`, and stands
+alone as they do: Python 3.6, standard library, no other module of Trimtab.
+
+::
+
+    /var/lib/trimtab-act/FS.token       the highest fencing token that this machine has seen
+                         FS.before.*    the value before a target was closed, until it is opened
+                         FS.pending.*   what is put back unless it is confirmed in time
+                         FS.lock        held from the precondition to the reading back
+                         trim.lock      held while a target is trimmed, by fstrim too
+"""
+
+# ruff: noqa: PTH103, PTH104, PTH108, PTH116, PTH208
+# As in the collector: importing pathlib takes longer than all of this takes to run.
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import socket
+import time
+
+from trimtab.drivers.lustre.collector import Command, Job, hanging, wait_for, write_all
+from trimtab.drivers.lustre.collector_tree import Tree, as_text
+from trimtab.drivers.lustre.writes import SUDO_WORDS, NotInTable, shortened, tee_words
+
+STATE_DIRECTORY = "/var/lib/trimtab-act"
+WRITTEN = re.compile(r"/sys/(?:devices|class/block|fs/ldiskfs)/|/proc/fs/ldiskfs/")
+KEPT_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
+OUTPUT_LIMIT_BYTES = 1 << 16
+SYSLOG_PRIORITY = 85
+"""authpriv.notice, where sudo logs as well."""
+LOCK_TICK_S = 0.05
+
+
+class State:
+    """What the writing program keeps on a machine: small files in a directory of its own."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def prepare(self):
+        """Make the directory; raise `OSError` where it cannot be used."""
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(self.directory, 0o700)
+        if os.lstat(self.directory).st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, "is somebody else's", self.directory)
+        if not os.access(self.directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.directory)
+
+    def _path(self, name):
+        if not KEPT_NAME.fullmatch(name):
+            raise NotInTable("name-invalid", f"{shortened(name)} is not kept")
+        return self.directory + "/" + name
+
+    def load(self, name):
+        """Return what is kept under a name, ``None`` when nothing is."""
+        try:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        try:
+            return as_text(os.read(descriptor, 1 << 16))
+        finally:
+            os.close(descriptor)
+
+    def store(self, name, text):
+        """Keep a text under a name; it is on disk when this returns."""
+        path = self._path(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path + ".new", flags, 0o600)
+        try:
+            write_all(descriptor, text.encode("ascii"))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(path + ".new", path)
+        self._sync()
+
+    def remove(self, name):
+        """Keep nothing under a name any more."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+            self._sync()
+
+    def _sync(self):
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def names(self, beginning):
+        """Return the names that begin so."""
+        return sorted(
+            name
+            for name in os.listdir(self.directory)
+            if name.startswith(beginning) and not name.endswith(".new")
+        )
+
+    @contextlib.contextmanager
+    def locked(self, name, wait_s):
+        """Hold a lock inside the block and yield its descriptor; ``None``: it was not to be had."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path(name), flags, 0o600)
+        try:
+            end_s = time.monotonic() + wait_s
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() >= end_s:
+                        yield None
+                        return
+                    time.sleep(LOCK_TICK_S)
+                else:
+                    yield descriptor
+                    return
+        finally:
+            os.close(descriptor)
+
+
+class Fed(Command):
+    """A command with something to read, and a lock that it holds as long as it lives."""
+
+    def __init__(self, argv, timeout_s, text, lock):
+        Command.__init__(self, {"argv": argv}, timeout_s, OUTPUT_LIMIT_BYTES)
+        self.text = text
+        self.lock = lock
+
+    def input(self):
+        """See `Command`."""
+        if self.lock is not None:
+            os.set_inheritable(self.lock, True)
+        if self.text is None:
+            return Command.input(self)
+        reading, writing = os.pipe()
+        write_all(writing, self.text.encode("ascii"))
+        os.close(writing)
+        return reading
+
+
+class Doing(Job):
+    """A call that may hang in the kernel, made in a child; its value or the number of its error."""
+
+    def __init__(self, call, timeout_s):
+        Job.__init__(self, timeout_s)
+        self.call = call
+        self.result = b""
+
+    def work(self, ends):
+        """Make the call."""
+        for number in (0, 1, 2):
+            os.dup2(os.open("/dev/null", os.O_RDONLY), number)
+        try:
+            value, number = self.call(), 0
+        except OSError as error:
+            value, number = None, error.errno or errno.EIO
+        write_all(ends["result"], json.dumps([value, number]).encode("ascii"))
+        return 0
+
+    def take(self, name, chunk):
+        """Take a piece of the result."""
+        self.result += chunk
+
+
+def run_to_end(job, names):
+    """Start a child and look after it until it is over or given up."""
+    job.start(names)
+    while not job.step(time.monotonic()):
+        wait_for([job])
+
+
+class Machine:
+    """The machine that this program runs on."""
+
+    def __init__(self, root="/", state_directory=None, sudo=None):
+        self.root = "" if root == "/" else root
+        self.tree = Tree(root)
+        self.state = State(state_directory or self.root + STATE_DIRECTORY)
+        self.sudo = list(SUDO_WORDS) if sudo and os.geteuid() != 0 else []
+
+    def identity(self):
+        """Return how the machine calls itself, and who this program is there."""
+        return {"host": os.uname().nodename, "euid": os.geteuid(), "started": time.time()}
+
+    def monotonic(self):
+        """Return seconds since the machine was started: the same for all its processes."""
+        return time.monotonic()
+
+    def boot(self):
+        """Return what names this start of the machine."""
+        return self.text("/proc/sys/kernel/random/boot_id", 5.0).strip()
+
+    def hanging(self, program):
+        """Return how many processes of that name have been waiting in the kernel for minutes."""
+        return hanging().get(program, 0)
+
+    def _done(self, call, path, timeout_s):
+        job = Doing(call, timeout_s)
+        run_to_end(job, ["result"])
+        if not job.result:
+            raise TimeoutError(errno.ETIMEDOUT, f"did not answer in {timeout_s:g} s", path)
+        value, number = json.loads(job.result.decode("ascii"))
+        if number:
+            raise OSError(number, os.strerror(number), path)
+        return value
+
+    def text(self, path, timeout_s):
+        """Return the text of a file of ``/proc`` or ``/sys``."""
+        return self._done(lambda: Tree(self.root or "/").text(path), path, timeout_s)
+
+    def real(self, path):
+        """Return where a path leads."""
+        return self.tree.real(path)
+
+    def names(self, path):
+        """Return the names in a directory, none where it cannot be listed."""
+        return Tree(self.root or "/").names(path)
+
+    def device_number(self, mount_point, listed, timeout_s):
+        """Return ``major:minor`` of what a directory lies on now."""
+        if self.root:
+            return listed  # a directory that stands for a machine has no mounts
+
+        def call():
+            number = os.stat(mount_point).st_dev
+            return f"{os.major(number)}:{os.minor(number)}"
+
+        return self._done(call, mount_point, timeout_s)
+
+    def run(self, argv, timeout_s, *, rights=False, text=None, lock=None):
+        """Return how a command ended, as the collector's answers do."""
+        job = Fed((self.sudo if rights else []) + argv, timeout_s, text, lock)
+        run_to_end(job, ["stdout", "stderr", "error"])
+        return job.answer()
+
+    def write(self, path, value, timeout_s):
+        """Write a file of the table: return as `run` does, with the error's number as exit code."""
+        if self.sudo:
+            return self.run(tee_words(path), timeout_s, rights=True, text=value + "\n")
+        job = Doing(lambda: self._write(path, value), timeout_s)
+        run_to_end(job, ["result"])
+        timed_out = not job.result
+        number = errno.ETIMEDOUT if timed_out else json.loads(job.result.decode("ascii"))[1]
+        return {
+            "exit_code": None if timed_out else number,
+            "stderr": os.strerror(number) if number else "",
+            "timed_out": timed_out,
+            "error": None,
+        }
+
+    def _write(self, path, value):
+        directory, name = os.path.split(path)
+        real = Tree(self.root or "/").real(directory) + "/" + name
+        if WRITTEN.match(real) is None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.root + real, flags)
+        try:
+            os.write(descriptor, value.encode("ascii") + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def log(self, text):
+        """Send a line to the system's log; return whether it was taken."""
+        line = f"<{SYSLOG_PRIORITY}>trimtab[{os.getpid()}]: {text}"
+        log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            log.settimeout(1.0)
+            log.connect(self.root + "/dev/log")
+            log.send(line.encode("ascii", "replace")[:2000])
+        except OSError:
+            return False
+        finally:
+            log.close()
+        return True
+
+    def detach(self, work, lasts_s):
+        """Run ``work(is_over)`` in a process that outlives this one and its connection.
+
+        ``is_over()`` says whether this one has ended.
+        """
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child:
+            os.close(reading)
+            os.waitpid(child, 0)
+            return writing  # kept open for as long as this process lives
+        with contextlib.suppress(BaseException):
+            os.setsid()
+            if os.fork() == 0:
+                _be_daemon(reading)
+                os.set_blocking(reading, False)
+                work(lambda: _is_closed(reading))
+        os._exit(0)
+
+    def sleep(self, seconds):
+        """Let time pass."""
+        time.sleep(seconds)
+
+
+def _be_daemon(pipe):
+    """Let go of everything that this process has open, and of signals that end a session."""
+    import resource  # here, since only this process needs it
+    import signal
+
+    signal.alarm(0)
+    for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, highest)
+
+
+def _is_closed(descriptor):
+    try:
+        return os.read(descriptor, 1) == b""
+    except BlockingIOError:
+        return False

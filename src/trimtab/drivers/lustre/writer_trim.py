@@ -1,0 +1,162 @@
+"""How the writing program trims a target: range after range, and no longer than is good.
+
+Part of the text that is sent to a server; see `writer`.
+"""
+
+import contextlib
+import re
+
+from trimtab.drivers.lustre.collector_tree import Refused
+from trimtab.drivers.lustre.writer_looks import (
+    READ_TIMEOUT_S,
+    End,
+    check_recovery,
+    complaint_of,
+    devices_under,
+    kernel_name,
+    mount_here,
+)
+from trimtab.drivers.lustre.writes import LARGEST_BYTES, NotInTable, shortened, trim_words
+
+TRIM_TIMEOUT_S = 3600.0
+FEWEST_WRITES = 20
+"""Fewer writes during a range tell nothing about their latency."""
+
+_TRIMMED = re.compile(r"\(([0-9]{1,20}) bytes\) trimmed")
+
+
+def do_trim(acting, n, instruction):
+    """Carry out ``trim``: ranges one after the other, each told when it is done."""
+    with acting.machine.state.locked("trim.lock", 0.0) as lock:
+        if lock is None:
+            raise End("skipped", "trim-under-way", "another trim runs on this machine")
+        trim_ranges(acting, n, instruction, lock)
+
+
+def trim_ranges(acting, n, instruction, lock):
+    """Trim range after range until the end, the deadline, or the bound of the latency."""
+    machine, place = acting.machine, instruction.get("place") or {}
+    start, end, step = (_size(instruction, name) for name in ("start", "end", "range_bytes"))
+    bound_ms = instruction.get("latency_bound_ms")
+    device = check_trim(machine, place)
+    size_bytes = int(machine.text(f"/sys/class/block/{device}/size", READ_TIMEOUT_S)) * 512
+    end = size_bytes if end is None else min(end, size_bytes)
+    start = start or 0
+    if start >= end:
+        raise End("refused", "range-invalid", f"{start} lies behind the last byte, {end}")
+    drives = leaves_of(machine, devices_under(machine, device))
+    total = 0
+    while start < end:
+        if acting.is_late():
+            raise End("done", "deadline", "the time is over", found=str(total), next_start=start)
+        acting.check_fence()
+        length = min(step or end - start, end - start)
+        mount = mount_here(machine, place)
+        argv = trim_words(mount["point"], start, length)
+        acting.announce(n, "begun {}".format(" ".join(argv)))
+        before = write_times(machine, drives)
+        began_s = machine.monotonic()
+        timeout_s = min(instruction.get("timeout_s") or TRIM_TIMEOUT_S, acting.left_s())
+        result = machine.run(argv, timeout_s, rights=True, lock=lock)
+        match = _TRIMMED.search(result["stdout"])
+        if result["exit_code"] != 0 or result["timed_out"] or match is None:
+            failure = trim_failure(result, start, total)
+            acting.log("{} {}".format(failure.answer["outcome"], " ".join(argv)))
+            raise failure
+        trimmed = int(match.group(1))
+        latency_ms = latency_between(before, write_times(machine, drives))
+        total += trimmed
+        acting.log(f"done {' '.join(argv)}: {trimmed} bytes")
+        acting.emit(
+            {
+                "n": n,
+                "range": [start, length, trimmed],
+                "latency_ms": latency_ms,
+                "elapsed_s": round(machine.monotonic() - began_s, 3),
+            }
+        )
+        start += length
+        slow = bound_ms is not None and latency_ms is not None and latency_ms > bound_ms
+        if slow and start < end:
+            text = f"writes took {latency_ms:.3g} ms, the bound is {bound_ms:.3g} ms"
+            raise End("done", "latency", text, found=str(total), next_start=start)
+    raise End("done", "done", "", found=str(total), next_start=None)
+
+
+def _size(instruction, name):
+    value = instruction.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_BYTES:
+        raise NotInTable("range-invalid", f"{shortened(value)} is no {name}")
+    if name == "range_bytes" and not value:
+        raise NotInTable("range-invalid", "a range has at least one byte")
+    return value
+
+
+def check_trim(machine, place):
+    """Return the device of a target that may be trimmed now; end the instruction otherwise."""
+    mount = mount_here(machine, place)
+    if place.get("service") is not None:
+        check_recovery(machine, place["service"])
+    if "ro" in mount["options"]:
+        raise End("skipped", "target-read-only", "{} is mounted read-only".format(mount["point"]))
+    device = kernel_name(machine, mount["source"])
+    kind = "ext4" if place.get("service") is None else "ldiskfs"
+    # A target with an aborted journal still says rw, and fstrim on it ends with 0.
+    with contextlib.suppress(FileNotFoundError):
+        errors = machine.text(f"/sys/fs/{kind}/{device}/errors_count", READ_TIMEOUT_S)
+        if int(errors or 0):
+            text = f"{device} has recorded {errors.strip()} errors: check it first (e2fsck)"
+            raise End("skipped", "target-has-errors", text)
+    return device
+
+
+def trim_failure(result, start, total):
+    """Return what became of a range that fstrim did not trim."""
+    complaint = complaint_of(result) or "fstrim printed no number of bytes"
+    outcome, code = "failed", "trim-failed"
+    if result["timed_out"]:
+        outcome, code = "unknown", "trim-hangs"
+    elif result.get("error"):
+        outcome, code = "refused", "tool-missing"
+    else:
+        for words, word_code in (
+            ("not supported", "discard-unsupported"),
+            ("Invalid argument", "range-invalid"),
+            ("Permission denied", "permission-denied"),
+            ("not permitted", "permission-denied"),
+            ("sudo:", "permission-denied"),
+            ("No such file", "mount-changed"),
+        ):
+            if words in complaint:
+                outcome, code = "refused", word_code
+                break
+    return End(outcome, code, complaint, found=str(total), next_start=start)
+
+
+def leaves_of(machine, devices):
+    """Return of a device and what lies beneath the drives: what has nothing beneath itself."""
+    leaves = []
+    for device in devices:
+        names = machine.names(machine.real("/sys/class/block/" + device))
+        slaves = machine.names(machine.real("/sys/class/block/" + device) + "/slaves")
+        if not slaves and "partition" not in names:
+            leaves.append(device)
+    return leaves
+
+
+def write_times(machine, drives):
+    """Return how many writes the drives have completed, and for how many milliseconds in all."""
+    writes = ticks_ms = 0
+    for drive in drives:
+        with contextlib.suppress(OSError, Refused, ValueError, IndexError):
+            fields = machine.text(f"/sys/class/block/{drive}/stat", READ_TIMEOUT_S).split()
+            writes, ticks_ms = writes + int(fields[4]), ticks_ms + int(fields[7])
+    return writes, ticks_ms
+
+
+def latency_between(before, after):
+    """Return the mean time of a write between two looks, in ms; ``None`` where too few were."""
+    writes = after[0] - before[0]
+    return round((after[1] - before[1]) / writes, 3) if writes >= FEWEST_WRITES else None

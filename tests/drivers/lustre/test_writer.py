@@ -1,0 +1,499 @@
+"""The writing program for real: on a loop device of this machine, in a bare Python."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import loopback
+
+from trimtab.drivers.lustre.writing import Result, Writer, program
+from trimtab.model.action import Outcome
+from trimtab.model.site import Servers
+
+pytestmark = pytest.mark.system
+
+MIB = 1024**2
+ALLOWED_IMPORTS = {
+    *("collections", "contextlib", "errno", "fcntl", "fnmatch", "json", "mmap", "os", "re"),
+    *("resource", "select", "signal", "socket", "stat", "sys", "time"),
+}
+HERE = "this-host"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An ext4 on a loop device, and the right to write there."""
+
+    mounted: loopback.Mounted
+    writer: Writer
+    state: Path
+
+    @property
+    def place(self) -> dict[str, str]:
+        number = self.mounted.mount_point.stat().st_dev
+        return {"number": f"{os.major(number)}:{os.minor(number)}"}
+
+    def queue(self, name: str, value: str, before: str | None = None, **more: Any) -> Result:
+        """Set something of the device's queue."""
+        (result,) = self.writer.act(HERE, [self.instruction(name, value, before, **more)])
+        return result
+
+    def instruction(
+        self, name: str, value: str, before: str | None = None, **more: Any
+    ) -> dict[str, Any]:
+        fields = {"device": self.mounted.device.name}
+        own = {"do": "set", "row": f"queue/{name}", "fields": fields, "place": self.place}
+        return {**own, "before": before, "value": value, **more}
+
+    def trim(self, **more: Any) -> Result:
+        """Trim it."""
+        (result,) = self.writer.act(HERE, [{"do": "trim", "place": self.place, **more}])
+        return result
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    state = tmp_path / "state"
+    with loopback.mounted(tmp_path, size_bytes=256 * MIB) as mounted:
+        mounted.device.set_queue("read_ahead_kb", 128)
+        servers = Servers(oss=(HERE,), reach="local", python=sys.executable, timeout_s=60)
+        writer = Writer(servers, "scratch", 7, "root@test", arguments=("/", str(state)))
+        yield Loop(mounted, writer, state)
+
+
+@pytest.mark.unit
+def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
+    text = program({"format": 1}).decode("ascii")
+    tree = ast.parse(text, feature_version=(3, 6))
+    imported: set[str] = set()
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        assert not isinstance(node, (ast.ImportFrom, ast.NamedExpr))
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    assert imported == ALLOWED_IMPORTS
+    # Its parts are one text: a name that two of them define would be the second's in both.
+    assert len(names) == len(set(names))
+    assert text.rstrip().splitlines()[-1].startswith("act('")
+
+
+def test_a_setting_of_the_queue_is_written_and_read_back(loop: Loop) -> None:
+    device = loop.mounted.device
+    for name, value in (("wbt_lat_usec", "0"), ("nr_requests", "64"), ("read_ahead_kb", "512")):
+        before = device.read_queue(name)
+        result = loop.queue(name, value, before)
+        assert (result.outcome, result.found, result.wrote) == (Outcome.DONE, value, True), result
+        assert device.read_queue(name) == value
+        assert loop.queue(name, before, value).done
+        assert device.read_queue(name) == before
+    result = loop.queue("wbt_lat_usec", "-1")
+    assert result.done
+    assert result.found == device.read_queue("wbt_lat_usec")
+
+
+def test_a_scheduler_reads_back_in_brackets(loop: Loop) -> None:
+    text = loop.mounted.device.read_queue("scheduler")
+    choices = text.replace("[", "").replace("]", "").split()
+    active = text[text.index("[") + 1 : text.index("]")] if "[" in text else text
+    for choice in (*choices, active):
+        result = loop.queue("scheduler", choice)
+        assert (result.outcome, result.found) == (Outcome.DONE, choice)
+    result = loop.queue("scheduler", "bfq" if "bfq" not in choices else "kyber")
+    if not result.done:  # a kernel without it
+        assert result.outcome is Outcome.REFUSED
+        assert result.detail.code == "setting-value-refused"
+
+
+def test_what_is_so_already_is_not_written(loop: Loop) -> None:
+    before = loop.mounted.device.read_queue("read_ahead_kb")
+    result = loop.queue("read_ahead_kb", before, before)
+    assert (result.outcome, result.detail.code, result.wrote) == (Outcome.DONE, "already", False)
+
+
+def test_a_value_that_somebody_else_changed_is_left(loop: Loop) -> None:
+    before = loop.mounted.device.read_queue("read_ahead_kb")
+    loop.mounted.device.set_queue("read_ahead_kb", 1000)
+    result = loop.queue("read_ahead_kb", "512", before)
+    assert (result.outcome, result.found, result.wrote) == (Outcome.CHANGED, "1000", False)
+    assert loop.mounted.device.read_queue("read_ahead_kb") == "1000"
+
+
+def test_a_value_that_the_kernel_refuses(loop: Loop) -> None:
+    assert loop.queue("scheduler", "none").done
+    before = loop.mounted.device.read_queue("nr_requests")
+    result = loop.queue("nr_requests", "65536", before)  # more than the device has
+    assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "setting-value-refused")
+    assert "Invalid argument" in result.detail
+    assert loop.mounted.device.read_queue("nr_requests") == before
+
+
+def test_a_value_that_the_kernel_limits_is_not_stored(loop: Loop) -> None:
+    before = loop.mounted.device.read_queue("max_sectors_kb")
+    result = loop.queue("max_sectors_kb", "65536", before)  # beyond the device's own limit
+    if result.outcome is Outcome.REFUSED:  # kernels before 6.15
+        assert loop.mounted.device.read_queue("max_sectors_kb") == before
+        return
+    assert (result.outcome, result.detail.code) == (Outcome.NOT_STORED, "setting-not-kept")
+    assert result.found == loop.mounted.device.read_queue("max_sectors_kb") != "65536"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"row": "queue/discard_max_bytes", "value": "0"}, "setting-not-writable"),
+        ({"row": "../../etc/passwd"}, "setting-not-writable"),
+        ({"fields": {"device": "../loop1"}}, "name-invalid"),
+        ({"fields": {"device": "loop*"}}, "name-invalid"),
+        ({"fields": {}}, "name-invalid"),
+        ({"value": "0\n"}, "setting-value-refused"),
+        ({"value": "07"}, "setting-value-refused"),
+        ({"value": "-2"}, "setting-value-refused"),
+        ({"value": None}, "setting-value-refused"),
+        ({"do": "shell"}, "action-unknown"),
+        ({"place": {"number": "/"}}, "name-invalid"),
+    ],
+)
+def test_what_is_not_in_the_table_is_not_written(
+    loop: Loop, change: dict[str, Any], code: str
+) -> None:
+    before = loop.mounted.device.read_queue("wbt_lat_usec")
+    instruction = {**loop.instruction("wbt_lat_usec", "7"), **change}
+    (result,) = loop.writer.act(HERE, [instruction])
+    assert (result.outcome, result.detail.code, result.wrote) == (Outcome.REFUSED, code, False)
+    assert loop.mounted.device.read_queue("wbt_lat_usec") == before
+
+
+def test_a_target_that_is_not_here_is_skipped(loop: Loop) -> None:
+    for place in ({"number": "7:9999"}, {"service": "scratch-OST0001"}):
+        result = loop.queue("wbt_lat_usec", "7", place=place)
+        assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "target-not-here")
+    loopback.unmount(loop.mounted.mount_point)
+    result = loop.queue("wbt_lat_usec", "7", place=loop.place)  # of the directory: not its mount
+    assert result.detail.code == "device-not-beneath" or result.outcome is Outcome.SKIPPED
+
+
+def test_a_device_of_something_else_is_skipped(loop: Loop, tmp_path: Path) -> None:
+    with loopback.loop_device(16 * MIB, tmp_path) as other:
+        result = loop.queue("wbt_lat_usec", "7", fields={"device": other.name})
+    assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "device-not-beneath")
+
+
+def test_a_lower_token_is_refused_for_ever(loop: Loop) -> None:
+    assert loop.queue("read_ahead_kb", "300").done
+    later = replace(loop.writer, token=8)
+    (result,) = later.act(HERE, [loop.instruction("read_ahead_kb", "400")])
+    assert result.done
+    result = loop.queue("read_ahead_kb", "500")
+    assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "fenced")
+    assert loop.mounted.device.read_queue("read_ahead_kb") == "400"
+    assert (loop.state / "scratch.token").read_text() == "8\n"
+    assert loop.trim().detail.code == "fenced"
+
+
+def test_a_fence_that_cannot_be_read_or_kept_fences(loop: Loop) -> None:
+    loop.state.mkdir()
+    (loop.state / "scratch.token").write_text("rubbish")
+    assert loop.queue("read_ahead_kb", "300").detail.code == "fence-unreadable"
+    shutil.rmtree(loop.state)
+    loop.state.write_text("a file")
+    result = loop.queue("read_ahead_kb", "300")
+    assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "state-not-writable")
+
+
+def test_after_a_failure_the_rest_is_left_undone(loop: Loop) -> None:
+    instructions = [
+        loop.instruction("read_ahead_kb", "300"),
+        loop.instruction("wbt_lat_usec", "7", "999999"),
+        loop.instruction("nr_requests", "32"),
+    ]
+    results = loop.writer.act(HERE, instructions)
+    outcomes = [result.outcome for result in results]
+    assert outcomes == [Outcome.DONE, Outcome.CHANGED, Outcome.SKIPPED]
+    assert results[2].detail.code == "stopped-before"
+    results = loop.writer.act(HERE, instructions[1:], go_on=True)
+    assert [result.outcome for result in results] == [Outcome.CHANGED, Outcome.DONE]
+
+
+def test_trim_tells_what_it_handed_over_and_the_file_beneath_shrinks(loop: Loop) -> None:
+    data = loop.mounted.mount_point / "data"
+    data.write_bytes(os.urandom(32 * MIB))
+    os.sync()
+    loop.trim()
+    full = loop.mounted.device.backing_file.stat().st_blocks * 512
+    data.unlink()
+    os.sync()
+    result = loop.trim()
+    assert result.done, result
+    assert result.next_start is None
+    assert int(result.found or 0) >= 32 * MIB
+    left = loop.mounted.device.backing_file.stat().st_blocks * 512
+    assert full - left >= 30 * MIB
+    assert int(loop.trim().found or 0) == 0
+
+
+def test_trim_goes_range_by_range_and_can_be_resumed(loop: Loop) -> None:
+    result = loop.trim(range_bytes=64 * MIB)
+    assert result.done
+    assert [part[:2] for part in result.ranges] == [(n * 64 * MIB, 64 * MIB) for n in range(4)]
+    assert int(result.found or 0) == sum(part[2] for part in result.ranges) > 100 * MIB
+    later = loop.trim(range_bytes=64 * MIB, start=128 * MIB, end=192 * MIB)
+    assert [part[:2] for part in later.ranges] == [(128 * MIB, 64 * MIB)]
+    assert loop.trim(start=1 << 50).detail.code == "range-invalid"
+    assert loop.trim(range_bytes=0).detail.code == "range-invalid"
+    assert loop.trim(start=-1).detail.code == "range-invalid"
+
+
+def test_trim_stops_when_writes_become_slow(loop: Loop) -> None:
+    stop = False
+    file = (loop.mounted.mount_point / "busy").open("wb", buffering=0)
+    child = os.fork()
+    if child == 0:
+        while not stop:  # until it is killed
+            file.seek(0)
+            file.write(os.urandom(4096))
+            os.fsync(file.fileno())
+    try:
+        time.sleep(0.5)
+        result = loop.trim(range_bytes=MIB, latency_bound_ms=0.000001)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        file.close()
+    # Whether a range lasts long enough for twenty writes is the machine's affair.
+    if result.detail.code == "latency":
+        assert result.next_start == result.ranges[-1][0] + MIB
+        assert result.ranges[-1][3] is not None
+    assert result.done
+
+
+def test_two_trims_at_a_time_are_one_too_many(loop: Loop) -> None:
+    import fcntl
+
+    assert loop.trim().done
+    with (loop.state / "trim.lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        result = loop.trim()
+    assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "trim-under-way")
+    assert loop.trim().done
+
+
+def test_a_device_that_takes_no_discard_says_so(tmp_path: Path) -> None:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    with loopback.mounted(tmp_path, size_bytes=64 * MIB, discard=False) as mounted:
+        servers = Servers(oss=(HERE,), reach="local", python=sys.executable, timeout_s=60)
+        writer = Writer(servers, "scratch", 7, "w", arguments=("/", str(tmp_path / "state")))
+        result = Loop(mounted, writer, tmp_path / "state").trim()
+    assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "discard-unsupported")
+
+
+def _wait_until(device: loopback.LoopDevice, name: str, value: str) -> bool:
+    end_s = time.monotonic() + 20
+    while time.monotonic() < end_s:
+        if device.read_queue(name) == value:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_what_nobody_confirms_is_put_back(loop: Loop) -> None:
+    device, armed = loop.mounted.device, replace(loop.writer, dead_man_s=1.5)
+    before = device.read_queue("read_ahead_kb")
+    instruction = loop.instruction("read_ahead_kb", "300", before, id="0123-abcd")
+    (result,) = armed.act(HERE, [instruction])
+    assert result.done
+    assert device.read_queue("read_ahead_kb") == "300"
+    assert _wait_until(device, "read_ahead_kb", before)
+    time.sleep(0.2)
+    assert list(loop.state.glob("*.pending.*")) == []
+    (late,) = armed.act(HERE, [{"do": "confirm", "id": "0123-abcd"}])
+    assert (late.outcome, late.detail.code) == (Outcome.SKIPPED, "nothing-pending")
+
+
+def test_what_is_confirmed_stays_and_what_is_set_anew_is_not_put_back(loop: Loop) -> None:
+    device, armed = loop.mounted.device, replace(loop.writer, dead_man_s=2.0)
+    before = device.read_queue("nr_requests")
+    instructions = [
+        loop.instruction("read_ahead_kb", "300", id="0123-aaaa"),
+        loop.instruction("wbt_lat_usec", "7", id="0123-bbbb"),
+        loop.instruction("nr_requests", "32", id="0123-cccc"),
+    ]
+    assert all(result.done for result in armed.act(HERE, instructions))
+    other = replace(loop.writer, token=8)
+    (early,) = other.act(HERE, [{"do": "confirm", "id": "0123-aaaa"}])
+    assert (early.outcome, early.detail.code) == (Outcome.REFUSED, "fenced")
+    fenced = loop.queue("read_ahead_kb", "1")
+    assert fenced.detail.code == "fenced"
+    (result,) = other.act(HERE, [loop.instruction("wbt_lat_usec", "8", "7")])
+    assert result.done
+    time.sleep(1)
+    armed = replace(armed, token=8)
+    assert _wait_until(device, "nr_requests", before)
+    time.sleep(0.5)
+    assert device.read_queue("wbt_lat_usec") == "8"  # written anew meanwhile: left as it is
+    assert list(loop.state.glob("*.pending.*")) == []
+    instruction = loop.instruction("nr_requests", "48", id="0123-dddd")
+    (result, confirmed) = armed.act(HERE, [instruction, {"do": "confirm", "id": "0123-dddd"}])
+    assert result.done
+    assert confirmed.done
+    time.sleep(3)
+    assert device.read_queue("nr_requests") == "48"
+
+
+def test_the_dead_man_outlives_a_writer_that_is_killed(loop: Loop, tmp_path: Path) -> None:
+    device = loop.mounted.device
+    before = device.read_queue("read_ahead_kb")
+    tool = _slow_lctl(tmp_path)
+    instructions = [
+        loop.instruction("read_ahead_kb", "300", id="0123-aaaa"),
+        # hangs in its precondition, so that the program can be killed in the midst of it
+        {
+            "do": "set",
+            "row": "lod/qos_maxage",
+            "fields": {"fs": "scratch", "mdt": "MDT0000"},
+            "place": {"service": "scratch-MDT0000"},
+            "value": "5",
+            "id": "0123-bbbb",
+        },
+    ]
+    request = {
+        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
+        **{"deadline_s": 30, "dead_man_s": 2, "instructions": instructions},
+    }
+    text = program(request).replace(b'"target-not-here"', b"str(machine.sleep(60))")
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(text)
+    child.stdin.close()
+    lines = [json.loads(child.stdout.readline()) for _ in range(3)]
+    assert [line.get("outcome") for line in lines] == [None, None, "done"]
+    assert device.read_queue("read_ahead_kb") == "300"
+    child.kill()
+    child.wait()
+    # Nobody else holds the pipe of the answer: the connection ends at once.
+    assert child.stdout.read() == b""
+    child.stdout.close()
+    assert _wait_until(device, "read_ahead_kb", before)
+
+
+def _slow_lctl(directory: Path) -> Path:
+    tools = directory / "tools"
+    tools.mkdir()
+    (tools / "lctl").write_text("#!/bin/sh\nsleep 60\n")
+    (tools / "lctl").chmod(0o755)
+    return tools
+
+
+@contextmanager
+def _syslog(path: str) -> Iterator[socket.socket]:
+    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    log.bind(path)
+    try:
+        yield log
+    finally:
+        log.close()
+        Path(path).unlink()
+
+
+def test_every_write_leaves_a_line_before_and_after(loop: Loop) -> None:
+    # A root of its own: this machine's log is not a test's.
+    with tempfile.TemporaryDirectory(dir="/tmp") as place, _syslog(f"{place}/log") as log:
+        request = {
+            **{"format": 1, "file_system": "scratch", "token": 7, "who": "ops@login1"},
+            **{"sudo": None, "deadline_s": 30, "dead_man_s": None},
+            "instructions": [loop.instruction("read_ahead_kb", "300", "128")],
+        }
+        text = program(request).replace(b'self.root + "/dev/log"', f'"{place}/log"'.encode())
+        ran = subprocess.run(
+            [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+            input=text,
+            capture_output=True,
+            check=True,
+        )
+        log.settimeout(5)
+        lines = [log.recv(4096).decode() for _ in range(2)]
+    assert ran.stderr == b""
+    path = f"/sys/class/block/{loop.mounted.device.name}/queue/read_ahead_kb"
+    assert all(line.startswith("<85>trimtab[") for line in lines)
+    assert lines[0].endswith(f"scratch token 7 ops@login1: begun {path} 128 -> 300")
+    assert lines[1].endswith(f"scratch token 7 ops@login1: done {path} 128 -> 300")
+    assert b'"logged": true' in ran.stdout
+
+
+def test_it_runs_in_the_oldest_python(loop: Loop) -> None:
+    pythons = sorted(Path("~/.pyenv/versions").expanduser().glob("3.6.*/bin/python3"))
+    python = shutil.which("python3.6", path="/usr/bin:/usr/local/bin") or (
+        str(pythons[0]) if pythons else None
+    )
+    if python is None:
+        pytest.skip("no Python 3.6 is installed")
+    servers = replace(loop.writer.servers, python=python)
+    oldest = replace(loop, writer=replace(loop.writer, servers=servers, dead_man_s=1))
+    assert oldest.queue("read_ahead_kb", "300", id="0123-aaaa").done
+    assert oldest.trim(range_bytes=64 * MIB).done
+    assert _wait_until(loop.mounted.device, "read_ahead_kb", "128")
+
+
+def test_nobody_who_listens_means_nothing_more_is_done(loop: Loop) -> None:
+    request = {
+        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
+        **{"deadline_s": 30, "instructions": [loop.instruction("read_ahead_kb", "300")]},
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-", "/", str(loop.state)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    child.stdin.write(program(request))
+    child.stdin.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait() == 0
+    assert loop.mounted.device.read_queue("read_ahead_kb") == "128"
+
+
+def test_half_a_program_does_nothing(loop: Loop) -> None:
+    request = {
+        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
+        **{"deadline_s": 30, "instructions": [loop.instruction("read_ahead_kb", "300")]},
+    }
+    text = program(request)
+    last = text.rstrip().rindex(b"\n") + 1
+    for end in (100, len(text) // 2, last, last + 3, len(text) - 3, len(text) - 30):
+        argv = [sys.executable, "-I", "-S", "-", "/", str(loop.state)]
+        ran = subprocess.run(argv, input=text[:end], capture_output=True, check=False)
+        assert ran.stdout == b"", end
+    assert loop.mounted.device.read_queue("read_ahead_kb") == "128"

@@ -1,0 +1,304 @@
+"""The table of what may be written is closed: nothing hostile becomes an argument or a path."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.drivers.lustre import writes
+from trimtab.drivers.lustre.writes import (
+    BY_KEY,
+    ROWS,
+    NotInTable,
+    as_read,
+    check_value,
+    is_same,
+    name_of,
+    recovery_name,
+    set_words,
+    trim_words,
+)
+from trimtab.drivers.lustre.writing import parse_answer, program
+from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.model.action import Outcome
+
+FIELDS = {
+    "fs": "scratch",
+    "ost": "OST000a",
+    "mdt": "MDT0001",
+    "client": "ffff8881253af000",
+    "device": "nvme12n1",
+}
+SAFE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){2}|/(sys|proc)(/[A-Za-z0-9_-]+)+")
+SAFE_VALUE = re.compile(r"-1|[A-Za-z0-9-]+%?|[0-9]+( [0-9]+)*")
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.text(alphabet="0123456789abcdefOSTMDn-_.*?[]/; \n\x00$`=%", max_size=24),
+    st.sampled_from(
+        [
+            "*",
+            "OST*",
+            "OST0001\n",
+            "OST0001 -n",
+            "../../sda",
+            "loop1/../../x",
+            "ffff8881253af000.x",
+            "MDT0000",
+            "-P",
+            "0\n1",
+            "\uff10",  # a digit, though not one of ASCII
+            "OST000\u0661",
+            "",
+        ]
+    ),
+    st.integers(),
+    st.none(),
+    st.lists(st.text(max_size=3), max_size=2),
+)
+
+
+def _fields(key: str) -> dict[str, str]:
+    needed = re.findall(r"\{([a-z]+)\}", BY_KEY[key].name)
+    return {name: FIELDS[name] for name in needed}
+
+
+def _a_value(key: str) -> str:
+    candidates = ("0", "1", "100", "1000", "none", "adler", "4 8 16")
+    return next(value for value in candidates if BY_KEY[key].grammar.takes(value))
+
+
+def test_every_row_has_a_name_a_value_and_words_for_people() -> None:
+    assert len(BY_KEY) == len(ROWS)
+    for row in ROWS:
+        found, name = name_of(row.key, _fields(row.key))
+        assert found is row
+        assert SAFE_NAME.fullmatch(name), name
+        check_value(row, _a_value(row.key))
+        assert row.kind in {"parameter", "file"}
+        assert row.service in {"mdt", "ost", "target", "client"}
+        assert row.back in {"plain", "percent", "choice", "list", "default", "moving"}
+        assert row.undo
+        assert row.why
+
+
+def test_what_must_never_be_written_has_no_row() -> None:
+    names = " ".join(row.name for row in ROWS)
+    for word in ("active", "discard_max_bytes", "mb_groups", "mb_alloc_stats", "discard_stats"):
+        assert word not in names
+    assert "trigger_fs_error" not in names
+    assert "-P" not in set_words(BY_KEY["obdfilter/no_create"], "a.b.no_create", "1")
+
+
+@pytest.mark.parametrize(
+    ("key", "takes", "refuses"),
+    [
+        (
+            "osp/max_create_count",
+            "0 32 20000",
+            "1 31 20001 -1 032 32.0 3e2 +32 0x20 200000000000000000000",
+        ),
+        ("obdfilter/no_create", "0 1", "2 y 01"),
+        ("lod/qos_threshold_rr", "0 17 17% 100%", "101 101% % -1 017"),
+        ("osc/checksums", "1", "0"),
+        ("llite/checksums", "1", "0"),
+        ("ldiskfs/mb_c1_threshold", "0 25 100", "101 -1"),
+        ("ldiskfs/mb_last_group", "0", "1 3"),
+        ("queue/wbt_lat_usec", "-1 0 75000", "-2 -0 abc 99999999999"),
+        ("queue/scheduler", "none mq-deadline", "[none] NONE nosuch"),
+        ("queue/nr_requests", "4 1024", "0 3 65537"),
+    ],
+)
+def test_values(key: str, takes: str, refuses: str) -> None:
+    grammar = BY_KEY[key].grammar
+    assert [value for value in takes.split() if not grammar.takes(value)] == []
+    assert [value for value in refuses.split() if grammar.takes(value)] == []
+
+
+def test_a_table_of_preallocation_cannot_be_emptied() -> None:
+    grammar = BY_KEY["ldiskfs/prealloc_table"].grammar
+    # mballoc/41_prealloc_bad: what is no number, 0 or nothing empties it, with exit code 0.
+    for value in ("", " ", "0", "abc", "512 256", "4 4", "0 4", "4  8", "4 8 ", "4,8"):
+        assert not grammar.takes(value), value
+    assert grammar.takes("256 512 1024 2048 4096 8192 16384")
+
+
+@given(key=st.sampled_from(sorted(BY_KEY)), field=st.sampled_from(sorted(FIELDS)), value=HOSTILE)
+def test_no_hostile_field_becomes_part_of_a_name(key: str, field: str, value: Any) -> None:
+    fields: dict[str, Any] = {**_fields(key), field: value}
+    try:
+        _, name = name_of(key, fields)
+    except NotInTable:
+        return
+    assert SAFE_NAME.fullmatch(name)
+    assert name.isascii()
+    assert ".." not in name
+
+
+@given(key=HOSTILE)
+def test_no_hostile_key_is_a_row(key: Any) -> None:
+    if isinstance(key, str) and key in BY_KEY:
+        return
+    with pytest.raises(NotInTable):
+        name_of(key, {})
+
+
+@given(key=st.sampled_from(sorted(BY_KEY)), value=HOSTILE)
+def test_no_hostile_value_becomes_an_argument(key: str, value: Any) -> None:
+    row = BY_KEY[key]
+    try:
+        words = set_words(row, name_of(key, _fields(key))[1], value)
+    except NotInTable:
+        return
+    assert isinstance(value, str)
+    assert SAFE_VALUE.fullmatch(value)
+    assert words[:2] == ["lctl", "set_param"]
+    assert len(words) == 3
+
+
+@given(point=HOSTILE, start=HOSTILE, length=HOSTILE)
+def test_no_hostile_range_or_mount_point_becomes_an_argument(
+    point: Any, start: Any, length: Any
+) -> None:
+    for values in ((point, 0, 4096), ("/mnt/ost0", start, 4096), ("/mnt/ost0", 0, length)):
+        try:
+            words = trim_words(*values)
+        except NotInTable:
+            continue
+        assert re.fullmatch(
+            r"fstrim --offset 0x[0-9a-f]{16} --length 0x[0-9a-f]{16} --verbose "
+            r"(/[A-Za-z0-9._-]+)+",
+            " ".join(words),
+        )
+        assert not {".", ".."} & set(words[-1].split("/"))
+
+
+@given(service=st.text(max_size=30))
+def test_no_hostile_service_becomes_a_parameter(service: str) -> None:
+    try:
+        name = recovery_name(service)
+    except NotInTable:
+        return
+    assert SAFE_NAME.fullmatch(name)
+
+
+@given(key=st.sampled_from(sorted(BY_KEY)), text=st.text(max_size=300))
+def test_what_reads_back_strangely_is_no_value(key: str, text: str) -> None:
+    try:
+        value = as_read(BY_KEY[key], text)
+    except NotInTable:
+        return
+    assert value.isascii()
+    assert value.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value", "wanted", "same"),
+    [
+        ("lod/qos_prio_free", "90%\n", "90%", "90", True),
+        ("lod/qos_prio_free", "90%\n", "90%", "91%", False),
+        ("queue/scheduler", "[none] mq-deadline kyber\n", "none", "none", True),
+        ("queue/scheduler", "none\n", "none", "none", True),
+        ("queue/wbt_lat_usec", "2000\n", "2000", "-1", True),
+        ("queue/wbt_lat_usec", "2000\n", "2000", "0", False),
+        ("osc/checksum_type", "adler t10ip512 [t10ip4K] \n", "t10ip4K", "t10ip4K", True),
+        ("ldiskfs/prealloc_table", "4 8 16 \n", "4 8 16", "4 8 16", True),
+        ("ldiskfs/mb_last_group", "31\n", "31", "0", True),
+        ("ldiskfs/mb_last_groups", "0# 3\n1# 9\n", "0# 3 1# 9", "0", True),
+    ],
+)
+def test_what_is_read_back(key: str, text: str, value: str, wanted: str, same: bool) -> None:
+    row = BY_KEY[key]
+    assert as_read(row, text) == value
+    assert is_same(row, value, wanted) is same
+
+
+def test_the_reading_program_holds_nothing_of_the_writing_one() -> None:
+    from trimtab.drivers.lustre import collecting
+
+    reading = collecting.program({"format": 1}).decode()
+    for word in ("set_param", "O_WRONLY", "fstrim", "def act("):
+        assert word not in reading
+        assert word in program({"format": 1}).decode()
+
+
+def test_only_the_writing_program_opens_files_for_writing() -> None:
+    directory = Path(writes.__file__).parent
+    writing = {
+        file.name
+        for file in directory.glob("*.py")
+        if re.search(r"O_WRONLY|O_RDWR|\.write_text\(|\"set_param\"|\"fstrim\"", file.read_text())
+    }
+    assert writing == {"writes.py", "writer_machine.py"}
+
+
+# What an answer proves
+
+
+def _ran(
+    stdout: bytes, exit_code: int | None = 0, stderr: bytes = b"", **more: Any
+) -> ProcessResult:
+    return ProcessResult(("ssh",), stdout, stderr, exit_code, None, utc_now(), 1.0, 20.0, **more)
+
+
+_HELLO = b'{"act": 1, "host": "mds1"}\n'
+_BEGUN = b'{"n": 0, "begun": true, "logged": true}\n'
+_ENDED = b'{"n": 0, "ended": true, "outcome": "done", "code": "done", "detail": "", "found": "0"}\n'
+_OVER = b'{"over": true}\n'
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome", "code"),
+    [
+        (_ran(_HELLO + _BEGUN + _ENDED + _OVER), Outcome.DONE, "done"),
+        (_ran(b"banner\n" + _HELLO + _BEGUN + _ENDED), Outcome.DONE, "done"),
+        (_ran(_HELLO + _BEGUN + _ENDED[:-1]), Outcome.UNKNOWN, "answer-cut"),
+        (_ran(_HELLO + _BEGUN, 255, b"closed by remote host\n"), Outcome.UNKNOWN, "answer-cut"),
+        (_ran(_HELLO, 255), Outcome.UNKNOWN, "answer-cut"),
+        (_ran(_HELLO + _OVER), Outcome.SKIPPED, "stopped-before"),
+        (_ran(b"", 255, b"ssh: connect to host a: x\n"), Outcome.UNREACHABLE, "server-unreachable"),
+        (_ran(b"", 255, b"a@b: Permission denied\n"), Outcome.UNREACHABLE, "server-unreachable"),
+        (_ran(b"", 255, b"Connection reset by peer\n"), Outcome.UNKNOWN, "answer-cut"),
+        (_ran(b"", 127, b"sh: python3: not found\n"), Outcome.UNREACHABLE, "server-unreachable"),
+        (_ran(b"", None, timed_out=True), Outcome.UNKNOWN, "answer-cut"),
+        (_ran(b"", None, not_started="no place"), Outcome.UNREACHABLE, "server-unreachable"),
+        (_ran(b"garbage\xff\n" * 3), Outcome.UNKNOWN, "answer-cut"),
+        (
+            _ran(_HELLO + b'{"over": true, "refused": "state-not-writable", "detail": "x"}\n'),
+            Outcome.REFUSED,
+            "state-not-writable",
+        ),
+        (
+            _ran(_HELLO + b'{"n": 0, "ended": true, "outcome": "splendid", "code": "x"}\n'),
+            Outcome.UNKNOWN,
+            "answer-invalid",
+        ),
+    ],
+)
+def test_what_an_answer_proves(result: ProcessResult, outcome: Outcome, code: str) -> None:
+    (answer,) = parse_answer("mds1", 1, result)
+    assert (answer.outcome, answer.detail.code) == (outcome, code)
+
+
+@given(st.data())
+def test_of_an_answer_that_was_cut_nothing_is_done_that_is_not_told(data: st.DataObject) -> None:
+    whole = _HELLO + b"".join(
+        json.dumps(line).encode() + b"\n"
+        for n in range(4)
+        for line in (
+            {"n": n, "begun": True},
+            {"n": n, "ended": True, "outcome": "done", "code": "done", "detail": "", "found": "0"},
+        )
+    )
+    end = data.draw(st.integers(0, len(whole)))
+    results = parse_answer("mds1", 4, _ran(whole[:end], 255))
+    told = whole[:end].count(b'"ended": true')
+    done = [result.done for result in results]
+    assert done == sorted(done, reverse=True)
+    assert sum(done) <= told
+    assert all(result.outcome is Outcome.UNKNOWN for result in results if not result.done)

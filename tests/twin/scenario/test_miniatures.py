@@ -1,0 +1,54 @@
+"""What is said of a miniature's size is what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from trimtab.twin.scenario import miniatures
+from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.scenario.model import Resolution
+from trimtab.whatif.sizing.amplifying import FINE
+
+RESULT = Path(__file__).parents[3] / "benchmarks" / "results" / "miniature_size.json"
+PAGE = Path(__file__).parents[3] / "docs" / "twin.md"
+
+
+def measured() -> dict[tuple[int, int], miniatures.Off]:
+    rows = json.loads(RESULT.read_text())["rows"]
+    off, apart = defaultdict(list), {}
+    for row in rows:
+        size = (row["groups"], row["superblock_units"])
+        if row["regime"] == "never trimmed, reset every 15 min":
+            apart[size] = min(apart.get(size, 0.0), row["off"])
+        else:
+            off[size].append(row["off"])
+    return {
+        size: miniatures.Off(round(min(parts), 3), round(max(parts), 3), round(apart[size], 3))
+        for size, parts in off.items()
+    }
+
+
+def test_the_table_is_the_committed_measurement():
+    assert dict(miniatures.OFF) == measured()
+
+
+@pytest.mark.parametrize("resolution", [Resolution(), FINE])
+def test_defaults_are_3_per_cent_off_at_the_most(resolution):
+    off = miniatures.OFF[resolution.groups, resolution.superblock_units]
+    assert max(-off.least, off.most) <= 0.03
+
+
+def test_a_scenario_says_how_far_its_miniature_is_off():
+    assert "off" in miniatures.sentence(load_scenario("template").resolution)
+    assert "not measured" in miniatures.sentence(Resolution(groups=17))
+
+
+def test_the_page_has_the_table():
+    page = PAGE.read_text()
+    for (groups, units), off in measured().items():
+        cells = " | ".join(f"{part:+.1%}".replace("%", " %") for part in off)
+        assert f"| {groups} x {units:,} | {cells} |" in page
