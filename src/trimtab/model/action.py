@@ -84,7 +84,8 @@ class Instruction:
     before: str | None = None
     value: str | None = None
     stage: int = 0
-    reverts: str | None = None
+    permanent: bool = False
+    reverts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

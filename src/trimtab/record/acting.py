@@ -84,7 +84,12 @@ class ActingRecords(Connections):
         """Keep an action, in place of what was kept under its id."""
         reason = action.instruction.reason
         values = {
-            **rows.row_of(action.instruction, schema.action, reason=str(reason)),
+            **rows.row_of(
+                action.instruction,
+                schema.action,
+                reason=str(reason),
+                reverts=list(action.instruction.reverts),
+            ),
             **rows.row_of(action, schema.action),
             "reason_code": code_of(reason) or _UNCODED,
         }
@@ -139,6 +144,10 @@ def _to_action(row: Row[Any]) -> Action:
         kind = ActionKind(row.kind)
         outcome = None if row.outcome is None else Outcome(row.outcome)
     instruction = rows.value_of(
-        Instruction, row, kind=kind, reason=Message(row.reason_code, row.reason)
+        Instruction,
+        row,
+        kind=kind,
+        reason=Message(row.reason_code, row.reason),
+        reverts=tuple(row.reverts),
     )
     return rows.value_of(Action, row, site=row.site_name, instruction=instruction, outcome=outcome)

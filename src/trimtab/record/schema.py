@@ -246,6 +246,9 @@ action = Table(
     Column("before", AnyText),
     Column("value", AnyText),
     Column("stage", Integer, nullable=False),
+    Column("permanent", Boolean, nullable=False),
+    # Ids of the actions that it takes back.
+    Column("reverts", PlainJson, nullable=False),
     Column("reason", AnyText, nullable=False),
     Column("reason_code", Text, nullable=False),
     Column("at", UtcMicroseconds, nullable=False),
@@ -254,7 +257,6 @@ action = Table(
     Column("outcome", Text),
     Column("found", AnyText),
     Column("detail", AnyText),
-    Column("reverts", _ID),
     Column("facts", PlainJson, nullable=False),
     Index(None, "site", "at"),
 )

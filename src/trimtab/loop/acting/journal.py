@@ -77,7 +77,8 @@ class BeginLine:
     before: str | None
     value: str | None
     stage: int
-    reverts: str | None = None
+    permanent: bool = False
+    reverts: tuple[str, ...] = ()
     do: Literal["begin"] = "begin"
 
 
@@ -212,6 +213,7 @@ def begin_line(action: Action) -> BeginLine:
         before=instruction.before,
         value=instruction.value,
         stage=instruction.stage,
+        permanent=instruction.permanent,
         reverts=instruction.reverts,
     )
 
@@ -268,6 +270,7 @@ def _begun(line: BeginLine, site: str) -> Action:
         before=line.before,
         value=line.value,
         stage=line.stage,
+        permanent=line.permanent,
         reverts=line.reverts,
     )
     return Action(

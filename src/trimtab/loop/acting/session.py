@@ -195,7 +195,10 @@ def _plan(
     if policy in CONTROLLERS:
         plan = import_module(CONTROLLERS[policy]).decide(observed, now)
     else:
-        plan = reverting.decide(observed, now, _to_revert(observed, policy, action))
+        plan = reverting.decide(observed, _named(observed, action), now)
+    if policy == "reopen":
+        opening = (each for each in plan.instructions if each.kind is ActionKind.OPEN)
+        plan = replace(plan, instructions=tuple(opening))
     if targets is None:
         return plan
     names = _known(observed, unfold_targets(targets))
@@ -206,24 +209,22 @@ def _plan(
     )
 
 
-def _to_revert(observed: Observed, policy: str, action: str | None) -> tuple[Action, ...]:
-    """Return the actions that are to be taken back.
+def _named(observed: Observed, prefix: str | None) -> str | None:
+    """Return the id of the one action that begins so.
 
     Raises
     ------
     UsageError
-        No action, or more than one, has an id that begins so.
+        There is none, or there are several.
     """
-    if policy == "reopen":
-        return tuple(each for each in observed.actions if each.instruction.kind is ActionKind.CLOSE)
-    if action is None:
-        return observed.actions
-    named = tuple(each for each in observed.actions if each.id.startswith(action))
+    if prefix is None:
+        return None
+    named = [each.id for each in observed.actions if each.id.startswith(prefix)]
     if len(named) == 1:
-        return named
+        return named[0]
     problem = f"{len(named)} actions have" if named else "no action of the last thirty days has"
     raise UsageError(
-        f"{problem} an id that begins with {visible(action[:40])!r}",
+        f"{problem} an id that begins with {visible(prefix[:40])!r}",
         code="action-ambiguous" if named else "action-unknown",
         hint=f"list them: trimtab actions {observed.site.name}",
     )
