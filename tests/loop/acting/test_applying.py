@@ -169,6 +169,24 @@ def test_a_stage_waits_for_all_of_the_one_before(tmp_path: Path) -> None:
     assert memory.state["OST0002"].settings[SETTING] == "2000"
 
 
+def test_a_change_that_a_later_one_took_back_is_not_done(tmp_path: Path) -> None:
+    memory = driver()
+    scheduler, written = "block/memory0/queue/scheduler", memory.set
+
+    def resetting(target: str, name: str, value: str) -> Setting | NotAvailable:
+        if name == scheduler:
+            written(target, SETTING, "75000")
+        return written(target, name, value)
+
+    memory.set = resetting  # type: ignore[method-assign]
+    second = instruction(setting=scheduler, before="none", value="mq-deadline")
+    with surroundings(tmp_path, memory) as around:
+        actions = apply(plan(instruction(), second, instruction(stage=1)), around)
+        assert around.store.actions(SITE) == actions
+    assert [action.outcome for action in actions] == [Outcome.NOT_STORED, Outcome.DONE]
+    assert actions[0].found == "75000"
+
+
 def test_a_plan_that_is_held_changes_nothing(tmp_path: Path) -> None:
     memory = driver()
     with surroundings(tmp_path, memory) as around, raises(RefusedError, "plan-held"):

@@ -75,9 +75,11 @@ def print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect]) -> No
         )
     out.print(rows)
     if effects:
-        out.print("\nPerformance afterwards:")
-    for effect in effects:
-        out.print(f"  {effect.plan}  {visible(effect.in_words)}")
+        out.print("\nPerformance after each plan:")
+        plans = table("plan!", "at!", "compared with the window before it")
+        for effect in effects:
+            plans.add_row(effect.plan, moment(effect.at), visible(effect.in_words))
+        print_table(out, plans)
 
 
 def _summary(visit: Visit) -> str:

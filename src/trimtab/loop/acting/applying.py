@@ -98,13 +98,13 @@ def apply(
     )
     actions: list[Action] = []
     for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
-        ends = []
+        of_stage = []
         for instruction in stage:
-            action = _carried_out(plan, instruction, surroundings)
-            actions.append(action)
-            ends.append(action.outcome)
-            progress(action)
-        if any(outcome is not Outcome.DONE for outcome in ends):
+            of_stage.append(_carried_out(plan, instruction, surroundings))
+            progress(of_stage[-1])
+        of_stage = [_read_again(action, surroundings) for action in of_stage]
+        actions += of_stage
+        if any(action.outcome is not Outcome.DONE for action in of_stage):
             break
     return tuple(actions)
 
@@ -128,10 +128,27 @@ def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surrounding
     )
     surroundings.journal.write(begin_line(action))
     surroundings.store.put_action(action)
-    result = _done(action, surroundings)
-    line = EndLine(
-        surroundings.clock(), action.id, result.outcome.value, result.found, result.detail
-    )
+    return _ended(action, _done(action, surroundings), surroundings)
+
+
+def _read_again(action: Action, surroundings: Surroundings) -> Action:
+    """Return an action as its value is after the whole stage.
+
+    Settings depend on one another: a change of the scheduler sets ``nr_requests`` anew.
+    """
+    instruction = action.instruction
+    if action.outcome is not Outcome.DONE or instruction.kind is not ActionKind.SET:
+        return action
+    assert instruction.setting is not None
+    found = surroundings.driver.settings(instruction.target).get(instruction.setting)
+    if not isinstance(found, Setting) or found.value == action.found:
+        return action
+    detail = f"it was {action.found}, and is {found.value} after the changes that followed"
+    return _ended(action, _End(Outcome.NOT_STORED, found.value, detail), surroundings)
+
+
+def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
+    line = EndLine(surroundings.clock(), action.id, end.outcome.value, end.found, end.detail)
     surroundings.journal.write(line)
     action = ended(action, line)
     surroundings.store.put_action(action)

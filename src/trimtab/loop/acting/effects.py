@@ -71,7 +71,8 @@ def _effect(
     after: tuple[datetime, datetime],
 ) -> PlanEffect:
     sides = [
-        f"{site.name}@{begin.isoformat()}..{end.isoformat()}" for begin, end in (before, after)
+        f"{site.name}@{begin:%Y-%m-%dT%H:%M:%S%z}..{end:%Y-%m-%dT%H:%M:%S%z}"
+        for begin, end in (before, after)
     ]
     try:
         result = compare_sides(Request(*sides, store_url=store_url))
