@@ -33,6 +33,8 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         actions=store.actions(site.name, since=now - LEDGER),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
+        pools=pools(driver),
+        measured={target: at for at, target, _, _ in store.last_survey(site.name)},
         integrity=integrity(site, snapshot),
         clock_jump_s=0.0 if latest is None else max(0.0, (latest.at - now).total_seconds()),
     )
@@ -56,6 +58,18 @@ def practices(driver: Driver, snapshot: Snapshot) -> dict[str, TrimPractice | No
         target.target.name: driver.trim_practice(target.target.name)
         for target in snapshot.targets
         if target.target.kind != "mdt"
+    }
+
+
+def pools(driver: Driver) -> dict[str, frozenset[str]]:
+    """Return the OSTs of each pool; empty where the driver knows no pools, or they are not known."""
+    read = getattr(driver, "pools", None)
+    members = {} if read is None else read()
+    if isinstance(members, NotAvailable):
+        return {}
+    return {
+        pool: frozenset(f"OST{number:04x}" for number in numbers)
+        for pool, numbers in members.items()
     }
 
 
