@@ -55,14 +55,12 @@ def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
 def practices(driver: Driver, snapshot: Snapshot) -> dict[str, TrimPractice | NotAvailable]:
     """Return how each target is trimmed without Trimtab."""
     return {
-        target.target.name: driver.trim_practice(target.target.name)
-        for target in snapshot.targets
-        if target.target.kind != "mdt"
+        target.target.name: driver.trim_practice(target.target.name) for target in snapshot.targets
     }
 
 
 def pools(driver: Driver) -> dict[str, frozenset[str]]:
-    """Return the OSTs of each pool; empty where the driver knows no pools, or they are not known."""
+    """Return the OSTs of each pool; empty where pools are not known."""
     read = getattr(driver, "pools", None)
     members = {} if read is None else read()
     if isinstance(members, NotAvailable):
