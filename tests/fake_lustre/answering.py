@@ -153,7 +153,7 @@ class _Shape:
 def request_of(stdin: bytes) -> tuple[str, dict[str, Any]] | None:
     """Return the request at the end of what is sent to a server, and its text."""
     lines = stdin.rstrip().rsplit(b"\n", 1)
-    match = re.fullmatch(rb"main\((.*)\)", lines[-1], re.DOTALL)
+    match = re.fullmatch(rb"(?:main|act)\((.*)\)", lines[-1], re.DOTALL)
     if match is None:
         return None
     text = ast.literal_eval(match.group(1).decode("ascii"))
@@ -227,7 +227,7 @@ def _answer(
     return {
         "format": FORMAT,
         "host": host,
-        "euid": 0,
+        "euid": state.server(host).euid,
         "started": time_text(state, "@NOW@"),
         "elapsed_s": 0.01,
         "files": {path: texts[place] for path, place in shape.places},

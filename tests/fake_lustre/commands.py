@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from . import faults, lfs, parameters, writers
@@ -14,8 +15,14 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return what a command answers on a host, with whatever goes wrong."""
     state.calls += 1
     name = argv[0].rsplit("/", 1)[-1]
-    happening = faults.due(state, host, name)
-    output = answer(state, host, (name, *argv[1:]))
+    happening = faults.due(state, host, name, " ".join((name, *argv[1:2])))
+    refused = next((fault for fault in happening if fault.kind == "refuse"), None)
+    if refused is not None:
+        return Output("", refused.text, refused.code)
+    # What swallows a change answers from a state that nobody keeps.
+    swallowed = any(fault.kind == "swallow" for fault in happening)
+    told = FakeLustre.from_json(state.to_json()) if swallowed else state
+    output = answer(told, host, (name, *argv[1:]))
     for fault in happening:
         faults.spoil(state, host, fault, output)
     return output
@@ -59,8 +66,10 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
 
 def fstrim(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return what fstrim answers: free space that is trimmed already is not trimmed again."""
-    letters = "".join(word[1:] for word in argv if word.startswith("-"))
+    letters = "".join(word[1:] for word in argv if re.fullmatch("-[a-z]+", word))
+    letters += "v" if "--verbose" in argv else ""
     path = next((word for word in argv if word.startswith("/")), "")
+    start, length = (_number_behind(argv, option) for option in ("--offset", "--length"))
     if state.is_client(host) and path == state.mount:
         return Output("", f"fstrim: {path}: the discard operation is not supported\n", 1)
     name = state.client if host is None else host
@@ -73,13 +82,21 @@ def fstrim(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         return Output(f"{path}: 0 B (dry run) trimmed\n")
     # With its journal aborted it says so even less: 0 bytes and exit code 0, as recorded.
     trimmed = 0 if target.aborted else target.untrimmed_bytes
+    if start is not None and start >= target.capacity_bytes:
+        return Output("", f"fstrim: {path}: FITRIM ioctl failed: Invalid argument\n", 1)
+    if length is not None:
+        trimmed = min(trimmed, length, target.capacity_bytes - (start or 0))
     if trimmed:
-        target.untrimmed_bytes = 0
+        target.untrimmed_bytes -= trimmed
         target.discarded_kib += trimmed >> 10
         target.discard_ops += max(1, trimmed >> 27)
     return Output(
         f"{path}: {_binary(trimmed)} ({trimmed} bytes) trimmed\n" if "v" in letters else ""
     )
+
+
+def _number_behind(argv: Sequence[str], option: str) -> int | None:
+    return int(argv[list(argv).index(option) + 1], 0) if option in argv else None
 
 
 def _binary(size_bytes: int) -> str:

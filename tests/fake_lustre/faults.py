@@ -5,14 +5,14 @@ from __future__ import annotations
 from .state import FakeLustre, Fault, Output
 
 
-def due(state: FakeLustre, host: str | None, command: str) -> list[Fault]:
+def due(state: FakeLustre, host: str | None, command: str, words: str = "") -> list[Fault]:
     """Return the faults that meet this call, and let those that change the state do so."""
     if not state.faults:
         return []
     name = host or state.client_name
     happening = []
     for fault in state.faults:
-        if fault.command not in (None, command) or (
+        if fault.command not in (None, command, words or command) or (
             fault.host not in (None, name) and not (fault.host == "client" and host is None)
         ):
             continue

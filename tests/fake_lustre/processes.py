@@ -9,6 +9,7 @@ from typing import Any
 from trimtab.launch.process import ProcessResult
 
 from . import faults
+from .acting import act
 from .answering import answer_request, request_of
 from .commands import COMMANDS, run
 from .state import FakeLustre, Output
@@ -83,6 +84,11 @@ def _one(
     if any(fault.kind == "hang" and fault.seconds >= timeout_s for fault in happening):
         return result(state, argv, Output(hang_s=timeout_s), timeout_s)
     found = request_of(stdin) if stdin else None
+    if found is not None and "instructions" in found[1]:
+        output = act(state, host, found[1])
+        for fault in happening:
+            faults.spoil(state, host, fault, output)
+        return result(state, argv, output, timeout_s)
     if found is not None and not happening:
         content = answer_request(state, host, *found)
         return _of_bytes(state, argv, content, timeout_s, limit_bytes)

@@ -22,8 +22,9 @@ KIB = 1024
 MAX_CREATE_COUNT = 20000
 
 FaultKind = Literal[
-    "hang", "half", "garbage", "empty", "exit", "die", "move", "enospc", "evict", "slow"
-]
+    "hang", "half", "garbage", "empty", "exit", "die", "move", "enospc", "evict", "slow",
+    "swallow", "refuse",
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -173,6 +174,8 @@ class FakeServer:
     """One machine.
 
     ``jiffies`` are the columns of ``/proc/stat``; ``sent_bytes``, ``received_bytes`` are LNet's.
+    ``euid`` is of who logs in, ``sudoers`` whether the rules for acting are installed there;
+    ``kept`` is what the writing program keeps, ``log`` what it sent to the system's log.
     """
 
     name: str
@@ -185,6 +188,10 @@ class FakeServer:
     kernel_log: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     echo_clients: list[str] = field(default_factory=list)
+    euid: int = 0
+    sudoers: bool = True
+    kept: dict[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -198,10 +205,13 @@ class Fault:
         half of it where neither is given; ``garbage``: ``text`` instead of it; ``empty``;
         ``exit`` with ``code``; ``die``: the server is gone in mid-answer; ``move``: the target
         is served by its partner; ``enospc``: the target is full; ``evict``: it has evicted the
-        client; ``slow``: it answers, ``seconds`` later.
+        client; ``slow``: it answers, ``seconds`` later; ``swallow``: it answers as if it had
+        done it; ``refuse``: it does nothing, says ``text`` and ends with ``code``.
     command, host, target
-        Which calls it meets; ``None`` is every one. The command is the program's name, ``ssh``
-        for the whole round trip to a server; the host of the client is ``client``.
+        Which calls it meets; ``None`` is every one. The command is the program's name, with its
+        first argument or without (``lctl set_param``), ``write`` a write to a file of ``/proc``
+        or ``/sys``, ``ssh`` the whole round trip to a server; the host of the client is
+        ``client``.
     after_calls, times
         How many such calls go well before, and how often it happens; ``None``: always.
     """
@@ -375,6 +385,16 @@ class FakeLustre:
         one = self.target(target)
         assert one.partner is not None, f"{target} has no partner"
         one.server, one.partner = one.partner, one.server
+        self.remounted(one)
+
+    def remounted(self, target: FakeTarget) -> None:
+        """Let a target forget what only its mount knew."""
+        target.no_create = target.degraded = False
+        for ost in self.osts:
+            ost.max_create_count.pop(target.name, None)
+        own = f".{self.file_system}-{target.name}"
+        for name in [name for name in self.parameters if own in name]:
+            del self.parameters[name]
 
     def kill_server(self, name: str) -> None:
         """Let a server be gone, with its targets."""
@@ -413,6 +433,10 @@ class FakeLustre:
             jiffies = int(seconds * 100 * server.cpus)
             server.jiffies[0] += int(jiffies * busy)
             server.jiffies[3] += jiffies - int(jiffies * busy)
+            if any(".pending." in name for name in server.kept) and not server.dead:
+                from .acting import put_back
+
+                put_back(self, server.name)
 
     # -- answering --
 

@@ -190,7 +190,7 @@ permanent = ["lod/qos_prio_free"]
                 settings={"wbt_lat_usec": "0", "lod/qos_prio_free": "100%"},
                 permanent=("lod/qos_prio_free",),
             ),
-            trim=TrimPolicy(window=Window(22 * 60, 4 * 60 + 30), enclosures=("oss[1-2]",)),
+            trim=TrimPolicy(window=Window(22 * 60, 4 * 60 + 30), enclosures=(("oss1", "oss2"),)),
             stale_s=300.0,
         ),
     )

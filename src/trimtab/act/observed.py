@@ -35,6 +35,8 @@ class Observed:
         Target to how it is trimmed without Trimtab.
     pools
         Pool to its OSTs; empty where pools are not known.
+    measured
+        Target to when a probe or survey last measured it by itself.
     integrity
         Open incidents and findings about wrong data, each as a sentence.
     clock_jump_s
@@ -49,13 +51,6 @@ class Observed:
     busy: Mapping[str, Message] = field(default_factory=dict)
     practices: Mapping[str, TrimPractice | NotAvailable] = field(default_factory=dict)
     pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    measured: Mapping[str, datetime] = field(default_factory=dict)
     integrity: tuple[Message, ...] = ()
     clock_jump_s: float = 0.0
-
-    def last_done(self, target: str, *kinds: str) -> datetime | None:
-        """Return when an instruction of these kinds was last carried out on a target."""
-        for action in reversed(self.actions):
-            instruction, wrote = action.instruction, action.outcome and action.outcome.wrote
-            if instruction.target == target and instruction.kind in kinds and wrote:
-                return action.until or action.at
-        return None

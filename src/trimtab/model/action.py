@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from trimtab.message import Message
 
@@ -74,6 +76,10 @@ class Instruction:
     stage
         Instructions of a stage are carried out only after every one of the stage before was done
         and did no harm.
+    permanent
+        For every mount to come: ``lctl set_param -P``.
+    reverts
+        The actions that this one takes back, newest first; empty unless the plan is ``revert``.
     """
 
     kind: ActionKind
@@ -132,7 +138,17 @@ class Plan:
         for each in self.instructions:
             parts += [each.kind, each.target, each.server or "", each.setting or ""]
             parts += [each.before or "", each.value or "", str(each.stage)]
+            parts += ["permanent"] if each.permanent else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+FACTS: Final[Mapping[str, str]] = {
+    "slower": "by which fraction the target got slower, 0.07; negative: faster",
+    "verdict": "pending while a measurement of the effect is still expected",
+    "bytes_written_total": "the target's counter when a trim began",
+    "effect": "seen, or none where the file system shows no sign of an action that was done",
+}
+"""Names in `Action.facts` that controllers read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,8 @@ class Action:
         The value, or the bytes of a trim, as read back.
     detail
         The system's own words, or which condition no longer held.
+    facts
+        Of its surroundings, each as text: `FACTS` has the names that decisions rest on.
     """
 
     id: str

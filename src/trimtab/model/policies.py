@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from trimtab.config.kinds import (
@@ -17,11 +17,13 @@ from trimtab.config.kinds import (
     Kind,
     choice,
     inline_table,
+    listed,
     of_text,
     quoted,
     shown,
     whole,
 )
+from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.config.problems import BadValue
 from trimtab.config.schema import key, table
 
@@ -112,6 +114,12 @@ _SETTINGS: Final = Kind(
     lambda values: inline_table({name: quoted(text) for name, text in values.items()}),
     schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
 )
+_NODE_SETS: Final = replace(
+    TEXTS,
+    example='["oss[1-2]", "oss[3-4]"]',
+    read=lambda value: tuple(map(unfold_nodes, TEXTS.read(value))),
+    write=lambda sets: listed(tuple(map(fold_nodes, sets))),
+)
 _WINDOW_KIND: Final = of_text(
     parse_window, "stretch of a day", "01:00-05:00", write=lambda window: quoted(str(window))
 )
@@ -148,7 +156,7 @@ class TrimPolicy:
     written
         Bytes written since the last trim, as a fraction of the capacity, from which one is due.
     enclosures
-        Node sets of servers that share an enclosure; others are alone.
+        Servers that share an enclosure; others are alone.
     slower
         Write latency over what it was before the trim that pauses it.
     """
@@ -160,10 +168,12 @@ class TrimPolicy:
         _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
-    slower: float = key(FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5)
+    slower: float | None = key(
+        FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5
+    )
     pause_s: float = key(DURATION, "How long it pauses then.", 300.0)
-    enclosures: tuple[str, ...] = key(
-        TEXTS, "Servers that share drives' bandwidth, a node set each.", ()
+    enclosures: tuple[tuple[str, ...], ...] = key(
+        _NODE_SETS, "Servers that share drives' bandwidth, a node set each.", ()
     )
 
 
@@ -201,7 +211,7 @@ class AllocatorPolicy:
 
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
-    useless_loops: float = key(
+    useless_loops: float | None = key(
         FRACTION.or_word("any"), "Only where this part of all requests loops in vain.", 0.1
     )
 

@@ -166,6 +166,11 @@ def made(seed: int, cov: float, what: list[tuple[str, int, float, int, str]]) ->
     [("losses", 192, 0.3, 30, METRICS[1]), ("step", 371, 0.9, 9, METRICS[0]),
      ("both", 218, 0.91, 288, METRICS[1]), ("both", 218, 0.91, 288, METRICS[1])],
 )  # fmt: skip
+@example(
+    1852, 0.01,
+    [("losses", 287, 0.3, 30, METRICS[0]), ("step", 413, 0.937, 2, METRICS[0]),
+     ("step", 454, 0.4, 2, METRICS[0]), ("losses", 214, 0.3, 30, METRICS[0])],
+)  # fmt: skip
 @example(4298, 0.1, [("losses", 816, 0.685, 12, METRICS[0]), ("dip", 333, 0.5, 28, METRICS[0])])
 @example(1, 0.04, [("both", 500, 0.59, 200, "write_bandwidth"), ("lost", 502, 0.5, 2, METRICS[0])])
 def test_every_confirmed_change_for_the_worse_is_in_an_incident_while_it_lasts(

@@ -14,8 +14,8 @@ import pytest
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
-from trimtab.drivers.protocol import WriteTimes
-from trimtab.errors import DataError, RefusedError, ToolError
+from trimtab.drivers.protocol import ChangeError, WriteTimes
+from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
 from trimtab.loop.acting.journal import BeginLine, EndLine, RangeLine, journalled, opened
@@ -140,18 +140,22 @@ def test_what_no_longer_holds_is_not_written(
 
 
 @pytest.mark.parametrize(
-    ("code", "outcome"),
+    ("error", "outcome"),
     [
-        ("setting-not-kept", Outcome.NOT_STORED),
-        ("no-answer", Outcome.UNREACHABLE),
-        ("tool-failed", Outcome.FAILED),
+        (ChangeError("reads 5", Outcome.NOT_STORED, code="setting-not-kept"), Outcome.NOT_STORED),
+        (ChangeError("it hangs", Outcome.UNKNOWN, code="write-hangs"), Outcome.UNKNOWN),
+        (ToolError("it is silent", code="no-answer"), Outcome.UNREACHABLE),
+        (ToolError("it failed", code="tool-failed"), Outcome.FAILED),
+        (RefusedError("not that", code="setting-read-only"), Outcome.REFUSED),
     ],
 )
-def test_a_failure_is_told_for_what_it_is(tmp_path: Path, code: str, outcome: Outcome) -> None:
+def test_a_failure_is_told_for_what_it_is(
+    tmp_path: Path, error: TrimtabError, outcome: Outcome
+) -> None:
     memory = driver()
 
     def fails(target: str, name: str, value: str) -> Setting:
-        raise ToolError("it did not work", code=code)
+        raise error
 
     memory.set = fails  # type: ignore[method-assign]
     with surroundings(tmp_path, memory) as around:

@@ -1,4 +1,7 @@
-"""The Lustre driver: ``lfs`` and ``lctl`` here, one round trip to each server. Reading only."""
+"""The Lustre driver: ``lfs`` and ``lctl`` here, one round trip to each server.
+
+It only reads, unless it is given a `Writer`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,25 @@ import gc
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.counters import CpuTimes, busy_fraction, read_cpu_times
 from trimtab.drivers.local.describe import mount_table
+from trimtab.drivers.lustre.acting import (
+    Attempt,
+    Order,
+    answer_of,
+    as_setting,
+    carry_out,
+    client_orders,
+    creation_orders,
+    is_open,
+    setting_orders,
+    switch_orders,
+)
 from trimtab.drivers.lustre.asking import ask_client, ask_servers
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
@@ -20,20 +36,24 @@ from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
+from trimtab.drivers.lustre.writing import Result, Writer
 from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
-from trimtab.errors import RefusedError, UsageError
+from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.launchers import Execute, Launcher, find_launcher
 from trimtab.launch.process import ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
+from trimtab.message import code_of
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
 from trimtab.model.trim import TrimPractice
 
-_READING_ONLY: Final = "the Lustre driver only reads"
+_READING_ONLY: Final = "the file system was opened for reading only"
+TRIM_RANGE_BYTES: Final = 2**40
+TRIM_TIMEOUT_S: Final = 4 * 3600.0
 
 
 @contextmanager
@@ -69,6 +89,10 @@ class LustreDriver:
         Asks the servers: `trimtab.launch.fleet.fan_out`.
     clock
         Returns the time now, aware UTC.
+    writer
+        Writes on the servers; ``None``: this driver only reads.
+    mechanism
+        How targets are closed to new files: ``auto``, ``max_create_count`` or ``no_create``.
     """
 
     name = "lustre"
@@ -82,6 +106,8 @@ class LustreDriver:
         execute: Execute = run_process,
         fan_out: FanOut = reach,
         clock: Clock = utc_now,
+        writer: Writer | None = None,
+        mechanism: str = "auto",
     ) -> None:
         self._path = path
         self._file_system = file_system
@@ -92,6 +118,11 @@ class LustreDriver:
         self._cpu_times: dict[str, CpuTimes] = {}
         self._last: Snapshot | None = None
         self._view: View | None = None
+        self._writer = writer
+        self._mechanism = mechanism
+        self._written: dict[tuple[str, str], Setting] = {}
+        self._now: dict[tuple[str, str], str] = {}
+        self._unconfirmed: dict[tuple[str, bool], list[str]] = {}
 
     @property
     def clock(self) -> Clock:
@@ -100,8 +131,20 @@ class LustreDriver:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What can be done: reading, and running programs."""
-        return frozenset({"settings", "placement", "run", "launcher"})
+        """What can be done: reading and running programs; changing, where it was opened for that.
+
+        Writing needs root or sudo on the servers.
+        """
+        able = frozenset({"settings", "placement", "run", "launcher"})
+        if self._writer is None or not self._has_rights:
+            return able
+        return able | {"set", "trim", "creation", "allocator-reset"}
+
+    @property
+    def _has_rights(self) -> bool:
+        if self._servers.sudo or self._view is None:
+            return True
+        return any(server.answer.euid == 0 for server in self._view.servers.values())
 
     def view(self) -> View:
         """Return what client and servers say now: one round trip."""
@@ -130,6 +173,8 @@ class LustreDriver:
             host.answered and host.problem is None for host in hosts
         )
         complete = complete and all(target.target.server for target in targets)
+        self._written.clear()
+        self._now.clear()
         self._last = Snapshot(at, self.name, complete, targets, hosts)
         return self._last
 
@@ -143,25 +188,113 @@ class LustreDriver:
         snapshot = self._latest().of(target)
         if snapshot is None:
             raise self._no_such(target)
-        return dict(snapshot.settings)
+        written = {name: value for (of, name), value in self._written.items() if of == target}
+        return {**snapshot.settings, **written}
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Refuse: this driver changes nothing."""
-        if name not in self.settings(target):
+        """Write a setting wherever it is one (each MDT, each drive) and return it as read back.
+
+        The name of a client sets what that client has. When a part fails, those before are put
+        back.
+        """
+        here = target == platform.node()
+        known = self._client_settings(target)
+        if known is None:
+            known = self.settings(target)
+        if name not in known:
             raise UsageError(f"there is no setting {name!r} on {target}", code="setting-unknown")
-        raise RefusedError(f"{name} is not written: {_READING_ONLY}", code="driver-read-only")
+        if self._writer is None:
+            raise RefusedError(f"{name} is not written: {_READING_ONLY}", code="driver-read-only")
+        view, current = self._seen(), known[name]
+        if self._latest().of(target) is None:
+            orders = self._as_written(client_orders(view, target, here, name, value))
+        else:
+            backing = self._backing(target)
+            known_backing = None if isinstance(backing, NotAvailable) else backing
+            orders = self._as_written(setting_orders(view, target, known_backing, name, value))
+            here = False
+        if isinstance(orders, NotAvailable):
+            return orders
+        attempt = self._carry_out(orders, here=here)
+        why = answer_of(attempt, f"{name} of {target}")
+        if why is not None:
+            return why
+        source = current.source if isinstance(current, Setting) else orders[0].name
+        setting = as_setting(name, attempt, source)
+        self._written[target, name] = setting
+        return setting
 
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
-        """Answer that nothing is trimmed yet."""
+        """Trim a byte range of a target on the server that has it mounted now."""
         self._check(target)
         if start < 0 or (length is not None and length <= 0):
             raise UsageError(
                 f"{start} and {length} are not the start and length of a range",
                 code="range-invalid",
             )
-        return not_available("driver-read-only", _READING_ONLY)
+        end = None if length is None else start + length
+        result = self.trim_ranges(target, start=start, end=end)
+        if isinstance(result, NotAvailable):
+            return result
+        if result.next_start is not None:
+            raise ToolError(
+                f"trim of {target} ended at byte {result.next_start}: {result.detail}",
+                code="trim-failed",
+            )
+        return TrimResult(target, start, length, int(result.found or 0))
+
+    def trim_ranges(
+        self,
+        target: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        range_bytes: int = TRIM_RANGE_BYTES,
+        latency_bound_ms: float | None = None,
+        timeout_s: float = TRIM_TIMEOUT_S,
+    ) -> Result | NotAvailable:
+        """Trim a target range by range, until the end, the deadline or the bound of the latency.
+
+        Parameters
+        ----------
+        latency_bound_ms
+            Mean time of a write on the drives beneath, by their ``stat`` in ``/sys``: a range
+            during which it was longer is the last.
+
+        Returns
+        -------
+        Result
+            With each range. ``next_start`` is where to go on; ``None``: all of it was trimmed.
+
+        Raises
+        ------
+        UsageError, RefusedError, ToolError
+            As `trim` does.
+        """
+        self._check(target)
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        view, serving = self._seen(), self._seen().serving(target)
+        if len(serving) != 1:
+            return NotAvailable(why_not_served(view, target))
+        backing = self._backing(target)
+        if not isinstance(backing, NotAvailable) and backing.description.fs_type == "zfs":
+            return not_available("zfs", "ZFS trims its pools itself: see zpool trim, autotrim")
+        instruction = {
+            "do": "trim",
+            "place": {"service": f"{self._file_system}-{target}"},
+            "start": start,
+            "end": end,
+            "range_bytes": range_bytes,
+            "latency_bound_ms": latency_bound_ms,
+        }
+        (result,) = self._writer.act(serving[0].name, [instruction], timeout_s=timeout_s)
+        if result.done:
+            return result
+        order = Order(serving[0].name, target, target, instruction)
+        return answer_of(Attempt([(order, result)]), f"trim of {target}") or result
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how a target was trimmed without Trimtab, as the last snapshot found it."""
@@ -196,15 +329,130 @@ class LustreDriver:
             return NotAvailable(reason)
         return read_backing(serving[0], target, link_rates=True)
 
-    def set_creation(self, target: str, enabled: bool) -> NotAvailable:
-        """Answer that nothing is opened or closed yet."""
-        self._check(target)
-        return not_available("driver-read-only", _READING_ONLY)
+    def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
+        """Close a target to new files for every MDT, or open it again as it was.
 
-    def reset_allocator(self, target: str) -> NotAvailable:
-        """Answer that nothing is reset yet."""
+        ``max_create_count`` on every MDS, else ``no_create`` on the OSS. When one MDT cannot be
+        closed, those before are put back; when one cannot be opened, the others are all the same.
+
+        Raises
+        ------
+        ToolError
+            It is closed or open for a part of the MDTs: which, is told.
+        """
         self._check(target)
-        return not_available("driver-read-only", _READING_ONLY)
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        if not target.startswith("OST"):
+            return not_available("not-supported", "only OSTs are closed to new files")
+        view = self._seen()
+        counts = self._as_written(creation_orders(view, target, None if enabled else "0"))
+        switch = self._as_written(switch_orders(view, target, "0" if enabled else "1"))
+        if self._mechanism == "no_create" and not enabled:
+            counts = not_available("not-wanted", "the site closes targets with no_create")
+        if enabled:
+            return self._open(target, counts, switch)
+        unwanted = self._mechanism == "max_create_count"
+        orders = switch if isinstance(counts, NotAvailable) and not unwanted else counts
+        if isinstance(orders, NotAvailable):
+            return orders
+        if isinstance(counts, NotAvailable) and code_of(counts.reason) == "mdt-not-seen":
+            return counts
+        attempt = self._carry_out(orders)
+        return answer_of(attempt, f"closing {target}")
+
+    def _open(
+        self,
+        target: str,
+        counts: tuple[Order, ...] | NotAvailable,
+        switch: tuple[Order, ...] | NotAvailable,
+    ) -> NotAvailable | None:
+        """Open a target by every mechanism by which it is closed now."""
+        known = [orders for orders in (counts, switch) if not isinstance(orders, NotAvailable)]
+        closed = [orders for orders in known if not is_open(orders)]
+        if not closed and isinstance(counts, NotAvailable):
+            return counts
+        for orders in closed:
+            attempt = self._carry_out(orders, put_back=False)
+            failures = [pair for pair in attempt.results if not pair[1].done]
+            if failures and len(failures) < len(attempt.results):
+                names = "; ".join(f"{order.name}: {result.detail}" for order, result in failures)
+                raise ToolError(f"{target} is open in part, not: {names}", code="partly-written")
+            why = answer_of(attempt, f"opening {target}")
+            if why is not None:
+                return why
+        return None
+
+    def reset_allocator(self, target: str) -> NotAvailable | None:
+        """Set the goal of ldiskfs's allocator to the first group."""
+        self._check(target)
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        backing = self._backing(target)
+        if isinstance(backing, NotAvailable):
+            return backing
+        names = [name for name in self.settings(target) if "/mb_last_group" in name]
+        if not names:
+            return not_available("not-supported", f"{target} shows no mb_last_group")
+        orders = setting_orders(self._seen(), target, backing, names[0], "0")
+        if isinstance(orders, NotAvailable):
+            return orders
+        return answer_of(self._carry_out(orders), f"{names[0]} of {target}")
+
+    def confirm(self) -> tuple[Result, ...]:
+        """Let what was changed stay, where the servers put it back otherwise.
+
+        Returns
+        -------
+        tuple[Result, ...]
+            One for each change; ``skipped`` with ``nothing-pending`` was put back already.
+        """
+        waiting, self._unconfirmed = self._unconfirmed, {}
+        results: list[Result] = []
+        for (server, here), ids in waiting.items():
+            assert self._writer is not None
+            instructions = [{"do": "confirm", "id": identifier} for identifier in ids]
+            results += self._writer.act(server, instructions, go_on=True, here=here)
+        return tuple(results)
+
+    def _carry_out(
+        self, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
+    ) -> Attempt:
+        assert self._writer is not None
+        attempt = carry_out(self._writer, orders, here=here, put_back=put_back)
+        for order, result in attempt.results:
+            if result.found is not None:
+                self._now[order.server, order.name] = result.found
+            if result.wrote and result.id is not None and self._writer.dead_man_s is not None:
+                self._unconfirmed.setdefault((order.server, here), []).append(result.id)
+        return attempt
+
+    def _as_written(
+        self, orders: tuple[Order, ...] | NotAvailable
+    ) -> tuple[Order, ...] | NotAvailable:
+        """Return orders with what was read back since the last snapshot as the value before."""
+        if isinstance(orders, NotAvailable):
+            return orders
+        return tuple(
+            order
+            if (current := self._now.get((order.server, order.name))) is None
+            else replace(order, instruction={**order.instruction, "before": current})
+            for order in orders
+        )
+
+    def _seen(self) -> View:
+        self._latest()
+        assert self._view is not None
+        return self._view
+
+    def _client_settings(self, name: str) -> Mapping[str, Setting | NotAvailable] | None:
+        """Return the settings of a client of that name, ``None`` where there is none."""
+        hosts = self._latest().hosts if self._writer is not None else ()
+        client = next((h for h in hosts if h.name == name and h.role == "client"), None)
+        if client is None:
+            return None
+        written = {key: value for (of, key), value in self._written.items() if of == name}
+        return {**client.settings, **written}
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which OSTs a file lies."""

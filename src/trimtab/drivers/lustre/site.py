@@ -5,6 +5,7 @@ from __future__ import annotations
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.asking import ask_name
 from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.lustre.writing import Writer
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.launch.launchers import Execute
@@ -12,7 +13,7 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name as name_in_mounts
 from trimtab.model.site import Site
 
-__all__ = ["lustre_name", "name_at", "name_in_mounts", "open_site"]
+__all__ = ["lustre_name", "name_at", "name_in_mounts", "open_for_acting", "open_site"]
 
 
 def open_site(site: Site, clock: Clock) -> LustreDriver:
@@ -24,6 +25,34 @@ def open_site(site: Site, clock: Clock) -> LustreDriver:
         The path does not exist, or the name of the file system is not known.
     """
     return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
+
+
+def open_for_acting(
+    site: Site, clock: Clock, *, token: int, who: str, dead_man_s: float | None = None
+) -> LustreDriver:
+    """Return the driver of a site with the right to change it.
+
+    Parameters
+    ----------
+    token
+        The fencing token of the lease under which it is changed.
+    who
+        The user and host that act, for the logs of the servers.
+    dead_man_s
+        After so many seconds a server puts a setting back that `LustreDriver.confirm` did not
+        confirm; ``None``: it stays.
+
+    Raises
+    ------
+    UsageError
+        As `open_site`.
+    """
+    name = lustre_name(site)
+    writer = Writer(site.servers, name, token, who, dead_man_s)
+    mechanism = site.policies.balance.mechanism
+    return LustreDriver(
+        site.path, name, site.servers, clock=clock, writer=writer, mechanism=mechanism
+    )
 
 
 def name_at(path: str, description: PathDescription, execute: Execute) -> str | None:

@@ -97,6 +97,8 @@ def check_recovery(machine, service):
     result = machine.run(get_words(name), READ_TIMEOUT_S, rights=True)
     if result["exit_code"] != 0 or "status:" not in result["stdout"]:
         why = complaint_of(result) or "it printed nothing"
+        if why.startswith("sudo:"):
+            raise End("refused", "permission-denied", why)
         raise End("skipped", "recovery-unknown", f"whether {service} is in recovery: {why}")
     if _RECOVERING.search(result["stdout"]):
         raise End("skipped", "in-recovery", f"{service} is in recovery")

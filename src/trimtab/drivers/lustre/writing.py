@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -63,6 +64,8 @@ class Result:
         Of a trim: start, length, trimmed bytes and mean write latency in ms of each range.
     next_start
         Of a trim that was stopped: where to go on.
+    id
+        By which a change is confirmed, where it is put back otherwise.
     """
 
     server: str
@@ -72,6 +75,7 @@ class Result:
     wrote: bool = False
     ranges: tuple[tuple[int, int, int, float | None], ...] = ()
     next_start: int | None = None
+    id: str | None = None
 
     @property
     def done(self) -> bool:
@@ -111,6 +115,7 @@ class Writer:
         *,
         timeout_s: float | None = None,
         go_on: bool = False,
+        here: bool = False,
     ) -> tuple[Result, ...]:
         """Carry out instructions on a server, in their order: a result for each of them.
 
@@ -120,8 +125,11 @@ class Writer:
             For all of them; the site's deadline of a server where ``None``.
         go_on
             Whether those after one that did not end well are tried as well.
+        here
+            Whether ``server`` is this very host: a client, whose settings are written too.
         """
         deadline_s = timeout_s or self.servers.timeout_s
+        orders = [{"id": secrets.token_hex(16), **instruction} for instruction in instructions]
         request = {
             "format": ACT_FORMAT,
             "file_system": self.file_system,
@@ -131,12 +139,12 @@ class Writer:
             "deadline_s": deadline_s,
             "dead_man_s": self.dead_man_s,
             "go_on": go_on,
-            "instructions": [dict(instruction) for instruction in instructions],
+            "instructions": orders,
         }
         argv = (self.servers.python, "-I", "-S", "-", *self.arguments)
         stdin, timeout_s = program(request), deadline_s + _GRACE_S
         try:
-            if self.servers.reach == "local":
+            if here or self.servers.reach == "local":
                 result = run_here(argv, stdin=stdin, timeout_s=timeout_s)
             else:
                 result = self.fan_out(
@@ -150,7 +158,9 @@ class Writer:
         except ToolError as error:
             reason = Message(error.code, error.message)
             return tuple(Result(server, Outcome.UNREACHABLE, reason) for _ in instructions)
-        return parse_answer(server, len(instructions), result)
+        results = parse_answer(server, len(orders), result)
+        pairs = zip(results, orders, strict=True)
+        return tuple(replace(result, id=order["id"]) for result, order in pairs)
 
 
 def program(request: Mapping[str, Any]) -> bytes:

@@ -99,9 +99,8 @@ def find_troubles(
     ]
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
-        spells += [
-            *steps(judgement, frame), *drift(judgement), *periodic(judgement, frame, timezone),
-        ]  # fmt: skip
+        spells += [*steps(judgement, frame), *drift(judgement)]
+        spells += periodic(judgement, frame, timezone)
     dips_of = {
         judgement.key: _dips(judgement, frame, spells, A_MONTH / len(judged))
         for judgement, frame in judged
@@ -113,7 +112,8 @@ def find_troubles(
     for judgement, _ in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
-        taken = [_hours(s, now) for s in (*first_spells, *lost) if s.key in (key, None)]
+        near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
+        taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
         spells += unsteady(judgement, low, taken, limits.window_s)
     spells += integrity(bad_checksums, now)
@@ -145,8 +145,10 @@ def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
     return False
 
 
-def _hours(spell: Spell, now: datetime) -> Window:
+def _hours(spell: Spell, now: datetime) -> tuple[Window, ...]:
     """Return the hours whose spread a spell explains: a step's edges, the whole of a dip."""
     end = spell.until or now
-    long = end - spell.at > timedelta(days=4) and spell.shape is not Shape.PERIODIC
-    return Window(spell.at, spell.at if long else end)
+    if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
+        return (Window(spell.at, end),)
+    edges = [spell.at] if spell.until is None else [spell.at, spell.until]
+    return tuple(Window(at, at) for at in edges)

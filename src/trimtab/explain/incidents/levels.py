@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 
 from trimtab.explain.incidents.spell import Spell, name_of, percent_off
+from trimtab.judge.bootstrap import ratio_interval
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
-from trimtab.model.verdict import TrendDirection
+from trimtab.model.verdict import Interval, TrendDirection
 
 _BACK: Final = 0.5
 """The level is back when half of what was lost is: the effects' intervals leave no more."""
@@ -67,8 +68,7 @@ class _Change:
     @property
     def fell_too(self) -> bool:
         """Whether runs were lost and the level of those that finished fell as well."""
-        interval = self.point.effect_interval
-        return self.lost is not None and interval is not None and interval.high < 1 - _SAME_LEVEL
+        return self.lost is not None and _fell(self.point)
 
     def is_worse(self, *, more_is_better: bool) -> bool:
         """Return whether it is for the worse; where no run finished before, nothing can be."""
@@ -86,7 +86,7 @@ class _Change:
 
 def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
     """Return the changes of a series that were not dismissed, by time."""
-    points = [point for point in judgement.changes if point.dismissed_at is None]
+    points = _staged([point for point in judgement.changes if point.dismissed_at is None], frame)
     times = frame.get_column("at")
     ended = ~frame.get_column("unfinished").fill_null(value=True)
     edges = [
@@ -103,12 +103,89 @@ def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
         shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyright: ignore[reportArgumentType]
         before, after, lost = point.before, point.after, None
         # A time has no value for a run that did not finish: it is left out of the series.
-        if judgement.key.more_is_better and abs(shares[1] - shares[0]) >= _UNFINISHED:
+        # Runs that were lost before, perhaps long before, make no lower level a better one.
+        more_lost = shares[1] <= shares[0] - _UNFINISHED
+        fewer_lost = shares[1] >= shares[0] + _UNFINISHED and not _fell(point)
+        if judgement.key.more_is_better and (more_lost or fewer_lost):
             before, after = (before or 0.0) * shares[0], (after or 0.0) * shares[1]
-            if shares[1] < shares[0]:
+            if more_lost:
                 lost = len(sides[1]) - int(sides[1].sum()), len(sides[1])
         changes.append(_Change(point, before, after, lost))
     return changes
+
+
+def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePoint]:
+    """Return changes with those that are stages of one fall, or of one rise, put together.
+
+    While a level falls over hours the runs scatter over all of the fall: what is held against them
+    is uncertain, however far the level fell in the end. Where the interval of a confirmed change
+    holds 1 and another follows in the same direction within `_SHORT`, the levels before and after
+    both are compared.
+    """
+    certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
+    chains: list[list[ChangePoint]] = []
+    for point in certain:
+        if chains and _is_next_stage(chains[-1][-1], point):
+            chains[-1].append(point)
+        else:
+            chains.append([point])
+    edges = [point.at for point in certain]
+    joined = [point for point in points if point.status is not ChangeStatus.CONFIRMED]
+    for chain in chains:
+        end = min((at for at in edges if at > chain[-1].at), default=None)
+        begin = max((at for at in edges if at < chain[0].at), default=None)
+        joined.append(chain[0] if len(chain) == 1 else _joined(chain, begin, end, frame))
+    return sorted(joined, key=lambda point: point.at)
+
+
+def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
+    """Return whether two confirmed changes, one of them uncertain in size, are one."""
+    if point.effect is None or later.effect is None or later.at - point.at >= _SHORT:
+        return False
+    unsure = any(
+        interval is not None and _is_about_1(interval)
+        for interval in (point.effect_interval, later.effect_interval)
+    )
+    return unsure and (point.effect < 1) == (later.effect < 1)
+
+
+def _joined(
+    chain: Sequence[ChangePoint], begin: datetime | None, end: datetime | None, frame: pl.DataFrame
+) -> ChangePoint:
+    """Return the change from the level before the first of a chain to that after its last.
+
+    Parameters
+    ----------
+    begin, end
+        First run of the level before, and first run after the last level; ``None``: of the record.
+    """
+    first, last = chain[0], chain[-1]
+    at = pl.col("at")
+    finished = frame.filter(~pl.col("unfinished") & pl.col("value").is_not_null())
+    before = finished.filter(at < first.at, True if begin is None else at >= begin)
+    after = finished.filter(at >= last.at, True if end is None else at < end)
+    values = [
+        side.get_column("value").to_list()
+        for side in (before.tail(_LEVEL_RUNS), after.head(_LEVEL_RUNS))
+    ]
+    effect = last.after / first.before if first.before and last.after is not None else None
+    return replace(
+        first,
+        effect=effect,
+        effect_interval=ratio_interval(values[1], values[0]),
+        after=last.after,
+        n_after=last.n_after,
+    )
+
+
+def _fell(point: ChangePoint) -> bool:
+    """Return whether the runs that finished were certainly lower than before."""
+    return point.effect_interval is not None and point.effect_interval.high < 1 - _SAME_LEVEL
+
+
+def _is_about_1(interval: Interval) -> bool:
+    """Return whether a change of this size may as well be none."""
+    return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
 
 
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
@@ -336,9 +413,7 @@ def _is_faint(change: _Change) -> bool:
     if not change.confirmed:
         return change.size < _SUSPECT_LEAST
     interval = change.point.effect_interval
-    if change.lost is not None or interval is None:
-        return False
-    return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
+    return change.lost is None and interval is not None and _is_about_1(interval)
 
 
 def _recovery(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
+from trimtab.drivers.protocol import ChangeError
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.loop.acting.deadman import DeadMan
 from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.message import Message
+from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
 LOG: Final = logging.getLogger("trimtab.acting")
-_NOT_STORED: Final = "setting-not-kept"
-_UNREACHED: Final = frozenset({"no-answer", "server-unreachable", "ssh-failed"})
+_OUTCOMES: Final = {
+    "server-unreachable": Outcome.UNREACHABLE,
+    "no-answer": Outcome.UNREACHABLE,
+    "changed-by-others": Outcome.CHANGED,
+}
+"""Of reasons why a driver did nothing; with any other, a condition does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +184,18 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
 
 
 def _outcome_of(error: ToolError) -> Outcome:
-    if error.code == _NOT_STORED:
-        return Outcome.NOT_STORED
-    return Outcome.UNREACHABLE if error.code in _UNREACHED else Outcome.FAILED
+    if isinstance(error, ChangeError):
+        return error.outcome
+    return _OUTCOMES.get(error.code, Outcome.FAILED)
+
+
+def _nothing(answer: NotAvailable) -> _End:
+    outcome = _OUTCOMES.get(code_of(answer.reason) or "", Outcome.SKIPPED)
+    return _End(outcome, detail=answer.reason)
 
 
 def _told(answer: NotAvailable | None) -> _End:
-    if isinstance(answer, NotAvailable):
-        return _End(Outcome.REFUSED, detail=answer.reason)
-    return _End(Outcome.DONE)
+    return _End(Outcome.DONE) if answer is None else _nothing(answer)
 
 
 def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
@@ -205,7 +213,7 @@ def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
     with surroundings.deadman.armed(instruction):
         stored = driver.set(target, instruction.setting, instruction.value)
     if isinstance(stored, NotAvailable):
-        return _End(Outcome.REFUSED, detail=stored.reason)
+        return _nothing(stored)
     return _End(Outcome.DONE, stored.value)
 
 
@@ -221,7 +229,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
     ):
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
-            return _End(Outcome.REFUSED, str(trimmed_bytes), result.reason)
+            return replace(_nothing(result), found=str(trimmed_bytes))
         trimmed_bytes += result.trimmed_bytes
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)

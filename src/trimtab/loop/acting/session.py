@@ -22,7 +22,14 @@ from trimtab.loop.acting.journal import directory_of, opened
 from trimtab.loop.acting.observing import observe
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.acting.recovering import interrupted_trims, recover
-from trimtab.loop.sites import clock_of, know_site, open_driver, site_file, with_store
+from trimtab.loop.sites import (
+    clock_of,
+    know_site,
+    open_acting_driver,
+    open_driver,
+    site_file,
+    with_store,
+)
 from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
 from trimtab.model.action import Action, ActionKind, Plan
@@ -33,7 +40,6 @@ from trimtab.model.site import Site
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.drivers.protocol import Driver
     from trimtab.record.store import Store
 
 CONTROLLERS: Final = {
@@ -115,14 +121,15 @@ def visit(
     """
     site = acting_site(where)
     clock = clock_of(site)
-    driver = open_driver(site, clock=clock)
     with open_store(with_store(site, store_url), create=True) as store:
         know_site(store, site)
         location = str(store.location)
         if not applying:
+            driver = open_driver(site, clock=clock)
             plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
             return Visit(site, location, plan)
-        with _carrying_out(site, driver, store) as surroundings:
+        with _carrying_out(site, store) as surroundings:
+            driver = surroundings.driver
             settled = recover(surroundings.journal, store, driver, site.name, clock())
             plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
             actions = () if plan.held else apply(plan, surroundings, progress)
@@ -131,7 +138,7 @@ def visit(
 
 
 @contextlib.contextmanager
-def _carrying_out(site: Site, driver: Driver, store: Store) -> Iterator[Surroundings]:
+def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
     clock = clock_of(site)
     holder = this_process()
     with contextlib.ExitStack() as stack:
@@ -139,6 +146,8 @@ def _carrying_out(site: Site, driver: Driver, store: Store) -> Iterator[Surround
         now = clock()
         token = store.take_right(site.name, holder, now=now, until=now + LEASE, gone=is_gone)
         stack.callback(store.release_right, site.name, token)
+        who = f"{getpass.getuser()}@{platform.node()}"
+        driver = open_acting_driver(site, clock=clock, token=token, who=who)
         simulated = DRIVERS[site.driver].simulated
         guard = DeadMan() if simulated else stack.enter_context(dead_man(driver))
         yield Surroundings(
@@ -147,7 +156,7 @@ def _carrying_out(site: Site, driver: Driver, store: Store) -> Iterator[Surround
             journal=journal,
             clock=clock,
             token=token,
-            who=f"{getpass.getuser()}@{platform.node()}",
+            who=who,
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
             resume=interrupted_trims(journal, site.name),

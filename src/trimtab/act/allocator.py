@@ -1,0 +1,114 @@
+"""When the block allocator's pointer is set back to the first group of a target.
+
+ldiskfs searches from where it last placed a stream. On a target that is full there it loops over
+groups without a result; from the first group it finds the space that was freed since. Sites reset
+the pointer every 15 minutes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.act.holding import held
+from trimtab.act.ledger import Ledger, ended_at
+from trimtab.act.observed import Observed
+from trimtab.act.targets import server_of, why_left_alone
+from trimtab.act.values import leaf_of
+from trimtab.message import Message
+from trimtab.model.action import ActionKind, Instruction, Plan, Untouched
+from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.units import format_duration, format_percent
+
+_POINTERS: Final = frozenset({"mb_last_group", "mb_last_groups"})
+"""Linux 6.17 renamed it: a line ``N# GROUP`` for each, and one write sets all."""
+
+
+def decide(observed: Observed, now: datetime) -> Plan:
+    """Return which targets' pointers to reset now.
+
+    A target is due where the pointer is not at the first group already, as large a part of its
+    requests as the policy says looped in vain since the baseline, and its last reset is over.
+    """
+    reasons = held(observed, "allocator", now)
+    snapshot = observed.snapshot
+    instructions: list[Instruction] = []
+    untouched: list[Untouched] = []
+    if snapshot is not None and not reasons:
+        ledger = Ledger(observed.actions)
+        for seen in sorted(snapshot.targets, key=lambda seen: seen.target.name):
+            answer = _target(observed, ledger, seen, now)
+            if isinstance(answer, Instruction):
+                instructions.append(answer)
+            elif answer is not None:
+                untouched.append(answer)
+    at = None if snapshot is None else snapshot.at
+    return Plan(
+        observed.site.name, "allocator", now, at, tuple(instructions), tuple(untouched), reasons
+    )
+
+
+def _target(
+    observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
+) -> Instruction | Untouched | None:
+    name, setting = seen.target.name, _pointer(seen)
+    if setting is None:
+        return None
+    if isinstance(setting, NotAvailable):
+        return Untouched(name, Message("setting-unreadable", setting.reason))
+    policy = observed.site.policies.allocator
+    last = ledger.last_tried(name, setting.name)
+    if _at_start(setting.value):
+        return None
+    if last is not None and now - ended_at(last) < timedelta(seconds=policy.every_s):
+        return None
+    share = _useless_share(observed, seen)
+    if policy.useless_loops is not None:
+        if share is None:
+            text = "how many loops were useless is not known: no counters of an earlier snapshot"
+            return Untouched(name, Message("loops-unknown", text), setting.name)
+        if share < policy.useless_loops:
+            return None
+    if (reason := why_left_alone(observed, seen)) is not None:
+        return Untouched(name, reason, setting.name)
+    return Instruction(
+        ActionKind.RESET_ALLOCATOR, name, _reason(share, policy.every_s), server_of(seen),
+        setting.name, setting.value, "0",
+    )  # fmt: skip
+
+
+def _reason(share: float | None, every_s: float) -> Message:
+    if share is None:
+        return Message("reset-due", f"not reset for {format_duration(every_s)}")
+    loops = f"{format_percent(share)} of its requests looped in vain"
+    return Message("loops-useless", f"{loops}, and it was not reset for {format_duration(every_s)}")
+
+
+def _pointer(seen: TargetSnapshot) -> Setting | NotAvailable | None:
+    names = sorted(name for name in seen.settings if leaf_of(name) in _POINTERS)
+    return seen.settings[names[0]] if names else None
+
+
+def _at_start(value: str) -> bool:
+    words = [word for word in value.split() if not word.endswith("#")]
+    return bool(words) and all(word == "0" for word in words)
+
+
+def _useless_share(observed: Observed, seen: TargetSnapshot) -> float | None:
+    """Return useless loops per request since the baseline; ``None``: unknown.
+
+    Counters that went backwards belong to another mount; without a request nothing looped.
+    """
+    before = None if observed.baseline is None else observed.baseline.of(seen.target.name)
+    requests = seen.number("allocator_requests_total")
+    loops = seen.labelled("allocator_useless_loops_total")
+    if before is None or requests is None or not loops:
+        return None
+    requests_before = before.number("allocator_requests_total")
+    loops_before = before.labelled("allocator_useless_loops_total")
+    if requests_before is None or loops_before.keys() != loops.keys():
+        return None
+    deltas = [loops[label] - loops_before[label] for label in loops]
+    if requests < requests_before or min(deltas) < 0:
+        return None
+    return sum(deltas) / (requests - requests_before) if requests > requests_before else 0.0

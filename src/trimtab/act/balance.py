@@ -1,0 +1,275 @@
+"""Which OSTs to close to new files, and which to open again.
+
+Over ``limits.fullness`` a target is closed, under ``limits.reopen`` it is opened; between the two
+marks, and within a dwell after its last change, it stays as it is. Closing is bounded by caps
+(`trimtab.act.caps`): of all OSTs and of every pool enough stay usable for the layouts in use. When
+a cap binds the fullest are closed and the rest reported. A closed target is not swapped for a
+fuller one: both are over the limit, and each swap costs two changes and moves the load once more.
+
+Opening waits for no cap. What others closed is never opened here, and counts in the caps. Where
+others' closings or failures leave fewer usable than layouts need, targets that Trimtab closed are
+opened whatever their dwell, the emptiest first: new files on a full target are the smaller evil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.act.caps import Caps, usable
+from trimtab.act.holding import allowance, held, undone
+from trimtab.act.ledger import Ledger, ended_at
+from trimtab.act.observed import Observed
+from trimtab.act.targets import disconnected, server_of, unfit, why_left_alone
+from trimtab.act.values import is_same, unfolded
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Plan, Untouched
+from trimtab.model.telemetry import NotAvailable, TargetSnapshot
+from trimtab.units import format_duration, format_percent
+
+MECHANISMS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
+    "max_create_count": (("osp/max_create_count", "0", "20000"),),
+    "no_create": (("obdfilter/no_create", "1", "0"), ("obdfilter/no_precreate", "1", "0")),
+}
+"""Settings with the value that closes and the one that opens, where that of before is lost."""
+_FULL: Final = 0.95
+"""Opening a fuller target gives no layout room: it has no space left for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """An OST and its creation, as a decision sees it.
+
+    Attributes
+    ----------
+    open_
+        ``create_enabled``; ``None``: not known.
+    by_us
+        The first of Trimtab's closings that none of its openings followed.
+    changed_at
+        When Trimtab last closed or opened it, or tried to.
+    """
+
+    seen: TargetSnapshot
+    fullness: float | None
+    open_: bool | None
+    by_us: Action | None
+    changed_at: datetime | None
+
+    @property
+    def name(self) -> str:
+        """The target's name."""
+        return self.seen.target.name
+
+
+def decide(observed: Observed, now: datetime) -> Plan:
+    """Return which targets to open and, after them, which to close, the fullest first."""
+    snapshot = observed.snapshot
+    reasons = held(observed, "balance", now, giving_back=True)
+    if snapshot is None or reasons:
+        at = None if snapshot is None else snapshot.at
+        return Plan(observed.site.name, "balance", now, at, held=reasons)
+    gates = _gates(observed)
+    caps = Caps(observed, [gate.seen for gate in gates])
+    opened, untouched = _openings(observed, gates, caps, now)
+    cautions = held(observed, "balance", now)
+    if cautions:
+        over = [gate for gate in gates if _is_over(observed, gate) and gate.open_]
+        untouched += [Untouched(gate.name, cautions[0]) for gate in over]
+        closed: list[Instruction] = []
+    else:
+        closed, rest = _closings(observed, gates, caps, now)
+        untouched += rest
+    return Plan(
+        observed.site.name, "balance", now, snapshot.at, (*opened, *closed), tuple(untouched),
+        () if opened else cautions,
+    )  # fmt: skip
+
+
+def _gates(observed: Observed) -> list[Gate]:
+    """Return the OSTs, the fullest first."""
+    ledger = Ledger(observed.actions)
+    gates = []
+    for seen in observed.snapshot.targets if observed.snapshot else ():
+        if seen.target.kind != "ost":
+            continue
+        enabled = seen.value("create_enabled")
+        last = ledger.last_tried(seen.target.name, "creation")
+        gates.append(
+            Gate(
+                seen,
+                seen.fullness(),
+                enabled if isinstance(enabled, bool) else None,
+                closed_by_us(ledger, seen.target.name),
+                ended_at(last) if last else None,
+            )
+        )
+    return sorted(gates, key=lambda gate: (-(gate.fullness or 0.0), gate.name))
+
+
+def closed_by_us(ledger: Ledger, target: str) -> Action | None:
+    """Return the first closing of a target that may be in force; it knows the value of before."""
+    first = None
+    for action in ledger.of(target, "creation"):
+        if action.instruction.kind is ActionKind.CLOSE:
+            closing = action.outcome is None or action.outcome.wrote
+            first = first or (action if closing else None)
+        elif action.outcome is not None and action.outcome.value == "done":
+            first = None
+    return first
+
+
+def opening(seen: TargetSnapshot, closing: Action, reason: Message) -> Instruction:
+    """Return the instruction that opens a target by what closed it, with the value of before."""
+    setting = closing.instruction.setting
+    current = seen.settings.get(setting) if setting is not None else None
+    return Instruction(
+        ActionKind.OPEN, seen.target.name, reason, server_of(seen), setting,
+        None if current is None or isinstance(current, NotAvailable) else current.value,
+        _value_of_before(closing.instruction),
+    )  # fmt: skip
+
+
+def _value_of_before(instruction: Instruction) -> str | None:
+    """Return the value of before; where a part was closed before, that of the parts still open."""
+    rows = {name: row for group in MECHANISMS.values() for name, *row in group}
+    if instruction.setting is None or instruction.setting not in rows:
+        return instruction.before
+    closes, opens = rows[instruction.setting]
+    values = [value for value in unfolded(instruction.before or opens) if value != closes]
+    return values[0] if values else opens
+
+
+def _openings(
+    observed: Observed, gates: list[Gate], caps: Caps, now: datetime
+) -> tuple[list[Instruction], list[Untouched]]:
+    """Return the targets under the mark, then those that layouts need; with what stays closed."""
+    mark = observed.site.limits.reopen
+    opened: list[Instruction] = []
+    untouched: list[Untouched] = []
+    closed: list[tuple[Gate, Action]] = []
+    for gate in reversed(gates):
+        if gate.open_ is not False or gate.fullness is None:
+            continue
+        under = gate.fullness < mark
+        if gate.by_us is None or not in_force(gate.seen, gate.by_us):
+            if under:
+                text = f"closed, and not by Trimtab: {gate.seen.source('create_enabled')}"
+                untouched.append(Untouched(gate.name, Message("closed-by-others", text)))
+            continue
+        rest = _dwelling(observed, gate, now)
+        if under and rest is None:
+            text = f"{format_percent(gate.fullness)} full, under {format_percent(mark)}"
+            opened.append(opening(gate.seen, gate.by_us, Message("under-limit", text)))
+            caps.open(gate.name)
+            continue
+        closed.append((gate, gate.by_us))
+    for gate, closing in closed:
+        group = caps.short(gate.name)
+        helps = (gate.fullness or 1.0) < _FULL and not (unfit(gate.seen) or disconnected(gate.seen))
+        if group is not None and helps:
+            text = f"{group}: layouts need more targets than are usable"
+            opened.append(opening(gate.seen, closing, Message("too-few-open", text)))
+            caps.open(gate.name)
+        elif (gate.fullness or 1.0) < mark and (rest := _dwelling(observed, gate, now)):
+            untouched.append(Untouched(gate.name, rest))
+    return opened, untouched
+
+
+def in_force(seen: TargetSnapshot, closing: Action) -> bool:
+    """Return whether the setting that Trimtab closed a target by still closes it.
+
+    Where it does not, a failover lost it, and whatever closes the target now is of others.
+    """
+    name = closing.instruction.setting
+    setting = seen.settings.get(name) if name is not None else None
+    if name is None or setting is None or isinstance(setting, NotAvailable):
+        return True
+    return any(
+        is_same(name, value, closing.instruction.value or "") for value in unfolded(setting.value)
+    )
+
+
+def _closings(
+    observed: Observed, gates: Sequence[Gate], caps: Caps, now: datetime
+) -> tuple[list[Instruction], list[Untouched]]:
+    """Return which targets to close, the fullest first, and why others over the limit are not."""
+    closed: list[Instruction] = []
+    untouched: list[Untouched] = []
+    stopped, left = undone(observed, now), allowance(observed, now)
+    for gate in gates:
+        if not _is_over(observed, gate) or gate.open_ is False:
+            continue
+        reason = (
+            why_left_alone(observed, gate.seen)
+            or stopped.get((gate.name, "creation"))
+            or _partly(gate)
+            or _dwelling(observed, gate, now)
+            or (None if usable(gate.seen) else Message("creation-unknown", _unknown(gate)))
+            or caps.binding(gate.name)
+        )
+        if reason is None and len(closed) >= left:
+            reason = Message("too-many-actions", "as many changes are made as an hour allows")
+        answer = reason or _closing(observed, gate)
+        if isinstance(answer, Instruction):
+            closed.append(answer)
+            caps.close(gate.name)
+        else:
+            untouched.append(Untouched(gate.name, answer))
+    return closed, untouched
+
+
+def _closing(observed: Observed, gate: Gate) -> Instruction | Message:
+    """Return the instruction, by the mechanism that the policy names or the version has."""
+    limit = format_percent(observed.site.limits.fullness)
+    again = ", and open again" if gate.by_us is not None else ""
+    text = f"{format_percent(gate.fullness or 0.0)} full, limit {limit}{again}"
+    reason, server = Message("over-limit", text), server_of(gate.seen)
+    mechanism = observed.site.policies.balance.mechanism
+    groups = MECHANISMS.values() if mechanism == "auto" else (MECHANISMS[mechanism],)
+    rows = [row for group in groups for row in group]
+    for name, closes, _ in rows:
+        setting = gate.seen.settings.get(name)
+        if setting is not None and not isinstance(setting, NotAvailable):
+            return Instruction(
+                ActionKind.CLOSE, gate.name, reason, server, name, setting.value, closes
+            )
+    for name, *_ in rows:
+        setting = gate.seen.settings.get(name)
+        if isinstance(setting, NotAvailable):
+            return Message("setting-unreadable", f"{name}: {setting.reason}")
+    if mechanism != "auto" and gate.seen.settings:
+        return Message("setting-absent", f"it has no {mechanism}")
+    # A driver without such settings closes targets its own way.
+    return Instruction(ActionKind.CLOSE, gate.name, reason, server)
+
+
+def _is_over(observed: Observed, gate: Gate) -> bool:
+    limits = observed.site.limits
+    return gate.fullness is not None and gate.fullness > max(limits.fullness, limits.reopen)
+
+
+def _dwelling(observed: Observed, gate: Gate, now: datetime) -> Message | None:
+    dwell_s = observed.site.policies.balance.dwell_s
+    if gate.changed_at is None or now - gate.changed_at >= timedelta(seconds=dwell_s):
+        return None
+    text = f"changed less than {format_duration(dwell_s)} ago"
+    return Message("dwell", text)
+
+
+def _partly(gate: Gate) -> Message | None:
+    """Return that others closed the target on some MDTs: opening it later would undo theirs."""
+    if gate.by_us is not None:
+        return None
+    for reading in gate.seen.readings:
+        if reading.name == "create_enabled" and reading.label and reading.value is False:
+            text = f"{reading.label} does not create on it, and not by Trimtab: {reading.source}"
+            return Message("closed-by-others", text)
+    return None
+
+
+def _unknown(gate: Gate) -> str:
+    reading = gate.seen.reading("create_enabled")
+    return f"whether it is open is not known: {reading.reason if reading else 'no reading'}"

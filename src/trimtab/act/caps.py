@@ -1,0 +1,115 @@
+"""How many OSTs may be closed: of all, and of every pool.
+
+An OST that takes no new files counts, whoever closed it: full (``-28``), degraded, read-only, lost,
+or not known. A file with a default layout is refused when more than a quarter of the OSTs that it
+asks for are missing, one with an explicit stripe count when any is (lod_stripe_count_min in
+lustre/lod/lod_qos.c).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.act.observed import Observed
+from trimtab.act.targets import disconnected, unfit
+from trimtab.message import Message
+from trimtab.model.telemetry import TargetSnapshot
+
+ALL: Final = ""
+"""The group of all OSTs, among the names of pools."""
+
+
+def usable(seen: TargetSnapshot) -> bool:
+    """Return whether a target is known to take new files."""
+    return (
+        seen.value("create_enabled") is True and unfit(seen) is None and disconnected(seen) is None
+    )
+
+
+@dataclass(slots=True)
+class _Group:
+    """A pool or all OSTs.
+
+    Attributes
+    ----------
+    unusable
+        Members that are not known to take new files.
+    lost
+        Of these, those that are known not to, but for those that the plan opens.
+    """
+
+    title: str
+    size: int
+    unusable: int
+    lost: int
+    most_closed: int
+    least_usable: int
+
+    @property
+    def most_unusable(self) -> int:
+        """As many may take no new files, once one more was closed."""
+        return min(self.most_closed, self.size - self.least_usable)
+
+
+class Caps:
+    """The groups while a plan is made: each closing and opening is counted at once."""
+
+    def __init__(self, observed: Observed, targets: Sequence[TargetSnapshot]) -> None:
+        """Count what is usable before the plan."""
+        self._usable = {seen.target.name: usable(seen) for seen in targets}
+        self._unknown = {s.target.name for s in targets if s.value("create_enabled") is None}
+        names = frozenset(self._usable)
+        pools: Mapping[str, frozenset[str]] = {ALL: names, **observed.pools}
+        self._of: dict[str, list[_Group]] = {name: [] for name in names}
+        for pool, members in sorted(pools.items()):
+            group = self._group(observed, pool, members)
+            for name in members & names:
+                self._of[name].append(group)
+
+    def binding(self, name: str) -> Message | None:
+        """Return which cap forbids to close a target, as things are; ``None``: none does."""
+        for group in self._of[name]:
+            if group.unusable + 1 > group.most_unusable:
+                text = (
+                    f"{group.unusable} of {group.size} take no new files, and at most "
+                    f"{max(0, group.most_unusable)} may"
+                )
+                return Message("cap-reached", f"{group.title}: {text}")
+        return None
+
+    def short(self, name: str) -> str | None:
+        """Return a group of the target in which fewer are usable than layouts need."""
+        for group in self._of[name]:
+            if group.size - group.lost < group.least_usable:
+                return group.title
+        return None
+
+    def close(self, name: str) -> None:
+        """Count a target as closed."""
+        for group in self._of[name]:
+            group.unusable += 1
+            group.lost += 1
+
+    def open(self, name: str) -> None:
+        """Count a target as open for layouts.
+
+        It makes no room for closings before it is read back as open: it may not become so.
+        """
+        for group in self._of[name]:
+            group.lost -= 1
+
+    def _group(self, observed: Observed, pool: str, members: frozenset[str]) -> _Group:
+        policy, size = observed.site.policies.balance, len(members)
+        unusable = sum(not self._usable.get(name, False) for name in members)
+        unknown = sum(name not in self._usable or name in self._unknown for name in members)
+        return _Group(
+            "all OSTs" if pool == ALL else f"pool {pool}",
+            size,
+            unusable,
+            unusable - unknown,
+            math.floor(policy.most_closed * size + 1e-9),
+            min(size, max(policy.least_open, policy.widest_stripe, size - size // 4)),
+        )

@@ -1,0 +1,206 @@
+"""Which targets to trim, in which order, and which not.
+
+A target is due once so much was written to it since its last trim, or after so much time. The one
+with the greatest need comes first. Of a server, and of servers that share an enclosure, one is
+trimmed at a time: the stage of an instruction is its turn. A target is trimmed on the server that
+has it now, where nothing else trims it, and not during a rebuild or recovery.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.act.holding import CLOCK_S, allowance, held
+from trimtab.act.ledger import Ledger, ended_at
+from trimtab.act.observed import Observed
+from trimtab.act.targets import server_of, why_left_alone
+from trimtab.config.schedule import find_zone
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.model.telemetry import NotAvailable, TargetSnapshot
+from trimtab.units import format_bytes, format_duration, format_percent
+
+RETRY: Final = timedelta(hours=6)
+"""A trim that failed is not tried again within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A target that is due; ``need`` is 1 where it has just become so."""
+
+    seen: TargetSnapshot
+    need: float
+    reason: Message
+
+
+def decide(observed: Observed, now: datetime) -> Plan:
+    """Return the trims that are due, by stage and then by need."""
+    snapshot = observed.snapshot
+    reasons = held(observed, "trim", now)
+    at = None if snapshot is None else snapshot.at
+    if snapshot is None or reasons:
+        return Plan(observed.site.name, "trim", now, at, held=reasons)
+    ledger = Ledger(observed.actions)
+    due = [
+        row for seen in snapshot.targets if (row := _due(observed, ledger, seen, now)) is not None
+    ]
+    ready: list[_Due] = []
+    untouched = list(_absent(observed))
+    for row in sorted(due, key=lambda row: (-row.need, row.seen.target.name)):
+        name = row.seen.target.name
+        reason = (
+            _trimmed_otherwise(observed, row.seen)
+            or why_left_alone(observed, row.seen)
+            or _failed(ledger.last_tried(name, str(ActionKind.TRIM)), now)
+            or _outside(observed, now)
+        )
+        if reason is None and len(ready) >= allowance(observed, now):
+            reason = Message("too-many-actions", "as many changes are made as an hour allows")
+        if reason is None:
+            ready.append(row)
+        else:
+            untouched.append(Untouched(name, reason))
+    return Plan(
+        observed.site.name, "trim", now, at, tuple(_in_turns(observed, ready)), tuple(untouched)
+    )
+
+
+def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime) -> _Due | None:
+    """Return a target that is due by what was written to it, or by time."""
+    policy = observed.site.policies.trim
+    last = ledger.last_done(seen.target.name, str(ActionKind.TRIM))
+    trimmed_at = _trimmed_at(seen, last, now)
+    if trimmed_at is None:
+        text = "it was never trimmed, as far as is known"
+        return _Due(seen, math.inf, Message("never-trimmed", text))
+    age_s = (now - trimmed_at).total_seconds()
+    by_time = age_s / policy.every_s
+    written, capacity = _written(observed, seen, last, trimmed_at), seen.number("capacity_bytes")
+    by_writes = written / capacity / policy.written if written and capacity else 0.0
+    if max(by_time, by_writes) < 1.0:
+        return None
+    text = f"trimmed {format_duration(age_s)} ago"
+    if by_writes >= 1.0 and written and capacity:
+        amount = f"{format_bytes(written)}, {format_percent(written / capacity)} of its capacity,"
+        reason = Message("writes-since-trim", f"{amount} were written to it; {text}")
+    else:
+        reason = Message("time-since-trim", text)
+    return _Due(seen, max(by_time, by_writes), reason)
+
+
+def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> datetime | None:
+    """Return the later of the last trim by Trimtab and that which the system reports."""
+    times = [] if last is None else [ended_at(last)]
+    reported = seen.value("last_trim_at")
+    if isinstance(reported, str):
+        try:
+            at = datetime.fromisoformat(reported)
+        except ValueError:
+            at = None
+        if at is not None and at.tzinfo is not None and at <= now + timedelta(seconds=CLOCK_S):
+            times.append(at)
+    return max(times, default=None)
+
+
+def _written(
+    observed: Observed, seen: TargetSnapshot, last: Action | None, trimmed_at: datetime
+) -> float | None:
+    """Return the bytes written since the last trim; ``None``: unknown, as after a remount.
+
+    By the counter that the trim noted; where it noted none, by the rate since the baseline.
+    """
+    counter = seen.number("bytes_written_total")
+    if counter is None or observed.snapshot is None:
+        return None
+    # The system's own time of the same trim differs by moments.
+    if last is not None and trimmed_at <= ended_at(last) + timedelta(seconds=CLOCK_S):
+        try:
+            noted = float(last.facts["bytes_written_total"])
+        except (KeyError, ValueError):
+            pass
+        else:
+            return counter - noted if counter >= noted else None
+    baseline = observed.baseline
+    before = None if baseline is None else baseline.of(seen.target.name)
+    counter_before = None if before is None else before.number("bytes_written_total")
+    if baseline is None or counter_before is None or counter < counter_before:
+        return None
+    span_s = (observed.snapshot.at - baseline.at).total_seconds()
+    since_s = (observed.snapshot.at - trimmed_at).total_seconds()
+    return (counter - counter_before) * since_s / span_s if min(span_s, since_s) > 0 else None
+
+
+def _trimmed_otherwise(observed: Observed, seen: TargetSnapshot) -> Message | None:
+    """Return what else trims a target, that this cannot be known, or that it takes no trims."""
+    practice = observed.practices.get(seen.target.name)
+    if isinstance(practice, NotAvailable):
+        return Message("practice-unknown", f"how it is trimmed is not known: {practice.reason}")
+    option = _mount_option(seen) if practice is None else practice.mount_option
+    if option is not None:
+        return Message("trimmed-by-mount", f"the mount option {option} trims it")
+    if practice is not None and practice.has_mechanism:
+        also = ", ".join(("fstrim.timer",) * bool(practice.timer_active) + practice.scheduled)
+        return Message("trimmed-by-schedule", f"{also} trims it")
+    if practice is not None and "mount_option" in practice.reasons:
+        text = f"how it is trimmed is not known: {practice.reasons['mount_option']}"
+        return Message("practice-unknown", text)
+    if seen.value("discard_granularity_bytes") == 0:
+        return Message("no-discard", "its device does not support discard")
+    return None
+
+
+def _mount_option(seen: TargetSnapshot) -> str | None:
+    setting = seen.settings.get("mount/options")
+    if setting is None or isinstance(setting, NotAvailable):
+        return None
+    words = setting.value.split(",")
+    return next((w for w in words if w.partition("=")[0] in {"discard", "fstrim"}), None)
+
+
+def _failed(last: Action | None, now: datetime) -> Message | None:
+    if last is None or last.outcome is Outcome.DONE or now - ended_at(last) >= RETRY:
+        return None
+    detail = f": {last.detail}" if last.detail else ""
+    return Message("trim-failed", f"the last trim ended as {last.outcome or 'not known'}{detail}")
+
+
+def _outside(observed: Observed, now: datetime) -> Message | None:
+    window, zone = observed.site.policies.trim.window, observed.site.timezone
+    local = now.astimezone(find_zone(zone))
+    if window is None or window.holds(60 * local.hour + local.minute):
+        return None
+    return Message("outside-window", f"trims begin within {window} ({zone})")
+
+
+def _absent(observed: Observed) -> Iterator[Untouched]:
+    """Yield the targets that the site file names and the snapshot lacks."""
+    assert observed.snapshot is not None
+    present = {seen.target.name for seen in observed.snapshot.targets}
+    for name in sorted(set(observed.site.servers.home) - present):
+        yield Untouched(name, Message("target-absent", "it is not in the snapshot"))
+
+
+def _in_turns(observed: Observed, ready: list[_Due]) -> list[Instruction]:
+    """Return the instructions with their turns: one of a server, or of an enclosure, in each."""
+    enclosures = {
+        server: f"enclosure {number}"
+        for number, servers in enumerate(observed.site.policies.trim.enclosures)
+        for server in servers
+    }
+    turns: dict[str, int] = {}
+    instructions = []
+    for row in ready:
+        server = server_of(row.seen) or ""
+        group = enclosures.get(server, f"server {server}")
+        turn = turns.get(group, 0)
+        turns[group] = turn + 1
+        instructions.append(
+            Instruction(
+                ActionKind.TRIM, row.seen.target.name, row.reason, server or None, stage=turn
+            )
+        )
+    return sorted(instructions, key=lambda instruction: instruction.stage)

@@ -1,0 +1,313 @@
+"""Which settings to write so that targets have the values that the policy holds them at.
+
+A value spreads by stages (`trimtab.act.rollout`), one rollout for each setting of the policy and
+each kind of target. A plan has the stages of that rollout that may be done now, so one that begins
+with stage 1 rests on a stage 0 of the ledger.
+
+A value that nobody of ours wrote, neither the policy's nor the one of before, is set again once.
+Where the same value comes back, somebody means it, and Trimtab leaves it: two controllers that
+fight are worse than either value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import groupby
+from typing import Final
+
+from trimtab.act.harmful import harm_of
+from trimtab.act.holding import allowance, held, undone
+from trimtab.act.ledger import Key, Ledger, ended_at
+from trimtab.act.observed import Observed
+from trimtab.act.rollout import Progress, turn
+from trimtab.act.targets import server_of, why_left_alone
+from trimtab.act.values import differing, is_same, leaf_of, unfolded
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.model.telemetry import NotAvailable, Snapshot, TargetSnapshot
+
+_RETRY: Final = timedelta(days=1)
+"""A value that the system refused is not tried again within this time."""
+_PARAMETERS: Final = frozenset({"lod", "lov", "lmv", "mdd", "mdt", "obdfilter", "osp", "osc"})
+"""Settings that ``lctl set_param -P`` takes; those of ldiskfs and of drives it does not."""
+_THRESHOLD: Final = re.compile(r"mb_c[123]_threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A setting of a target that the policy holds at a value; ``name`` as the policy has it."""
+
+    seen: TargetSnapshot
+    setting: str
+    shown: str
+    name: str
+    value: str
+
+    @property
+    def key(self) -> Key:
+        """The target and the setting."""
+        return self.seen.target.name, self.setting
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What is observed with its ledger.
+
+    Attributes
+    ----------
+    reverted
+        Ids of actions that a person took back.
+    forgotten
+        Ids of actions that count no more: a person asks for the value once more.
+    """
+
+    observed: Observed
+    now: datetime
+    ledger: Ledger
+    reverted: frozenset[str]
+    forgotten: frozenset[str]
+
+    def wrote(self, action: Action, value: str) -> bool:
+        """Return whether an action brought a setting to a value, as the policy wants it."""
+        instruction = action.instruction
+        return (
+            action.outcome is Outcome.DONE
+            and instruction.kind is ActionKind.SET
+            and instruction.value == value
+            and not instruction.reverts
+            and action.id not in self.forgotten
+        )
+
+
+def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
+    """Return which settings to write now.
+
+    Parameters
+    ----------
+    again
+        Write what was reverted too, from the first stage on: a person asks for it once more.
+    """
+    snapshot = observed.snapshot
+    reasons = held(observed, "tunables", now)
+    at = None if snapshot is None else snapshot.at
+    if snapshot is None or reasons:
+        return Plan(observed.site.name, "tunables", now, at, held=reasons)
+    ledger, nothing = Ledger(observed.actions), frozenset[str]()
+    taken_back = (nothing, ledger.reverted) if again else (ledger.reverted, nothing)
+    case = _Case(observed, now, ledger, *taken_back)
+    wishes, untouched = _wishes(observed, snapshot)
+    lacking = [wish for wish in wishes if not _as_desired(ledger, wish)]
+    stopped = undone(observed, now)
+    pending: list[Wish] = []
+    for wish in lacking:
+        reason = (
+            harm_of(wish.setting, wish.value)
+            or why_left_alone(observed, wish.seen)
+            or stopped.get(wish.key)
+            or _answered_before(case, wish)
+            or _not_again(case, wish)
+        )
+        if reason is None:
+            pending.append(wish)
+        else:
+            untouched.append(Untouched(wish.seen.target.name, reason, wish.setting))
+    instructions, waiting = _rolled_out(case, lacking, pending)
+    return _planned(observed, instructions, [*untouched, *waiting], now)
+
+
+def _planned(
+    observed: Observed, instructions: list[Instruction], untouched: list[Untouched], now: datetime
+) -> Plan:
+    """Return the plan: as many instructions as the hour allows, the first stages first."""
+    ordered = sorted(instructions, key=lambda i: (i.stage, i.target, i.setting or ""))
+    left = allowance(observed, now)
+    reason = Message("too-many-actions", "as many changes are made as an hour allows")
+    untouched += [Untouched(i.target, reason, i.setting) for i in ordered[left:]]
+    return Plan(
+        observed.site.name, "tunables", now, observed.snapshot.at if observed.snapshot else None,
+        tuple(ordered[:left]),
+        tuple(sorted(untouched, key=lambda u: (u.target, u.setting or "", u.reason))),
+    )  # fmt: skip
+
+
+# What the policy names, on which target
+
+
+def matches(name: str, setting: str) -> bool:
+    """Return whether a policy's name stands for a setting: its whole name, or how it ends.
+
+    Examples
+    --------
+    >>> matches("queue/wbt_lat_usec", "drives/queue/wbt_lat_usec"), matches("usec", "lat_usec")
+    (True, False)
+    """
+    return _pattern(name).fullmatch(setting) is not None
+
+
+@lru_cache(maxsize=1024)
+def _pattern(name: str) -> re.Pattern[str]:
+    parts = "[^/]*".join(map(re.escape, name.split("*")))
+    return re.compile(f"(?:.*/)?{parts}")
+
+
+def _wishes(observed: Observed, snapshot: Snapshot) -> tuple[list[Wish], list[Untouched]]:
+    """Return what is to be held, by target and setting; what is not readable is untouched."""
+    settings = observed.site.policies.tunables.settings
+    targets = sorted(snapshot.targets, key=lambda seen: seen.target.name)
+    if settings and not any(seen.settings for seen in targets):
+        reason = Message("settings-unknown", "the snapshot has no settings of targets")
+        return [], [Untouched("", reason)]
+    wishes: list[Wish] = []
+    untouched: list[Untouched] = []
+    having: dict[str, set[str]] = {name: set() for name in settings}
+    lacking: list[tuple[str, TargetSnapshot]] = []
+    for seen in targets:
+        for setting, name in _names(seen, settings).items():
+            shown = seen.settings[setting]
+            if isinstance(shown, NotAvailable):
+                reason = Message("setting-unreadable", f"it cannot be read: {shown.reason}")
+                untouched.append(Untouched(seen.target.name, reason, setting))
+            else:
+                wishes.append(Wish(seen, setting, shown.value, name, settings[name]))
+        for name in settings:
+            if any(matches(name, setting) for setting in seen.settings):
+                having[name].add(seen.target.kind)
+            else:
+                lacking.append((name, seen))
+    untouched += [Untouched("", _absent(name), name) for name in settings if not having[name]]
+    untouched += [
+        Untouched(seen.target.name, why_left_alone(observed, seen) or _absent(name), name)
+        for name, seen in lacking
+        if seen.target.kind in having[name]
+    ]
+    return wishes, untouched
+
+
+def _names(seen: TargetSnapshot, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return setting to the policy's name for it; of several names the longest."""
+    ranked = sorted(settings, key=lambda name: (len(name), name), reverse=True)
+    pairs = (
+        (setting, next((n for n in ranked if matches(n, setting)), None))
+        for setting in seen.settings
+    )
+    return {setting: name for setting, name in pairs if name is not None}
+
+
+def _absent(name: str) -> Message:
+    why = ""
+    if _THRESHOLD.fullmatch(leaf_of(name)):
+        why = ": ldiskfs of RHEL 9, SLES 15 SP4, Ubuntu 22 and later has none"
+    return Message("setting-absent", f"no setting is named {name}{why}")
+
+
+# Whether and when a value is written
+
+
+def _as_desired(ledger: Ledger, wish: Wish) -> bool:
+    """Return whether a setting has its value, or reads as it did right after that was written."""
+    if is_same(wish.setting, wish.shown, wish.value):
+        return True
+    last = ledger.last_done(*wish.key)
+    return last is not None and last.instruction.value == wish.value and last.found == wish.shown
+
+
+def _answered_before(case: _Case, wish: Wish) -> Message | None:
+    """Return that the system did not take this value when it was last written."""
+    last = case.ledger.last_tried(*wish.key)
+    if last is None or last.instruction.value != wish.value:
+        return None
+    if last.outcome is Outcome.NOT_STORED and last.found == wish.shown:
+        text = f"{wish.value} was written before, and {wish.shown} is read back"
+        return Message("value-not-stored", text)
+    if last.outcome in {Outcome.REFUSED, Outcome.FAILED} and case.now - ended_at(last) < _RETRY:
+        detail = f": {last.detail}" if last.detail else ""
+        return Message("value-refused", f"{wish.value} was refused within the last day{detail}")
+    return None
+
+
+def _not_again(case: _Case, wish: Wish) -> Message | None:
+    """Return that a person reverted this value, or that others mean theirs."""
+    actions = case.ledger.of(*wish.key)
+    rows = [row for row in actions if case.wrote(row, wish.value)]
+    if rows and rows[-1].id in case.reverted:
+        return Message("reverted", f"{wish.value} was reverted; the policy still names it")
+    others = [row.at for row in actions if row.outcome is Outcome.DONE and row not in rows]
+    rows = [row for row in rows if not others or row.at > max(others)]
+    if not rows:
+        return None
+    original = unfolded(rows[0].instruction.before or "")
+    foreign = set(differing(wish.setting, wish.shown, wish.value)).difference(original)
+    overwritten = {v for row in rows[1:] for v in unfolded(row.instruction.before or "")}
+    if foreign & overwritten:
+        text = f"it is {wish.shown} again, after {wish.value} was set once more"
+        return Message("changed-by-others", f"{text}: somebody else means it")
+    return None
+
+
+def _rolled_out(
+    case: _Case, lacking: list[Wish], pending: list[Wish]
+) -> tuple[list[Instruction], list[Untouched]]:
+    """Return the instructions of those whose turn it is; the others wait."""
+    instructions: list[Instruction] = []
+    waiting: list[Untouched] = []
+    for group, members in groupby(sorted(pending, key=_group), key=_group):
+        wishes = list(members)
+        progress = _progress(case, group, wishes, [w for w in lacking if _group(w) == group])
+        now_due = turn(case.observed, progress, case.now)
+        for wish in wishes:
+            name = wish.seen.target.name
+            if name in now_due.targets:
+                instructions.append(_instruction(case, wish, now_due.stage, progress))
+            elif now_due.waiting is not None:
+                waiting.append(Untouched(name, now_due.waiting, wish.setting))
+    return instructions, waiting
+
+
+def _group(wish: Wish) -> tuple[str, str]:
+    return wish.name, wish.seen.target.kind
+
+
+def _progress(
+    case: _Case, group: tuple[str, str], wishes: list[Wish], lacking: list[Wish]
+) -> Progress:
+    """Return how far a value has come; targets that are gone count by the kind in their name."""
+    (name, kind), value = group, wishes[0].value
+    snapshot = case.observed.snapshot
+    kinds = {s.target.name: s.target.kind for s in snapshot.targets} if snapshot else {}
+    rows = sorted(
+        (
+            row
+            for (target, subject), actions in case.ledger.by_key.items()
+            if kinds.get(target, target[:3].lower()) == kind and matches(name, subject)
+            for row in actions
+            if row.instruction.value == value and not row.instruction.reverts
+        ),
+        key=ended_at,
+    )
+    refused = {Outcome.REFUSED, Outcome.FAILED, Outcome.NOT_STORED}
+    pending = {wish.seen.target.name: wish.seen for wish in wishes}
+    return Progress(
+        list(pending.values()),
+        frozenset(wish.seen.target.name for wish in lacking),
+        [row for row in rows if case.wrote(row, value)],
+        [row for row in rows if row.outcome in refused and case.now - ended_at(row) < _RETRY],
+        case.reverted,
+    )
+
+
+def _instruction(case: _Case, wish: Wish, stage: int, progress: Progress) -> Instruction:
+    policy = case.observed.site.policies.tunables
+    text = f"{wish.shown}, and {wish.value} is desired"
+    if any(row.instruction.target == wish.seen.target.name for row in progress.done):
+        reason = Message("drift", f"{text}: it was set before, and drifted")
+    else:
+        reason = Message("not-as-desired", text)
+    permanent = wish.setting.partition("/")[0] in _PARAMETERS and wish.name in policy.permanent
+    return Instruction(
+        ActionKind.SET, wish.seen.target.name, reason, server_of(wish.seen), wish.setting,
+        wish.shown, wish.value, stage, permanent,
+    )  # fmt: skip

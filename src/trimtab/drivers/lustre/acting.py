@@ -1,0 +1,372 @@
+"""From a change of a target to instructions for its servers, and from their results to an answer.
+
+::
+
+    target, setting, value ──▶ orders: (server, instruction) each ──▶ Writer, server by server
+                                                                        │ one that is not done
+                                                                        └▶ those before are put back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from trimtab.drivers.local.settings import read_queue
+from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.lustre.settings import folded
+from trimtab.drivers.lustre.state import why_not_served
+from trimtab.drivers.lustre.view import ServerView, View
+from trimtab.drivers.lustre.writes import BY_KEY, NotInTable, as_read, check_value, name_of
+from trimtab.drivers.lustre.writing import Result, Writer
+from trimtab.drivers.protocol import ChangeError
+from trimtab.errors import RefusedError, UsageError
+from trimtab.message import Message
+from trimtab.model.action import Outcome
+from trimtab.model.telemetry import NotAvailable, Setting, not_available
+
+MAX_CREATE_COUNT: Final = "20000"
+"""OST_MAX_PRECREATE: what an MDT begins with."""
+_CLOSING: Final = ("obdfilter/no_create", "obdfilter/no_precreate")
+_CLIENT_ROWS: Final = {
+    "checksums": "osc/checksums",
+    "checksum_type": "osc/checksum_type",
+    "rpcs_in_flight": "osc/max_rpcs_in_flight",
+    "pages_per_rpc": "osc/max_pages_per_rpc",
+    "dirty_mb": "osc/max_dirty_mb",
+    "llite_checksums": "llite/checksums",
+    "read_ahead_mb": "llite/max_read_ahead_mb",
+    "read_ahead_per_file_mb": "llite/max_read_ahead_per_file_mb",
+}
+"""Settings of a client, as a snapshot names them, to their row."""
+_PER_INSTRUCTION_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One instruction for one server.
+
+    Attributes
+    ----------
+    part
+        Whose part of the setting it is: a drive, an MDT, a target.
+    name
+        The parameter or file that it is about.
+    """
+
+    server: str
+    part: str
+    name: str
+    instruction: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What became of the orders of one change.
+
+    Attributes
+    ----------
+    results
+        Of the orders that were sent, each with its own.
+    not_put_back
+        After a failure: the names that could not be put back, with what is known of them.
+    """
+
+    results: list[tuple[Order, Result]] = field(default_factory=list)
+    not_put_back: list[str] = field(default_factory=list)
+
+    @property
+    def failure(self) -> tuple[Order, Result] | None:
+        """The first order that was not done."""
+        return next((pair for pair in self.results if not pair[1].done), None)
+
+
+def setting_orders(
+    view: View, target: str, backing: Backing | None, name: str, value: str
+) -> tuple[Order, ...] | NotAvailable:
+    """Return what sets one setting of a target: an order for each MDT, drive or the one place.
+
+    Raises
+    ------
+    RefusedError
+        The setting is not among those that are written.
+    UsageError
+        The value is none that is written.
+    """
+    words = name.split("/")
+    key = {"block": "queue", "drives": "queue"}.get(words[0], words[0]) + "/" + words[-1]
+    row = BY_KEY.get(key)
+    if row is None:
+        raise RefusedError(
+            f"{name} is not written",
+            code="setting-read-only",
+            hint="what is written, and with which right: docs/act-safety.md",
+        )
+    try:
+        check_value(row, value)
+    except NotInTable as error:
+        raise UsageError(str(error), code=error.code) from error
+    if key == "osp/max_create_count":
+        return creation_orders(view, target, value)
+    serving = view.serving(target)
+    if len(serving) != 1:
+        return NotAvailable(why_not_served(view, target))
+    if words[0] in {"obdfilter", "lod"}:
+        return (_parameter_order(view, target, serving[0], key, value),)
+    if backing is None:
+        return not_available("no-device", f"no device beneath {target} is seen")
+    place = _Place(serving[0].name, f"{view.file_system}-{target}")
+    orders = tuple(_device_orders(place, backing, words, value))
+    return orders or not_available("no-device", f"no device beneath {target} is seen")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a target is: the server, and the name under which that has it mounted."""
+
+    server: str
+    service: str
+
+    def order(
+        self, key: str, fields: Mapping[str, str], raw: str | None, value: str | None
+    ) -> Order:
+        name = name_of(key, dict(fields))[1]
+        instruction = {
+            "do": "set",
+            "row": key,
+            "fields": dict(fields),
+            "place": {"service": self.service},
+            "before": None if raw is None else raw.strip(),
+            "value": value,
+        }
+        part = fields.get("device") or fields.get("mdt") or self.service
+        return Order(self.server, part, name, instruction)
+
+
+def _parameter_order(view: View, target: str, server: ServerView, key: str, value: str) -> Order:
+    fields = {"fs": view.file_system, "mdt" if key.startswith("lod/") else "ost": target}
+    raw = server.parameters.get(name_of(key, fields)[1])
+    return _Place(server.name, f"{view.file_system}-{target}").order(key, fields, raw, value)
+
+
+def _device_orders(
+    place: _Place, backing: Backing, words: list[str], value: str
+) -> Iterator[Order]:
+    """Yield an order for each device: one that is named, or all drives."""
+    knob, ext4 = words[-1], backing.ext4
+    if words[0] != "ldiskfs":
+        named = [words[1]] if words[0] == "block" else [drive.name for drive in backing.drives]
+        for device in named:
+            raw = read_queue(backing.host, device).get(knob)
+            yield place.order(f"queue/{knob}", {"device": device}, raw, value)
+    elif ext4 is not None and words[1] == ext4.device:
+        directory = ext4.statistics if knob in _STATISTICS else ext4.settings
+        text = backing.host.read_text(f"{directory}/{knob}")
+        raw = None if isinstance(text, NotAvailable) else " ".join(text.split())
+        yield place.order(f"ldiskfs/{knob}", {"device": ext4.device}, raw, value)
+
+
+_STATISTICS: Final = frozenset({"mb_last_group", "mb_last_groups", "prealloc_table"})
+
+
+def client_orders(
+    view: View, client: str, here: bool, name: str, value: str
+) -> tuple[Order, ...] | NotAvailable:
+    """Return what sets one setting of a client: an order for each of its connections.
+
+    Raises
+    ------
+    RefusedError
+        The setting is not among those that are written.
+    UsageError
+        The value is none that is written.
+    """
+    key = _CLIENT_ROWS.get(name)
+    if key is None:
+        raise RefusedError(f"{name} of a client is not written", code="setting-read-only")
+    row = BY_KEY[key]
+    try:
+        check_value(row, value)
+    except NotInTable as error:
+        raise UsageError(str(error), code=error.code) from error
+    parameters = view.client.parameters if here else view.clients[client].client_parameters
+    tree, leaf = key.split("/")
+    orders = []
+    for full_name, raw in parameters.matching(f"{tree}.*.{leaf}").items():
+        fields = _client_fields(full_name, view.file_system)
+        if fields is None:
+            continue
+        order = _Place(client, client).order(key, fields, as_read(row, raw), value)
+        orders.append(replace(order, part=fields.get("ost", client)))
+    if not orders:
+        return not_available("setting-missing", f"{client} has no {tree}.*.{leaf}")
+    return tuple(orders)
+
+
+def _client_fields(full_name: str, file_system: str) -> dict[str, str] | None:
+    """Return the parts of the name of a client's parameter; ``None`` for an MDT's, or others'."""
+    device = full_name.split(".")[1]
+    rest = device.removeprefix(f"{file_system}-")
+    if rest == device:
+        return None
+    if full_name.startswith("llite."):
+        return {"fs": file_system, "client": rest}
+    ost, _, client = rest.partition("-osc-")
+    return None if client.startswith("MDT") else {"fs": file_system, "ost": ost, "client": client}
+
+
+# Creation ----------------------------------------------------------------------------------------
+
+
+def creation_orders(view: View, target: str, value: str | None) -> tuple[Order, ...] | NotAvailable:
+    """Return what sets ``max_create_count`` of an OST on every MDT.
+
+    Parameters
+    ----------
+    value
+        ``None``: the value of before it was closed.
+    """
+    orders = []
+    for mdt in (name for name in view.targets if name.startswith("MDT")):
+        mds = view.mds_of.get(mdt)
+        if mds is None:
+            # An MDT that is left out goes on creating there, as recorded.
+            return not_available(
+                "mdt-not-seen", f"not every MDT is seen: {why_not_served(view, mdt)}"
+            )
+        fields = {"fs": view.file_system, "ost": target, "mdt": mdt}
+        raw = mds.parameters.get(name_of("osp/max_create_count", fields)[1])
+        if raw is None:
+            reason = mds.why_no("parameters", f"max_create_count of {target} for {mdt}")
+            return NotAvailable(reason)
+        place = _Place(mds.name, f"{view.file_system}-{mdt}")
+        order = place.order("osp/max_create_count", fields, raw, value)
+        more: dict[str, object] = {"keep": value == "0"}
+        if value is None:
+            more = {"do": "restore", "closed": "0", "default": MAX_CREATE_COUNT}
+        orders.append(replace(order, instruction={**order.instruction, **more}))
+    if not orders:
+        return not_available("mdt-not-seen", f"no MDT of {view.file_system} is seen")
+    return tuple(orders)
+
+
+def switch_orders(view: View, target: str, value: str) -> tuple[Order, ...] | NotAvailable:
+    """Return what sets ``no_create`` of an OST, or ``no_precreate`` where it is older."""
+    serving = view.serving(target)
+    if len(serving) != 1:
+        return NotAvailable(why_not_served(view, target))
+    for key in _CLOSING:
+        order = _parameter_order(view, target, serving[0], key, value)
+        if order.instruction["before"] is not None:
+            return (order,)
+    return NotAvailable(serving[0].why_no("parameters", f"obdfilter no_create of {target}"))
+
+
+def is_open(orders: Sequence[Order]) -> bool:
+    """Return whether what orders are about lets new files in already."""
+    closed = {
+        "osp/max_create_count": "0",
+        "obdfilter/no_create": "1",
+        "obdfilter/no_precreate": "1",
+    }
+    return all(order.instruction["before"] != closed[order.instruction["row"]] for order in orders)
+
+
+# Carrying out ------------------------------------------------------------------------------------
+
+
+def carry_out(
+    writer: Writer, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
+) -> Attempt:
+    """Carry out orders, server by server; after a failure put back what was written before it.
+
+    Parameters
+    ----------
+    put_back
+        False: what was done stays, and the rest is tried as well (opening is better than not).
+    """
+    attempt = Attempt()
+    for server in dict.fromkeys(order.server for order in orders):
+        orders_here = [order for order in orders if order.server == server]
+        results = writer.act(
+            server,
+            [order.instruction for order in orders_here],
+            timeout_s=writer.servers.timeout_s + _PER_INSTRUCTION_S * len(orders_here),
+            go_on=not put_back,
+            here=here,
+        )
+        attempt.results += zip(orders_here, results, strict=True)
+        if put_back and attempt.failure is not None:
+            _put_back(writer, attempt, here=here)
+            return attempt
+    return attempt
+
+
+def _put_back(writer: Writer, attempt: Attempt, *, here: bool) -> None:
+    """Put back what was written of a change that failed; note what may differ all the same."""
+    writer = replace(writer, dead_man_s=None)
+    for order, result in reversed(attempt.results):
+        if not result.wrote:
+            continue
+        before = order.instruction["before"]
+        back: dict[str, Any] = {"before": result.found, "value": before, "keep": False}
+        (restored,) = writer.act(
+            order.server, [{**order.instruction, "do": "set", **back}], here=here
+        )
+        if not restored.done:
+            current = restored.found or result.found or "?"
+            attempt.not_put_back.append(
+                f"{order.name} on {order.server} (now {current}, was {before}): {restored.detail}"
+            )
+
+
+def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
+    """Return why a change was not made, ``None`` where it was.
+
+    Raises
+    ------
+    UsageError
+        The system refuses the value.
+    RefusedError
+        It refuses the change: a later token, no permission.
+    ChangeError
+        It is not known what is stored, another value is, or not all of it was put back.
+    """
+    if attempt.failure is None:
+        return None
+    order, result = attempt.failure
+    code, text = result.detail.code, f"{change}: {order.name} on {result.server}: {result.detail}"
+    if attempt.not_put_back:
+        # What became of an unknown one is the first question; that it stays is no news.
+        unknown = result.outcome is Outcome.UNKNOWN
+        raise ChangeError(
+            f"{text}; not put back: {'; '.join(attempt.not_put_back)}",
+            result.outcome,
+            code=code if unknown else "partly-written",
+            hint="see what it is now and put it back by hand, or with: trimtab revert",
+        )
+    match result.outcome:
+        case Outcome.REFUSED if code in {"setting-value-refused", "range-invalid"}:
+            raise UsageError(text, code=code)
+        case Outcome.REFUSED if code == "discard-unsupported":
+            return NotAvailable(Message(code, text))
+        case Outcome.REFUSED:
+            raise RefusedError(text, code=code, hint=_HINTS.get(code))
+        case Outcome.NOT_STORED | Outcome.UNKNOWN | Outcome.FAILED:
+            raise ChangeError(text, result.outcome, code=code)
+        case _:
+            return NotAvailable(Message(code, text))
+
+
+_HINTS: Final = {
+    "permission-denied": "install deploy/sudoers.d/trimtab-act on that server, and set sudo = true",
+    "state-not-writable": "make /var/lib/trimtab-act there, owned by the user who acts",
+    "fenced": "another instance has taken over: this one must stop",
+}
+
+
+def as_setting(name: str, attempt: Attempt, source: str) -> Setting:
+    """Return a setting as it reads back, of all its parts together."""
+    values = {order.part: result.found or "" for order, result in attempt.results}
+    return Setting(name, folded(values), source)

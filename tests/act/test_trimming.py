@@ -1,0 +1,232 @@
+"""Which targets are trimmed, in which turn, and which are left, with the reason."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.act.world import (
+    NOW,
+    TIB,
+    action,
+    ago,
+    carried_out,
+    codes,
+    held_by,
+    ost,
+    seen,
+    site,
+    snapshot,
+)
+from tests.support.each import for_each
+
+from trimtab.act.trimming import decide
+from trimtab.message import Message
+from trimtab.model.action import ActionKind, Outcome
+from trimtab.model.policies import TrimPolicy, Window
+from trimtab.model.telemetry import not_available
+from trimtab.model.trim import TrimPractice
+
+DAY_S = 86400.0
+YESTERDAY, LATELY = ago(DAY_S).isoformat(), ago(3600).isoformat()
+
+
+def trim(target, age_s, outcome: Outcome | None = Outcome.DONE, **facts):
+    return action(ActionKind.TRIM, target, age_s, outcome=outcome, policy="trim", **facts)
+
+
+def trimmed(plan):
+    return [(row.stage, row.target) for row in plan.instructions]
+
+
+@for_each(
+    "target, actions, code",
+    [
+        (ost(0), (), "never-trimmed"),
+        (ost(0, last_trim_at=None), (), "never-trimmed"),
+        (ost(0, last_trim_at="yesterday"), (), "never-trimmed"),
+        (ost(0, last_trim_at=YESTERDAY), (), "time-since-trim"),
+        (ost(0, last_trim_at=ago(DAY_S - 1).isoformat()), (), None),
+        (ost(0), (trim("OST0000", DAY_S),), "time-since-trim"),
+        (ost(0), (trim("OST0000", DAY_S - 1),), None),
+        # The later of the two counts; one of the future is a wrong clock's.
+        (ost(0, last_trim_at=YESTERDAY), (trim("OST0000", 3600),), None),
+        (ost(0, last_trim_at=LATELY), (trim("OST0000", DAY_S),), None),
+        (ost(0, last_trim_at=ago(-3600).isoformat()), (trim("OST0000", DAY_S),), "time-since-trim"),
+        # Only what is known to be done counts.
+        (ost(0, last_trim_at=YESTERDAY), (trim("OST0000", DAY_S / 2, Outcome.UNKNOWN),),
+         "time-since-trim"),
+        # A tenth of the capacity written since.
+        (ost(0, bytes_written_total=30 * TIB),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), "writes-since-trim"),
+        (ost(0, bytes_written_total=30 * TIB - 1),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
+        # A counter that went backwards is another mount's: then by time.
+        (ost(0, bytes_written_total=10 * TIB),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
+        (ost(0, bytes_written_total=10 * TIB),
+         (trim("OST0000", DAY_S, bytes_written_total=str(20 * TIB)),), "time-since-trim"),
+        (ost(0, bytes_written_total=10 * TIB),
+         (trim("OST0000", 3600, bytes_written_total="many"),), None),
+        # The system reports the same trim a moment later, or another one since.
+        (ost(0, bytes_written_total=30 * TIB, last_trim_at=ago(3590).isoformat()),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), "writes-since-trim"),
+        (ost(0, bytes_written_total=30 * TIB, last_trim_at=ago(1800).isoformat()),
+         (trim("OST0000", 3600, bytes_written_total=str(20 * TIB)),), None),
+    ],
+)  # fmt: skip
+def test_due(target, actions, code):
+    plan = decide(seen([target], actions=actions), NOW)
+    assert [row.reason.code for row in plan.instructions] == ([code] if code else [])
+    assert plan.untouched == ()
+
+
+@for_each(
+    "before, due",
+    [(15 * TIB, True), (18 * TIB, False), (25 * TIB, False), (None, False)],
+)
+def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due):
+    """Trimmed 4 hours ago, the baseline is 2 hours old: twice what was written since."""
+    target = ost(0, bytes_written_total=20 * TIB, last_trim_at=ago(4 * 3600).isoformat())
+    baseline = snapshot([ost(0, bytes_written_total=before)], age_s=7200)
+    plan = decide(seen([target], baseline=baseline), NOW)
+    assert bool(plan.instructions) is due
+
+
+@for_each(
+    "practice, code",
+    [
+        (TrimPractice(mount_option="discard"), "trimmed-by-mount"),
+        (TrimPractice(mount_option="fstrim=256"), "trimmed-by-mount"),
+        (TrimPractice(timer_active=True), "trimmed-by-schedule"),
+        (TrimPractice(scheduled=("/etc/cron.daily/fstrim",)), "trimmed-by-schedule"),
+        (not_available("zfs", "a ZFS target"), "practice-unknown"),
+        (TrimPractice(reasons={"mount_option": "no answer"}), "practice-unknown"),
+        (TrimPractice(timer_active=False), None),
+        (TrimPractice(), None),
+    ],
+)
+def test_not_where_something_else_trims(practice, code):
+    plan = decide(seen([ost(0)], practices={"OST0000": practice}), NOW)
+    assert codes(plan) == ({("OST0000", None): code} if code else {})
+    assert bool(plan.instructions) is (code is None)
+
+
+@for_each(
+    "target, code",
+    [
+        (ost(0, settings={"mount/options": "rw,discard"}), "trimmed-by-mount"),
+        (ost(0, settings={"mount/options": "rw,fstrim=256"}), "trimmed-by-mount"),
+        (ost(0, settings={"mount/options": "rw,nodiscard"}), None),
+        (ost(0, discard_granularity_bytes=0), "no-discard"),
+        (ost(0, degraded=True), "target-degraded"),
+        (ost(0, labelled={("degraded", "md0"): True}), "target-degraded"),
+        (ost(0, read_only=True), "target-read-only"),
+        (ost(0, import_state="RECOVER"), "target-disconnected"),
+        (ost(0, labelled={("server", None): None}), "server-unknown"),
+    ],
+)
+def test_not_where_it_would_do_harm(target, code):
+    assert codes(decide(seen([target]), NOW)) == ({("OST0000", None): code} if code else {})
+
+
+def test_not_while_it_is_busy():
+    plan = decide(seen([ost(0), ost(1)], busy={"OST0001": Message("purge", "a purge runs")}), NOW)
+    assert trimmed(plan) == [(0, "OST0000")]
+    assert codes(plan) == {("OST0001", None): "purge"}
+    assert not decide(seen([ost(0)], busy={"": Message("probe", "a probe")}), NOW).instructions
+
+
+def test_not_soon_after_it_failed():
+    failed = trim("OST0000", 6 * 3600 - 1, Outcome.FAILED)
+    assert codes(decide(seen([ost(0)], actions=(failed,)), NOW)) == {
+        ("OST0000", None): "trim-failed"
+    }
+    again = trim("OST0000", 6 * 3600, Outcome.FAILED)
+    assert trimmed(decide(seen([ost(0)], actions=(again,)), NOW)) == [(0, "OST0000")]
+
+
+def test_a_target_that_is_named_and_absent_is_reported():
+    plan = decide(seen([ost(0)], site(home={"OST0000": "oss0", "OST0001": "oss0"})), NOW)
+    assert codes(plan) == {("OST0001", None): "target-absent"}
+
+
+@for_each(
+    "at, begins",
+    [("00:30", True), ("03:59", True), ("04:00", False), ("22:29", False), ("22:30", True)],
+)
+def test_the_window_is_in_the_time_of_the_site(at, begins):
+    """22:30 to 04:00 in Berlin, an hour before UTC in November."""
+    hour, minute = map(int, at.split(":"))
+    now = datetime(2026, 11, 24, hour, minute, tzinfo=UTC) - timedelta(hours=1)
+    where = replace(site(trim=TrimPolicy(window=Window(1350, 240))), timezone="Europe/Berlin")
+    observed = seen([ost(0)], where)
+    assert observed.snapshot is not None
+    plan = decide(replace(observed, snapshot=replace(observed.snapshot, at=now)), now)
+    assert bool(plan.instructions) is begins
+    assert codes(plan) == ({} if begins else {("OST0000", None): "outside-window"})
+
+
+def test_one_of_a_server_and_of_an_enclosure_at_a_time_in_the_order_of_need():
+    def age(number, days, **changes):
+        return ost(number, last_trim_at=ago(days * DAY_S).isoformat(), **changes)
+
+    targets = [age(0, 2), age(1, 3), age(2, 4), age(3, 5), age(4, 6), age(5, 1.5)]
+    assert trimmed(decide(seen(targets), NOW)) == [
+        (0, "OST0004"), (0, "OST0003"), (0, "OST0001"),
+        (1, "OST0002"), (1, "OST0000"), (1, "OST0005"),
+    ]  # fmt: skip
+    where = site(trim=TrimPolicy(enclosures=(("oss0", "oss1"),)))
+    assert trimmed(decide(seen(targets, where), NOW)) == [
+        (0, "OST0004"), (0, "OST0003"), (1, "OST0002"), (1, "OST0005"), (2, "OST0001"),
+        (3, "OST0000"),
+    ]  # fmt: skip
+    # After a failover the partner has two more, and they wait for each other there.
+    moved = [age(0, 2, server="oss1"), age(2, 4), age(3, 5)]
+    plan = decide(seen(moved), NOW)
+    assert trimmed(plan) == [(0, "OST0003"), (1, "OST0002"), (2, "OST0000")]
+    assert {row.server for row in plan.instructions} == {"oss1"}
+
+
+def test_a_trim_that_may_still_run_holds_the_others():
+    plan = decide(seen([ost(0)], actions=(trim("OST0001", 3600, None),)), NOW)
+    assert (plan.instructions, held_by(plan)) == ((), ["action-open"])
+
+
+def test_the_hour_bounds_trims():
+    plan = decide(seen([ost(0), ost(1)], site(most_per_hour=1)), NOW)
+    assert trimmed(plan) == [(0, "OST0000")]
+    assert codes(plan) == {("OST0001", None): "too-many-actions"}
+
+
+def test_held_means_no_instruction():
+    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], complete=False)), NOW)
+    assert (plan.instructions, held_by(plan)) == ((), ["snapshot-incomplete"])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.one_of(st.none(), st.floats(0, 9)), st.booleans()),
+        min_size=1, max_size=30,
+    ),
+    st.randoms(),
+)  # fmt: skip
+def test_never_two_trims_of_a_group_in_one_turn_whatever_the_order(rows, random):
+    targets = [
+        ost(number, server=f"oss{server}", degraded=degraded,
+            last_trim_at=None if days is None else ago(days * DAY_S).isoformat())
+        for number, (server, days, degraded) in enumerate(rows)
+    ]  # fmt: skip
+    where = site(trim=TrimPolicy(enclosures=(("oss0", "oss1"),)))
+    plan = decide(seen(targets, where), NOW)
+    groups = [
+        (row.stage, "e" if row.server in {"oss0", "oss1"} else row.server)
+        for row in plan.instructions
+    ]
+    assert len(groups) == len(set(groups))
+    due = {t.target.name for t, row in zip(targets, rows, strict=True)
+           if not row[2] and (row[1] is None or row[1] >= 1)}  # fmt: skip
+    assert {row.target for row in plan.instructions} == due
+    random.shuffle(targets)
+    assert decide(seen(targets, where), NOW) == plan
+    assert decide(carried_out(seen(targets, where), plan, NOW), NOW).instructions == ()
