@@ -1,0 +1,153 @@
+"""The way back: the value of before, where nobody has changed it since.
+
+Actions on one setting are taken back together, to the oldest value of before. What others changed
+since is theirs and stays. A target that Trimtab closed is opened. A trim cannot be taken back, nor
+a reset of the allocator, nor an opening: what was closed before it was Trimtab's own doing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from trimtab.act.balance import closed_by_us, in_force, opening
+from trimtab.act.holding import held
+from trimtab.act.ledger import CREATION, Key, Ledger, ended_at, may_have_written
+from trimtab.act.observed import Observed
+from trimtab.act.targets import server_of
+from trimtab.act.values import is_same, unfolded
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.model.telemetry import NotAvailable, TargetSnapshot
+
+
+def decide(observed: Observed, action: str | None, now: datetime) -> Plan:
+    """Return what takes one action back, or all that are in force; the newest first.
+
+    Parameters
+    ----------
+    action
+        Its id; ``None``: all.
+
+    Notes
+    -----
+    An action of an unknown id is the caller's to refuse: the plan has nothing for it.
+    """
+    snapshot = observed.snapshot
+    reasons = held(observed, "revert", now, giving_back=True)
+    at = None if snapshot is None else snapshot.at
+    if snapshot is None or reasons:
+        return Plan(observed.site.name, "revert", now, at, held=reasons)
+    ledger = Ledger(observed.actions)
+    targets = {seen.target.name: seen for seen in snapshot.targets}
+    instructions: list[Instruction] = []
+    untouched: list[Untouched] = []
+    for key, rows in _chains(ledger, action):
+        seen = targets.get(key[0])
+        answer = (
+            _back(ledger, key, rows, seen)
+            if seen is not None
+            else Message("target-absent", "it is not in the snapshot")
+        )
+        if isinstance(answer, Instruction):
+            instructions.append(answer)
+        else:
+            setting = rows[-1].instruction.setting
+            untouched.append(Untouched(key[0], answer, setting))
+    return Plan(observed.site.name, "revert", now, at, tuple(instructions), tuple(untouched))
+
+
+def _chains(ledger: Ledger, action: str | None) -> list[tuple[Key, list[Action]]]:
+    """Return what is to be taken back by subject, oldest first; the newest subject first."""
+    chains = []
+    for key, actions in ledger.by_key.items():
+        rows = [
+            row
+            for row in actions
+            if may_have_written(row)
+            and row.id not in ledger.reverted
+            and row.reverts is None
+            and not row.instruction.reverts
+            and action in {None, row.id}
+        ]
+        if rows:
+            chains.append((key, rows))
+    return sorted(chains, key=lambda chain: (ended_at(chain[1][-1]), chain[0]), reverse=True)
+
+
+def _back(
+    ledger: Ledger, key: Key, rows: list[Action], seen: TargetSnapshot
+) -> Instruction | Message:
+    kind = rows[-1].instruction.kind
+    if kind in CREATION:
+        return _opened(ledger, rows, seen)
+    if kind is not ActionKind.SET:
+        return Message("not-revertible", f"a {kind} cannot be taken back")
+    newest = ledger.last_done(*key)
+    if newest is not None and newest.id not in ledger.reverted and newest.at > rows[-1].at:
+        text = f"a later action set {key[1]} to {newest.instruction.value}: revert that first"
+        return Message("changed-later", text)
+    return _restored(key[1], rows, seen)
+
+
+def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruction | Message:
+    """Return the opening of a target that Trimtab closed."""
+    closing = closed_by_us(ledger, seen.target.name)
+    if closing is None or all(row.instruction.kind is ActionKind.OPEN for row in rows):
+        return Message("not-in-force", "it is not closed by Trimtab any more")
+    if seen.value("create_enabled") is True and not _partly_closed(seen):
+        return Message("not-in-force", "it is open already")
+    reason = Message("reverted", "Trimtab closed it")
+    instruction = opening(seen, closing, reason)
+    if not in_force(seen, closing):
+        text = f"{instruction.setting} is {instruction.before}: something else closes it"
+        return Message("changed-by-others", text)
+    return _with_reverts(instruction, rows)
+
+
+def _partly_closed(seen: TargetSnapshot) -> bool:
+    return any(r.name == "create_enabled" and r.label and r.value is False for r in seen.readings)
+
+
+def _restored(setting: str, rows: list[Action], seen: TargetSnapshot) -> Instruction | Message:
+    """Return the writing of the oldest value of before, where the newest of ours is still read."""
+    first, last = rows[0].instruction, rows[-1].instruction
+    current = seen.settings.get(setting)
+    if current is None or isinstance(current, NotAvailable):
+        why = "the snapshot lacks it" if current is None else current.reason
+        return Message("setting-unreadable", f"{setting} cannot be read: {why}")
+    if not (first.before or "").strip():
+        return Message("before-unknown", f"the value of {setting} from before is not known")
+    original, *others = unfolded(first.before or "")
+    if unfolded(current.value) == (original, *others):
+        return Message("not-in-force", f"{setting} is {current.value} already")
+    if not _is_ours(setting, current.value, rows):
+        text = f"{setting} is {current.value}, neither {last.value} nor {first.before}"
+        return Message("changed-by-others", f"{text}: somebody else changed it")
+    if others:
+        return Message("before-mixed", f"{setting} had several values: {first.before}")
+    instruction = Instruction(
+        ActionKind.SET, seen.target.name,
+        Message("reverted", f"{setting} was {original} before"), server_of(seen),
+        setting, current.value, original, permanent=any(r.instruction.permanent for r in rows),
+    )  # fmt: skip
+    return _with_reverts(instruction, rows)
+
+
+def _is_ours(setting: str, current: str, rows: list[Action]) -> bool:
+    """Return whether a value is what the newest action wrote.
+
+    After one whose outcome is not known any mixture of before and after is ours too.
+    """
+    last = rows[-1]
+    value = last.instruction.value or ""
+    if is_same(setting, current, value) or (last.found is not None and current == last.found):
+        return True
+    if last.outcome is Outcome.DONE:
+        return False
+    known = {value, *unfolded(last.instruction.before or "")}
+    return all(any(is_same(setting, part, k) for k in known) for part in unfolded(current))
+
+
+def _with_reverts(instruction: Instruction, rows: list[Action]) -> Instruction:
+    return replace(instruction, reverts=tuple(row.id for row in reversed(rows)))
