@@ -75,4 +75,5 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
             detail = "its process was killed; this is how the target is now"
     elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR}:
         outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
-    return EndLine(now, action.id, outcome.value, found, detail)
+    facts = {"interrupted": "killed"}
+    return EndLine(now, action.id, outcome.value, found, detail, facts)
