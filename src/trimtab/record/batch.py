@@ -66,6 +66,8 @@ _WORDS = (
     "part",
 )
 _VALUES: Final = ("number", "integer", "text")
+_FAST: Final = 1
+"""Of zlib: in a third of the time changes take a twentieth more space."""
 _SETTING, _HOST, _HOST_READING, _HOST_SETTING = "setting", "host", "host reading", "host setting"
 _Settings = Mapping[str, Setting | NotAvailable]
 _Row = tuple[Any, ...]
@@ -94,14 +96,14 @@ def frame_of(snapshot: Snapshot) -> pl.DataFrame:
     return pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
 
 
-def packed(frame: pl.DataFrame) -> bytes:
-    """Return rows as they are kept."""
+def packed(frame: pl.DataFrame, level: int = -1) -> bytes:
+    """Return rows as they are kept, compressed at a level of zlib."""
     import polars as pl
 
     stream = io.BytesIO()
     # The oldest form of strings: a store outlives the library that wrote it.
     frame.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
-    return zlib.compress(stream.getvalue())
+    return zlib.compress(stream.getvalue(), level)
 
 
 @dataclass(slots=True, eq=False)
@@ -204,26 +206,21 @@ class Base:
         differs |= np.signbit(then.numbers) != np.signbit(values.numbers)  # 0.0 and -0.0
         differs |= (then.is_integer != values.is_integer) | (then.texts != values.texts)
         rows = np.flatnonzero(differs)
-        numbers, texts = values.numbers[rows].tolist(), values.texts[rows].tolist()
-        integers = (values.integers[rows] - then.integers[rows]).tolist()
-        is_number, is_integer = values.is_number[rows].tolist(), values.is_integer[rows].tolist()
-        columns = {
-            "row": (np.diff(rows, prepend=0), pl.UInt32),
-            "number": (_where(numbers, is_number), pl.Float64),
-            "integer": (_where(integers, is_integer), pl.Int64),
-            "text": (texts, pl.String),
-        }
-        return packed(
-            pl.DataFrame([
-                pl.Series(name, column, dtype=kind) for name, (column, kind) in columns.items()
-            ])
-        )  # fmt: skip
+        columns = (
+            pl.Series("row", np.diff(rows, prepend=0), dtype=pl.UInt32),
+            _where("number", values.numbers[rows], values.is_number[rows]),
+            _where("integer", values.integers[rows] - then.integers[rows], values.is_integer[rows]),
+            pl.Series("text", values.texts[rows].tolist(), dtype=pl.String),
+        )
+        return packed(pl.DataFrame(columns), _FAST)
 
 
-def _where(values: list[Any], present: list[bool]) -> list[Any]:
-    return [
-        value if is_present else None for value, is_present in zip(values, present, strict=True)
-    ]
+def _where(name: str, values: np.ndarray, present: np.ndarray) -> pl.Series:
+    """Return a column that has values where they are present."""
+    import polars as pl
+
+    column = pl.Series(name, values)
+    return column.zip_with(pl.Series(present), pl.Series(name, [None], dtype=column.dtype))
 
 
 def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:

@@ -7,6 +7,7 @@ rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -135,18 +136,8 @@ class Panel:
     def _fill(self, template: _Template, whole: TargetState) -> None:
         """Put the values of a state into a template."""
         rows, osts, now = template.rows, len(whole.osts), template.now
-        end = osts * rows
-        numbers = now.numbers[:end].reshape(osts, rows)
-        integers = now.integers[:end].reshape(osts, rows)
         for key, values in ost_columns(whole, self.layout).items():
-            place, kind = template.places[key], type(next(filter(_is_there, values), None))
-            if kind is float:
-                numbers[:, place] = [value or 0.0 for value in values]
-            elif kind is int or kind is bool:
-                integers[:, place] = [value or 0 for value in values]
-            elif key[0] == "last_trim_at":
-                texts = [None if value is None else str(value) for value in values]
-                now.texts[place:end:rows] = texts
+            _put(now, template.places[key], rows, values, is_time=key[0] == "last_trim_at")
         for number in range(osts):
             if (flags := self._flags(whole, number)) != template.flags[number]:
                 template.flags[number] = flags
@@ -163,6 +154,30 @@ class Panel:
         busy, moved = machine_values(whole, self.layout)
         now.numbers[template.cpu_rows] = busy
         now.integers[template.network_rows] = moved
+
+
+def _put(
+    now: Values,
+    place: int,
+    rows: int,
+    values: Sequence[float | int | str | bool | None] | np.ndarray,
+    *,
+    is_time: bool,
+) -> None:
+    """Put one reading of all OSTs among so many rows of each."""
+    places = slice(place, len(values) * rows, rows)
+    if isinstance(values, np.ndarray):
+        (now.numbers if values.dtype == np.float64 else now.integers)[places] = values
+        return
+    if values.count(None) == len(values):
+        return
+    kind = type(next(filter(_is_there, values), None))
+    if kind is float:
+        now.numbers[places] = [value or 0.0 for value in values]
+    elif kind is int or kind is bool:
+        now.integers[places] = [value or 0 for value in values]
+    elif is_time:
+        now.texts[places] = [None if value is None else str(value) for value in values]
 
 
 def _rows(frame: pl.DataFrame, condition: pl.Expr) -> np.ndarray:

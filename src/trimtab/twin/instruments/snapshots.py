@@ -6,7 +6,7 @@ snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lust
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isnan
@@ -58,8 +58,8 @@ _CLIENT_KERNELS: Final = {
 }
 """Without and with the mitigation, which comes with a kernel of its own."""
 
-Columns = dict[tuple[str, str | None], list[float | int | str | bool | None]]
-"""Name and label of a reading to one value a target."""
+Columns = dict[tuple[str, str | None], Sequence[float | int | str | bool | None] | np.ndarray]
+"""Name and label of a reading to one value a target; arrays have a value for each."""
 
 
 def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int = 0) -> Snapshot:
@@ -83,9 +83,9 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
     )
 
 
-def whole_of(values: np.ndarray) -> list[int]:
+def whole_of(values: np.ndarray) -> np.ndarray:
     """Return counters as whole numbers."""
-    return np.round(values).astype(np.int64).tolist()
+    return np.round(values).astype(np.int64)
 
 
 def serving_of(whole: TargetState, layout: Layout) -> np.ndarray:
@@ -142,63 +142,59 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
     count = len(state)
     available = state.capacity_bytes - state.used_bytes
     columns: Columns = {
-        ("capacity_bytes", None): [*whole_of(state.capacity_bytes)],
-        ("used_bytes", None): [*whole_of(state.used_bytes)],
-        ("available_bytes", None): [*whole_of(available)],
-        ("inodes_total", None): [*whole_of(state.inodes_total)],
-        ("inodes_free", None): [*whole_of(state.inodes_total - state.inodes_used)],
-        ("create_enabled", None): state.create_enabled.tolist(),
-        ("degraded", None): state.degraded.tolist(),
-        ("degraded", "md0"): state.degraded.tolist(),
-        ("read_only", None): state.read_only.tolist(),
+        ("capacity_bytes", None): whole_of(state.capacity_bytes),
+        ("used_bytes", None): whole_of(state.used_bytes),
+        ("available_bytes", None): whole_of(available),
+        ("inodes_total", None): whole_of(state.inodes_total),
+        ("inodes_free", None): whole_of(state.inodes_total - state.inodes_used),
+        ("create_enabled", None): state.create_enabled,
+        ("degraded", None): state.degraded,
+        ("degraded", "md0"): state.degraded,
+        ("read_only", None): state.read_only,
         ("errors_total", None): [0] * count,
-        ("failover_active", None): state.failed_over.tolist(),
+        ("failover_active", None): state.failed_over,
         ("import_state", None): ["FULL"] * count,
         ("wbt_latency_s", DRIVE): [settings.wbt_latency_s] * count,
         ("discard_granularity_bytes", None): [DISCARD_GRANULARITY_BYTES] * count,
-        ("bytes_written_total", None): [*whole_of(state.bytes_written_total)],
-        ("bytes_read_total", None): [*whole_of(state.bytes_read_total)],
-        ("bytes_discarded_total", None): [*whole_of(state.bytes_discarded_total)],
+        ("bytes_written_total", None): whole_of(state.bytes_written_total),
+        ("bytes_read_total", None): whole_of(state.bytes_read_total),
+        ("bytes_discarded_total", None): whole_of(state.bytes_discarded_total),
         ("last_trim_at", None): _trims(state.last_trim_s),
         ("allocator_family", None): [FAMILIES[settings.family]] * count,
-        ("allocator_requests_total", None): [*whole_of(state.allocator_requests_total)],
+        ("allocator_requests_total", None): whole_of(state.allocator_requests_total),
     }
     for place, name in enumerate(CRITERIA[settings.family]):
         loops = state.allocator_useless_loops_total[:, place]
         groups = state.allocator_groups_considered_total[:, place]
-        columns["allocator_useless_loops_total", name] = [*whole_of(loops)]
+        columns["allocator_useless_loops_total", name] = whole_of(loops)
         # The oldest format counts no groups.
         known = settings.family != "classic"
         columns["allocator_groups_considered_total", name] = (
-            [*whole_of(groups)] if known else [None] * count
+            whole_of(groups) if known else [None] * count
         )
     fragmented = state.free_space_fragmented_fraction.tolist()
     columns |= {
-        ("free_extent_mean_bytes", None): state.free_extent_mean_bytes.tolist(),
+        ("free_extent_mean_bytes", None): state.free_extent_mean_bytes,
         ("free_space_fragmented_fraction", None): [
             None if isnan(extent) else extent for extent in fragmented
         ],
-        ("server_cpu_fraction", None): state.server_cpu_fraction.tolist(),
-        ("client_bytes_written_total", None): [*whole_of(state.client_bytes_written_total)],
-        ("client_bytes_read_total", None): [*whole_of(state.client_bytes_read_total)],
+        ("server_cpu_fraction", None): state.server_cpu_fraction,
+        ("client_bytes_written_total", None): whole_of(state.client_bytes_written_total),
+        ("client_bytes_read_total", None): whole_of(state.client_bytes_read_total),
         ("metadata_operations_total", None): [None] * count,
         ("concurrent_jobs", None): [whole.concurrent_jobs] * count,
         # SMART tells whole percents.
-        ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2).tolist(),
-        ("drive_media_errors_total", DRIVE): [*whole_of(state.drive_media_errors_total)],
-        ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3).tolist(),
-        ("drive_host_written_bytes_total", DRIVE): [
-            *whole_of(state.drive_host_written_bytes_total)
-        ],
-        ("drive_media_written_bytes_total", DRIVE): [
-            *whole_of(state.drive_media_written_bytes_total)
-        ],
+        ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2),
+        ("drive_media_errors_total", DRIVE): whole_of(state.drive_media_errors_total),
+        ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3),
+        ("drive_host_written_bytes_total", DRIVE): whole_of(state.drive_host_written_bytes_total),
+        ("drive_media_written_bytes_total", DRIVE): whole_of(state.drive_media_written_bytes_total),
         ("network_errors_total", None): [NETWORK_ERRORS] * count,
         ("checksum_errors_total", None): [None] * count,
     }
     serving, servers = serving_of(whole, layout), layout.osses
     columns["server", None] = [servers[number] for number in serving.tolist()]
-    columns["network_bytes_total", None] = [*whole_of(_network(whole, layout)[serving])]
+    columns["network_bytes_total", None] = whole_of(_network(whole, layout)[serving])
     return columns
 
 
@@ -225,8 +221,11 @@ def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
 def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapshot]:
     osts, columns = whole.osts, ost_columns(whole, layout)
     names, keys = columns["server", None], [*columns]
+    values_of = [
+        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
+    ]
     snapshots: list[TargetSnapshot] = []
-    for number, values in enumerate(zip(*columns.values(), strict=True)):
+    for number, values in enumerate(zip(*values_of, strict=True)):
         target = ost_name(number)
         if not osts.answers[number]:
             snapshots.append(_silent(target))
@@ -335,7 +334,10 @@ def machine_values(state: TargetState, layout: Layout) -> tuple[list[float], lis
     np.maximum.at(cpu, serving_of(state, layout), state.osts.server_cpu_fraction)
     mds = np.zeros(len(layout.mdses))
     np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
-    moved = [*whole_of(_network(state, layout)), *whole_of(_mds_network(state.mdts))]
+    moved = [
+        *whole_of(_network(state, layout)).tolist(),
+        *whole_of(_mds_network(state.mdts)).tolist(),
+    ]
     return [*cpu.tolist(), *mds.tolist()], moved
 
 
