@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.codes import raises
@@ -25,7 +26,7 @@ def store(tmp_path: Path):
         yield opened
 
 
-def action(at: datetime = NOW, **changes: object) -> Action:
+def action(at: datetime = NOW, **changes: Any) -> Action:
     instruction = Instruction(
         ActionKind.SET,
         "OST0003",
@@ -36,7 +37,7 @@ def action(at: datetime = NOW, **changes: object) -> Action:
         value="0",
         stage=1,
     )
-    values: dict[str, object] = {"policy": "tunables", "plan": "0" * 16, "who": "root@login1"}
+    values: dict[str, Any] = {"policy": "tunables", "plan": "0" * 16, "who": "root@login1"}
     return Action(new_identifier(at), "s", at=at, instruction=instruction, **(values | changes))
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.codes import raises
@@ -18,7 +19,7 @@ from trimtab.drivers.protocol import ChangeError, WriteTimes
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.journal import BeginLine, EndLine, RangeLine, journalled, opened
+from trimtab.loop.acting.journal import BeginLine, EndLine, Line, RangeLine, journalled, opened
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.acting.recovering import interrupted_trims, recover
 from trimtab.message import Message
@@ -43,16 +44,16 @@ class Clock:
         return NOW + timedelta(seconds=next(self.seconds))
 
 
-def instruction(target: str = "OST0000", **changes: object) -> Instruction:
-    values: dict[str, object] = {"setting": SETTING, "before": "2000", "value": "0"}
+def instruction(target: str = "OST0000", **changes: Any) -> Instruction:
+    values: dict[str, Any] = {"setting": SETTING, "before": "2000", "value": "0"}
     kind = changes.pop("kind", ActionKind.SET)
     if kind is not ActionKind.SET:
         values = {}
-    return Instruction(kind, target, Message("differs", "2000 is not 0"), **(values | changes))  # type: ignore[arg-type]
+    return Instruction(kind, target, Message("differs", "2000 is not 0"), **(values | changes))
 
 
-def plan(*instructions: Instruction, **changes: object) -> Plan:
-    return Plan(SITE, "tunables", NOW, NOW, instructions, **changes)  # type: ignore[arg-type]
+def plan(*instructions: Instruction, **changes: Any) -> Plan:
+    return Plan(SITE, "tunables", NOW, NOW, instructions, **changes)
 
 
 def driver(*names: str) -> MemoryDriver:
@@ -128,7 +129,7 @@ def test_what_is_done_is_journalled_before_and_after_and_kept_in_the_ledger(
     ],
 )
 def test_what_no_longer_holds_is_not_written(
-    tmp_path: Path, changes: dict[str, object], outcome: Outcome
+    tmp_path: Path, changes: dict[str, Any], outcome: Outcome
 ) -> None:
     memory = driver()
     before = dict(memory.state["OST0000"].settings)
@@ -349,11 +350,14 @@ def test_interrupted_trims_are_those_that_did_not_end(tmp_path: Path) -> None:
         )
 
     class Lines:
-        lines = (begin("a"), RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1))
+        def __init__(self, *lines: Line) -> None:
+            self.lines = lines
 
-    assert interrupted_trims(Lines(), SITE) == {"OST0000": 10}  # type: ignore[arg-type]
-    Lines.lines = (*Lines.lines, EndLine(NOW, "a", "done"))
-    assert interrupted_trims(Lines(), SITE) == {}  # type: ignore[arg-type]
+    ranges_done = RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1)
+    open_trim = Lines(begin("a"), *ranges_done)
+    assert interrupted_trims(open_trim, SITE) == {"OST0000": 10}  # type: ignore[arg-type]
+    ended_trim = Lines(begin("a"), *ranges_done, EndLine(NOW, "a", "done"))
+    assert interrupted_trims(ended_trim, SITE) == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.system

@@ -36,12 +36,9 @@ class Looped:
             + policy
         )
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"TRIMTAB_SITES": str(self.directory / "sites")}
-
     def run(self, *arguments: str) -> Ended:
-        return trimtab(*arguments, store=self.directory / "t.db", **self.environment)
+        sites = str(self.directory / "sites")
+        return trimtab(*arguments, store=self.directory / "t.db", TRIMTAB_SITES=sites)
 
     def document(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         ended = self.run(*arguments, "--json")
@@ -124,7 +121,11 @@ def test_a_trim_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         looped = Looped(scratch, tmp_path)
         looped.write_site('[policy.trim]\nrange = "32MiB"\n')
         looped.delete_much(64 * loopback.MIB)
-        variables = {**os.environ, **looped.environment, "TRIMTAB_STORE": str(tmp_path / "t.db")}
+        variables = {
+            **os.environ,
+            "TRIMTAB_SITES": str(tmp_path / "sites"),
+            "TRIMTAB_STORE": str(tmp_path / "t.db"),
+        }
         process = subprocess.Popen([str(TRIMTAB), "trim", "looped", "--apply"], env=variables)
         journal = tmp_path / "actions" / "looped.journal.jsonl"
         while process.poll() is None:

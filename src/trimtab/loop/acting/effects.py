@@ -39,7 +39,7 @@ class PlanEffect:
         if self.effect is None:
             return f"cannot tell yet: {self.reason}"
         return "; ".join(
-            f"{series.probe} {effect.metric}: {effect.answer.value.replace('_', ' ')}"
+            f"{series.probe} {effect.metric}: {effect.change.value.replace('_', ' ')}"
             + ("" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)")
             for series in self.effect.series
             for effect in series.effects
