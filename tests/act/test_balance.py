@@ -74,6 +74,17 @@ def test_over_the_limit_it_is_closed(target, written):
     assert writes(decide(world(target), NOW)) == written
 
 
+def test_a_mark_over_the_limit_closes_nothing_that_it_would_open():
+    observed = world(full(0, 0.85), full(1, 0.91))
+    limits = replace(observed.site, limits=SiteLimits(fullness=0.8, reopen=0.9))
+    assert writes(decide(replace(observed, site=limits), NOW)) == [("close", "OST0001", "0")]
+
+
+def test_a_client_that_does_not_use_a_target_says_nothing_of_it():
+    inactive = decide(world(full(0, 0.8, import_state="INACTIVE")), NOW)
+    assert writes(inactive) == [("close", "OST0000", "0")]
+
+
 def test_a_closing_carries_the_value_of_before_and_the_mechanism_that_the_policy_names():
     both = {CREATE: "20000", "obdfilter/no_create": "0"}
     plan = decide(world(full(0, 0.8, settings=both)), NOW)

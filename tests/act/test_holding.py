@@ -95,6 +95,7 @@ def test_what_holds_new_changes_and_gives_back(code, observed):
         seen([ost(0)], actions=(wbt(151, outcome=Outcome.UNKNOWN), wbt(151, outcome=None))),
         # Actions of another policy that went wrong are that policy's.
         seen([ost(0)], actions=(wbt(100, outcome=None, policy="balance"),)),
+        throttled(actions=(wbt(500, policy="balance"),)),
         # Too early for the effect to show, and so late that something else may have changed it.
         throttled(actions=(wbt(85),)),
         throttled(actions=(wbt(931),)),

@@ -22,7 +22,8 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.tunables import decide, matches
+from trimtab.act.tunables import decide
+from trimtab.act.wishes import matches
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import TunablesPolicy
@@ -290,7 +291,9 @@ def test_each_kind_of_target_has_its_own_first():
          "value-not-stored"),
         (wbt("OST0000", 99 * HOUR_S, outcome=Outcome.NOT_STORED, found="75"), "2000", None),
         (wbt("OST0000", 9 * HOUR_S, outcome=Outcome.SKIPPED), "2000", None),
-        (wbt("OST0000", 9 * HOUR_S, outcome=Outcome.UNKNOWN), "2000", None),
+        (wbt("OST0000", HOUR_S, outcome=Outcome.UNKNOWN), "2000", None),
+        (wbt("OST0000", HOUR_S - 1, outcome=Outcome.UNKNOWN), "2000", "outcome-unknown"),
+        (wbt("OST0000", HOUR_S - 2, outcome=None), "2000", "outcome-unknown"),
         (wbt("OST0000", 9 * HOUR_S, value="75", found="75", before="0"), "2000", None),
     ],
 )  # fmt: skip
@@ -304,6 +307,15 @@ def test_what_one_target_refused_is_not_tried_on_the_next():
     rows = (wbt("OST0000", HOUR_S, outcome=Outcome.REFUSED),)
     plan = decide(fleet(["2000", "2000"], actions=rows), NOW)
     assert (writes(plan), set(codes(plan).values())) == ([], {"value-refused"})
+
+
+@for_each("outcome", [None, Outcome.UNKNOWN])
+def test_a_write_without_an_answer_that_is_in_effect_was_the_first(outcome):
+    rows = (wbt("OST0001", HOUR_S - 2, outcome=outcome, found=None),)
+    plan = decide(fleet(["2000", "0", "2000"], actions=rows), NOW)
+    assert (writes(plan), set(codes(plan).values())) == ([], {"canary-settling"})
+    rows = (wbt("OST0001", 2 * HOUR_S, outcome=outcome, found=None),)
+    assert staged(decide(fleet(["2000", "0", "2000"], actions=rows), NOW)) == [(1, "OST0000")]
 
 
 def test_a_value_that_reads_back_otherwise_is_not_written_again():

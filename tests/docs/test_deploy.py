@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,12 +111,19 @@ def account(request: pytest.FixtureRequest) -> Iterator[Account]:
         if _sudo_version() < (1, 9, 10):
             pytest.skip("needs sudo 1.9.10 or later")
         text = sudoers.with_regular_expressions(text)
+    with granted(text, sudoers.PATHS) as user:
+        yield user
+
+
+@contextmanager
+def granted(text: str, paths: Mapping[str, str]) -> Iterator[Account]:
+    """Yield a throw-away user with the rights of a sudoers file, its programs exchanged."""
     user = f"trimtab-test-{os.getpid()}"
     place = Path(tempfile.mkdtemp(prefix="trimtab-", dir="/run"))
     rules = Path("/etc/sudoers.d") / user
     try:
         place.chmod(0o755)
-        for name, path in sudoers.PATHS.items():
+        for name, path in paths.items():
             (place / name).write_text(STAND_IN)
             (place / name).chmod(0o755)
             text = text.replace(path, str(place / name))

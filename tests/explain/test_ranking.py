@@ -17,10 +17,11 @@ from tests.explain.contexts import hours, plain_context, plain_incident
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.contrasts import Sign
-from trimtab.explain.explain import conclude, explain
+from trimtab.explain.explain import conclude, explain, ranked_for
 from trimtab.explain.ranking import confidence, rank, weigh
 from trimtab.message import Message
 from trimtab.model.incident import NAMED, Evidence, Route, Shape
+from trimtab.model.series import SeriesKey
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
@@ -207,6 +208,48 @@ def test_a_cause_that_was_not_assessed_ranks_after_every_assessed_one() -> None:
     blind = weigh(cause("blind", prior=0.9), [])
     cleared = weigh(cause("cleared", prior=0.01), [piece(-1.0)])
     assert [each.cause.id for each in rank([blind, cleared])] == ["cleared", "blind"]
+
+
+def test_what_slows_osts_does_not_slow_operations_on_names() -> None:
+    """Where bandwidth fell too, it may have slowed both."""
+    of_osts = replace(cause("full"), slows_metadata=False)
+
+    def odds(which: Cause, metric: str, **more: Any) -> float:
+        key = SeriesKey("s", "p", "mdtest", metric, "1/s")
+        (weighed,) = ranked_for(plain_incident(key=key, **more), [(which, (piece(1.0),))])
+        return weighed.log_odds
+
+    usual = odds(of_osts, "write_bandwidth")
+    for metric in ("file_creation", "directory_removal", "metadata_rate"):
+        assert odds(of_osts, metric) <= usual - 1
+        assert odds(of_osts, metric, moved_with=("hourly write_bandwidth",)) == usual
+        assert odds(cause("load"), metric) == usual
+    assert {cause.id for cause in TABLE if not cause.slows_metadata} == {
+        "allocator-loops", "array-degraded", "few-targets-open", "garbage-collection",
+        "target-filling", "targets-over-limit", "trim-overdue", "writeback-throttling",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "runs", "faint"),
+    [(Shape.DIP, 1, True), (Shape.DIP, 6, False), (Shape.UNSTEADY, 40, True),
+     (Shape.STEP, 40, False)],
+)  # fmt: skip
+def test_a_single_run_and_a_spread_have_less_of_a_cause(
+    shape: Shape, runs: int, faint: bool
+) -> None:
+    until = hours(49) if runs == 1 else hours(84)
+    of = plain_incident(shape=shape, runs=runs, until=until)
+    (weighed,) = ranked_for(of, [(cause("a", prior=0.1), (piece(1.0),))])
+    assert weighed.log_odds == pytest.approx(-0.7 if faint else 0.0)
+
+
+def test_a_slow_run_among_other_signs_is_not_a_single_one() -> None:
+    """Surveys show slow targets, or another series is slow at another hour of it."""
+    gathered = [(cause("a", prior=0.1), (piece(1.0),))]
+    for more in ({"targets": ("OST0001",), "until": hours(49)}, {"until": hours(84)}):
+        dip = plain_incident(shape=Shape.DIP, runs=1, **more)
+        assert ranked_for(dip, gathered)[0].log_odds == pytest.approx(0.0)
 
 
 def test_what_is_in_force_is_not_advised() -> None:

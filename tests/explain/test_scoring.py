@@ -22,8 +22,9 @@ pytestmark = pytest.mark.calibration
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 1
 PLAIN = [
-    "single/allocator-loops/", "single/array-degraded/", "single/launch-failure/names",
-    "single/bad-checksums/", "single/target-filling/", "single/configuration-change/checksums",
+    "single/allocator-loops/", "single/failover/", "single/array-degraded/",
+    "single/launch-failure/names", "single/bad-checksums/", "single/target-filling/",
+    "single/configuration-change/checksums",
 ]  # fmt: skip
 ALL = {scenario.spec.name: scenario for scenario in scenarios(SEED, rounds=1)}
 
@@ -81,14 +82,18 @@ def test_withheld_telemetry_leaves_no_wrong_cause_confident() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("every", repetitions(gate=15, soak=1))
+@pytest.mark.parametrize("every", repetitions(gate=3, soak=1))
 def test_scenarios_of_a_seed(every: int) -> None:
-    """All of them with ``make soak``, one in 15 else."""
-    everything = [play(scenario) for scenario in scenarios(20261121, rounds=1)[::every]]
+    """All of them with ``make soak``, one in three single causes else: of fewer none decides."""
+    chosen = scenarios(20261121, rounds=1)
+    if every > 1:
+        chosen = [scenario for scenario in chosen if scenario.sort == "single"][::every]
+    everything = [play(scenario) for scenario in chosen]
     single = [
         verdict for world in everything if world.sort == "single" for verdict in verdicts(world)
     ]
     named = [verdict for verdict in single if verdict.visible and verdict.detected]
+    assert len(named) >= 10
     first = sum(verdict.place == 0 for verdict in named)
     assert first >= 0.85 * len(named), f"{first} of {len(named)}"
     confident = [

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from functools import cache
 
+import polars as pl
 import pytest
+from tests.explain.contexts import hours, plain_context, plain_incident
 from tests.explain.worlds import WorldSource, incidents_of, known_of
 from tests.incidents.generate import make_world
 from tests.incidents.world import Incident as Fault
 from tests.incidents.world import Site, Spec, World
 
 from trimtab.explain.causes import TABLE
-from trimtab.explain.site import Known, explain_incidents, explain_moment, standing_of
+from trimtab.explain.context import SURVEYS, Telemetry
+from trimtab.explain.site import (
+    Known,
+    context_of,
+    explain_incidents,
+    explain_moment,
+    standing_of,
+)
 from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
 from trimtab.model.incident import NAMED, Shape
 
@@ -50,6 +60,25 @@ def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
         "hourly",
         "survey of single targets",
     }
+
+
+def test_the_snapshot_after_a_short_dip_is_loaded_with_it() -> None:
+    """Counters of snapshots four hours apart: what grew in the dip is in the first one after it."""
+    dip = plain_incident(at=hours(400), until=hours(401))
+    known = Known("s", hours(0), hours(700), {}, pl.DataFrame(schema=SURVEYS))
+    loaded: list[datetime] = []
+
+    class Sparse:
+        def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+            every_4_h = (hours(h + 0.5) for h in range(0, 700, 4))
+            return [at for at in every_4_h if since <= at <= until]
+
+        def frames(self, times: Sequence[datetime]) -> Telemetry:
+            loaded.extend(times)
+            return plain_context().telemetry
+
+    context_of(dip, known, Sparse())
+    assert {hours(396.5), hours(400.5), hours(404.5)} <= {*loaded}
 
 
 @pytest.mark.calibration

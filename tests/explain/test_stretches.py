@@ -92,6 +92,48 @@ def test_no_snapshots() -> None:
     assert snapshot_times(stretches, [], hours(0)) == ()
 
 
+def test_the_hours_between_the_slow_runs_of_a_dip_are_good_ones() -> None:
+    """Four of 21 runs were slow: the counters of the others' hours are those of a sound system."""
+    slow = (400, 401, 410, 420)
+    frame = frames()[KEY].with_columns(
+        value=pl.when(pl.int_range(pl.len()).is_in(slow)).then(0.5).otherwise(1.0)
+    )
+    dip = incident(400, 420, effect=0.5)
+    stretches = windows_of(dip, {KEY: frame}, hours(0), NOW)
+    assert stretches.bad == (
+        Window(hours(400), hours(402)), Window(hours(410), hours(411)),
+        Window(hours(420), hours(421)),
+    )  # fmt: skip
+    good = [any(window.holds(hours(h + 0.5)) for window in stretches.good) for h in range(400, 421)]
+    assert good[5:8] == [True] * 3
+    assert not any(good[h - 400] for h in slow)
+    # Where most runs were slow, and where it is a change of level, all of it is bad.
+    most = frame.with_columns(
+        value=pl.when(pl.int_range(pl.len()).is_between(400, 412)).then(0.5).otherwise(1.0)
+    )
+    whole = (Window(hours(400), hours(421)),)
+    assert windows_of(dip, {KEY: most}, hours(0), NOW).bad == whole
+    # Surveys that show slow targets were made at hours of their own.
+    of_targets = incident(400, 420, effect=0.5, targets=("OST0001",))
+    assert windows_of(of_targets, {KEY: frame}, hours(0), NOW).bad == whole
+    step = incident(400, 420, effect=0.5, shape=Shape.STEP)
+    assert windows_of(step, {KEY: frame}, hours(0), NOW).bad == whole
+
+
+def test_sparse_snapshots_around_a_short_dip_are_loaded() -> None:
+    """What was counted between the last one before it and the first after it was mostly then."""
+    stretches = windows_of(incident(400, 402), frames(), hours(0), NOW)
+    every_6_h = [hours(h + 0.1) for h in range(0, 24 * 35, 6)]
+    assert {hours(396.1), hours(402.1), hours(408.1)} <= {
+        *snapshot_times(stretches, every_6_h, hours(0))
+    }
+    hourly = [hours(h + 0.1) for h in range(24 * 35)]
+    assert hours(403.1) not in snapshot_times(stretches, hourly, hours(0))
+    # Of snapshots days apart no rate is made.
+    seldom = [hours(h + 0.1) for h in range(0, 24 * 35, 72)]
+    assert hours(432.1) not in snapshot_times(stretches, seldom, hours(0))
+
+
 _WINDOW = st.tuples(st.integers(0, 50), st.integers(1, 20)).map(
     lambda pair: Window(hours(pair[0]), hours(pair[0] + pair[1]))
 )

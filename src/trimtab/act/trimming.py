@@ -49,6 +49,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
         row for seen in snapshot.targets if (row := _due(observed, ledger, seen, now)) is not None
     ]
     ready: list[_Due] = []
+    left = allowance(observed, now)
     untouched = list(_absent(observed))
     for row in sorted(due, key=lambda row: (-row.need, row.seen.target.name)):
         name = row.seen.target.name
@@ -58,7 +59,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
             or _failed(ledger.last_tried(name, str(ActionKind.TRIM)), now)
             or _outside(observed, now)
         )
-        if reason is None and len(ready) >= allowance(observed, now):
+        if reason is None and len(ready) >= left:
             reason = Message("too-many-actions", "as many changes are made as an hour allows")
         if reason is None:
             ready.append(row)

@@ -11,46 +11,30 @@ fight are worse than either value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
 from trimtab.act.harmful import harm_of
 from trimtab.act.holding import allowance, held, undone
-from trimtab.act.ledger import Key, Ledger, ended_at
+from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.rollout import Progress, turn
 from trimtab.act.targets import server_of, why_left_alone
-from trimtab.act.values import differing, is_same, leaf_of, unfolded
+from trimtab.act.values import differing, is_same, unfolded
+from trimtab.act.wishes import Wish, desired, matches
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
-from trimtab.model.telemetry import NotAvailable, Snapshot, TargetSnapshot
+from trimtab.model.telemetry import Setting, TargetSnapshot
 
 _RETRY: Final = timedelta(days=1)
 """A value that the system refused is not tried again within this time."""
+_SETTLED: Final = timedelta(hours=1)
+"""Nor, within this time, one that a write without an answer did not bring about."""
 _PARAMETERS: Final = frozenset({"lod", "lov", "lmv", "mdd", "mdt", "obdfilter", "osp", "osc"})
 """Settings that ``lctl set_param -P`` takes; those of ldiskfs and of drives it does not."""
-_THRESHOLD: Final = re.compile(r"mb_c[123]_threshold")
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A setting of a target that the policy holds at a value; ``name`` as the policy has it."""
-
-    seen: TargetSnapshot
-    setting: str
-    shown: str
-    name: str
-    value: str
-
-    @property
-    def key(self) -> Key:
-        """The target and the setting."""
-        return self.seen.target.name, self.setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +51,7 @@ class _Case:
 
     observed: Observed
     now: datetime
+    targets: Mapping[str, TargetSnapshot]
     ledger: Ledger
     reverted: frozenset[str]
     forgotten: frozenset[str]
@@ -75,13 +60,22 @@ class _Case:
         """Return whether an action brought a setting to a value, as the policy wants it."""
         instruction = action.instruction
         return (
-            action.outcome is Outcome.DONE
+            (action.outcome is Outcome.DONE or self._turned_out(action))
             and instruction.kind is ActionKind.SET
             and instruction.value == value
             and not instruction.reverts
             and action.reverts is None
             and action.id not in self.forgotten
         )
+
+    def _turned_out(self, action: Action) -> bool:
+        """Return whether an action whose outcome is missing is in effect, as was read since."""
+        seen = self.targets.get(action.instruction.target)
+        setting, value = action.instruction.setting, action.instruction.value
+        if action.outcome not in {None, Outcome.UNKNOWN} or seen is None or setting is None:
+            return False
+        shown = seen.settings.get(setting)
+        return isinstance(shown, Setting) and is_same(setting, shown.value, value or "")
 
 
 def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
@@ -99,8 +93,9 @@ def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
         return Plan(observed.site.name, "tunables", now, at, held=reasons)
     ledger, nothing = Ledger(observed.actions), frozenset[str]()
     taken_back = (nothing, ledger.reverted) if again else (ledger.reverted, nothing)
-    case = _Case(observed, now, ledger, *taken_back)
-    wishes, untouched = _wishes(observed, snapshot)
+    targets = {seen.target.name: seen for seen in snapshot.targets}
+    case = _Case(observed, now, targets, ledger, *taken_back)
+    wishes, untouched = desired(observed, snapshot)
     lacking = [wish for wish in wishes if not _as_desired(ledger, wish)]
     stopped = undone(observed, now)
     pending: list[Wish] = []
@@ -135,79 +130,6 @@ def _planned(
     )  # fmt: skip
 
 
-# What the policy names, on which target
-
-
-def matches(name: str, setting: str) -> bool:
-    """Return whether a policy's name stands for a setting: its whole name, or how it ends.
-
-    Examples
-    --------
-    >>> matches("queue/wbt_lat_usec", "drives/queue/wbt_lat_usec"), matches("usec", "lat_usec")
-    (True, False)
-    """
-    return _pattern(name).fullmatch(setting) is not None
-
-
-@lru_cache(maxsize=1024)
-def _pattern(name: str) -> re.Pattern[str]:
-    parts = "[^/]*".join(map(re.escape, name.split("*")))
-    return re.compile(f"(?:.*/)?{parts}")
-
-
-def _wishes(observed: Observed, snapshot: Snapshot) -> tuple[list[Wish], list[Untouched]]:
-    """Return what is to be held, by target and setting; what is not readable is untouched."""
-    settings = observed.site.policies.tunables.settings
-    targets = sorted(snapshot.targets, key=lambda seen: seen.target.name)
-    if settings and not any(seen.settings for seen in targets):
-        reason = Message("settings-unknown", "the snapshot has no settings of targets")
-        return [], [Untouched("", reason)]
-    wishes: list[Wish] = []
-    untouched: list[Untouched] = []
-    having: dict[str, set[str]] = {name: set() for name in settings}
-    lacking: list[tuple[str, TargetSnapshot]] = []
-    for seen in targets:
-        for setting, name in _names(seen, settings).items():
-            shown = seen.settings[setting]
-            if isinstance(shown, NotAvailable):
-                reason = Message("setting-unreadable", f"it cannot be read: {shown.reason}")
-                untouched.append(Untouched(seen.target.name, reason, setting))
-            else:
-                wishes.append(Wish(seen, setting, shown.value, name, settings[name]))
-        for name in settings:
-            if any(matches(name, setting) for setting in seen.settings):
-                having[name].add(seen.target.kind)
-            else:
-                lacking.append((name, seen))
-    untouched += [Untouched("", _absent(name), name) for name in settings if not having[name]]
-    untouched += [
-        Untouched(seen.target.name, why_left_alone(observed, seen) or _absent(name), name)
-        for name, seen in lacking
-        if seen.target.kind in having[name]
-    ]
-    return wishes, untouched
-
-
-def _names(seen: TargetSnapshot, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return setting to the policy's name for it; of several names the longest."""
-    ranked = sorted(settings, key=lambda name: (len(name), name), reverse=True)
-    pairs = (
-        (setting, next((n for n in ranked if matches(n, setting)), None))
-        for setting in seen.settings
-    )
-    return {setting: name for setting, name in pairs if name is not None}
-
-
-def _absent(name: str) -> Message:
-    why = ""
-    if _THRESHOLD.fullmatch(leaf_of(name)):
-        why = ": ldiskfs of RHEL 9, SLES 15 SP4, Ubuntu 22 and later has none"
-    return Message("setting-absent", f"no setting is named {name}{why}")
-
-
-# Whether and when a value is written
-
-
 def _as_desired(ledger: Ledger, wish: Wish) -> bool:
     """Return whether a setting has its value, or reads as it did right after that was written."""
     if is_same(wish.setting, wish.shown, wish.value):
@@ -227,6 +149,8 @@ def _answered_before(case: _Case, wish: Wish) -> Message | None:
     if last.outcome in {Outcome.REFUSED, Outcome.FAILED} and case.now - ended_at(last) < _RETRY:
         detail = f": {last.detail}" if last.detail else ""
         return Message("value-refused", f"{wish.value} was refused within the last day{detail}")
+    if last.outcome in {None, Outcome.UNKNOWN} and case.now - ended_at(last) < _SETTLED:
+        return Message("outcome-unknown", f"{wish.value} was written within the last hour, in part")
     return None
 
 
@@ -277,8 +201,7 @@ def _progress(
 ) -> Progress:
     """Return how far a value has come; targets that are gone count by the kind in their name."""
     (name, kind), value = group, wishes[0].value
-    snapshot = case.observed.snapshot
-    kinds = {s.target.name: s.target.kind for s in snapshot.targets} if snapshot else {}
+    kinds = {target: seen.target.kind for target, seen in case.targets.items()}
     rows = sorted(
         (
             row

@@ -92,7 +92,8 @@ def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighe
     has no bad hours of its own. What makes OSTs slow does not slow operations on names.
     """
     has_beginning = incident.shape is not Shape.STANDING
-    lone = incident.shape is Shape.DIP and incident.runs <= 1
+    alone = not incident.targets and incident.until in (None, incident.at)
+    lone = incident.shape is Shape.DIP and incident.runs <= 1 and alone
     faint = FAINT if lone or incident.shape is Shape.UNSTEADY else 0.0
     of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
     of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)

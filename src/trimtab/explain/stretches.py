@@ -70,8 +70,9 @@ def windows_of(
     -----
     Good hours lie before the incident, up to a week; where there is less than a day of them,
     after its end as well. Between the last good hour and the first bad run one run's distance is
-    left out, three for a change of level: its beginning is known no better. Of a dip most of whose
-    runs were well the hours of the slow ones are bad, and those between them good.
+    left out, three for a change of level: its beginning is known no better. Of a dip without
+    slow targets most of whose runs were well the hours of the slow ones are bad, and those between
+    them good.
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Window(record_from, now),), ())
@@ -101,9 +102,12 @@ def windows_of(
 def _slow_hours(
     incident: Incident, frames: Mapping[SeriesKey, pl.DataFrame], spacing: timedelta
 ) -> list[Window]:
-    """Return the hours of the slow runs of a dip in which most runs were well; else none."""
+    """Return the hours of the slow runs of a dip in which most runs were well, or none."""
     frame = None if incident.key is None else frames.get(incident.key)
     if incident.shape is not Shape.DIP or frame is None or incident.until is None:
+        return []
+    if incident.targets:
+        # The surveys that show them were slow at hours of their own.
         return []
     begin, effect = incident.at, incident.effect
     before = frame.filter(pl.col("at").is_between(begin - _GOOD_LONGEST, begin, closed="left"))

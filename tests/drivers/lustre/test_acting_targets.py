@@ -221,6 +221,20 @@ def test_what_is_confirmed_stays() -> None:
     assert world.driver.settings("MDT0000")["lod/qos_prio_free"] == setting
 
 
+def test_a_value_of_before_that_is_never_written_is_not_put_back() -> None:
+    world = a_world(fake=FakeLustre.pair(allocator="loops"), dead_man_s=60.0)
+    device = world.fake.target(OST).device
+    server = world.fake.server(world.fake.target(OST).server)
+    path = f"/proc/fs/ldiskfs/{device}/prealloc_table"
+    server.files[path] = "\n"  # emptied, as in mballoc/41_prealloc_bad
+    world.driver.snapshot(AT)
+    name = f"ldiskfs/{device}/prealloc_table"
+    assert instance(Setting, world.driver.set(OST, name, "256 512")).value == "256 512"
+    assert world.driver.confirm() == ()
+    world.fake.pass_time(100)
+    assert server.files[path] == "256 512 \n"
+
+
 def test_a_server_that_dies_before_the_answer_puts_back_what_it_wrote() -> None:
     world = a_world(dead_man_s=60.0)
     world.fake.faults.append(Fault("half", "ssh", lines=2, times=1, after_calls=0))

@@ -73,6 +73,22 @@ def test_selftest_in_time() -> None:
     shows(CAUSE, quiet(), "selftest-in-time", Found.NOT_AVAILABLE)
 
 
+def test_a_sum_over_many_servers_hardly_clears_any_of_them() -> None:
+    """A probe waits for its slowest server: of 24 that one lost 30 % is 1 % of the sum."""
+    tests = (*runs(WELL, LOST), *selftests(48e9, 47.5e9))
+    home = {f"OST{n:04x}": f"oss{n}" for n in range(24)}
+    assert shows(CAUSE, quiet(runs=tests), "selftest-in-time").weight < -1
+    shows(CAUSE, quiet(runs=tests, home=home), "selftest-in-time", weight=-0.3)
+    # Where selftests scatter more than one server is worth, few servers clear no more either.
+    uneven = [
+        run(START + n * 6 * HOUR, {"read_bandwidth": 48e9 * (1 + 0.1 * (-1) ** n)},
+            kind="lnet-selftest", probe="lst")
+        for n in range(10)
+    ]  # fmt: skip
+    piece = shows(CAUSE, quiet(runs=(*runs(WELL, LOST), *uneven)), "selftest-in-time")
+    assert piece.weight >= -0.3
+
+
 @pytest.mark.parametrize(("reached", "outcome"), [(45e9, Found.AGAINST), (15e9, Found.FOR)])
 def test_a_selftest_against_the_line_rate(reached: float, outcome: Found) -> None:
     tests = [run(BAD_FROM + HOUR, {"read_bandwidth": reached}, kind="lnet-selftest", probe="lst")]
@@ -97,6 +113,14 @@ def test_clients_against_servers() -> None:
             row["run"] = surveyed[0].id
     scene = quiet(surveys=rows, runs=(*runs(WELL, LOST), *surveyed))
     shows(CAUSE, scene, "clients-against-servers", reason="survey-through-network")
+
+
+def test_targets_that_lost_too_little_do_not_clear_the_network() -> None:
+    """At 70 % of their usual rate they explain a probe at 70 %, and none at 20 %."""
+    surveyed = survey(15e9, 10.5e9, slow_targets=OSTS[:2])
+    for effect, weight in ((0.7, -1.0), (0.2, 0.0)):
+        of = quiet(surveys=surveyed, of=incident(effect=effect))
+        shows(CAUSE, of, "servers-slow-too", weight=weight)
 
 
 def test_connections_broken() -> None:
@@ -158,6 +182,21 @@ def test_the_log_book_tells_of_a_switch() -> None:
     shows(CAUSE, quiet(events=before), "network-not-logged", weight=0)
     other = with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "purge switched to weekly, unlinked"))
     shows(CAUSE, quiet(events=other), "network-not-logged", weight=0)
+
+
+def test_an_entry_of_a_log_book_full_of_such_entries_weighs_less() -> None:
+    near = event(EventKind.NOTE, BAD_FROM - HOUR, "switch x1000c0r3 exchanged")
+    daily = [
+        event(EventKind.NOTE, BAD_FROM - (13 + 6 * n) * HOUR, "link of a switch flapped")
+        for n in range(20)
+    ]
+    alone = shows(CAUSE, quiet(events=with_log(near)), "network-logged", Found.FOR)
+    among_many = shows(CAUSE, quiet(events=with_log(near, *daily)), "network-logged", Found.FOR)
+    assert among_many.weight < alone.weight / 3
+    # Of several near by the nearest is shown.
+    early = event(EventKind.NOTE, BAD_FROM - 11 * HOUR, "link down")
+    piece = shows(CAUSE, quiet(events=with_log(early, near)), "network-logged")
+    assert "x1000c0r3" in piece.what
 
 
 def test_an_incident_of_a_survey_on_the_servers() -> None:

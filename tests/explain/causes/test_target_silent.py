@@ -76,6 +76,13 @@ def test_survey_missing() -> None:
     )
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.03, Found.FOR), (0.08, Found.AGAINST)])
+def test_a_trickle_is_no_traffic(share: float, outcome: Found) -> None:
+    """What clients retry, and what was counted before it fell silent, is some of the usual."""
+    trickle = counter("client_bytes_written_total", BUSY, share * BUSY, targets=[ONE])
+    shows(CAUSE, sound(trickle), "idle-while-busy", outcome)
+
+
 def test_idle_while_busy() -> None:
     # A target that takes no new files is not silent.
     closed = gauge("create_enabled", True, False, targets=[ONE])

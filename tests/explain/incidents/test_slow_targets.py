@@ -166,6 +166,25 @@ def test_targets_that_only_scatter_are_not_slow(scatter: float, records: int) ->
     assert len(stretches) <= records // 30, stretches
 
 
+@pytest.mark.parametrize(("slow", "incidents"), [(4, 1), (3, 1), (2, 0)])
+def test_targets_that_are_slow_together_in_one_survey_are_an_incident(
+    tmp_path: Path, slow: int, incidents: int
+) -> None:
+    """A failover that is over before the next survey: four targets at 53 to 60 % of their usual."""
+
+    def rate(day: int, name: str, metric: str) -> float:
+        return 0.57 if day == 20 and name in NAMES[:slow] else 1.0
+
+    site = SmallSite(surveys=surveys(30, rate, scatter=0.03))
+    with Store.open(site.keep(tmp_path / "small.db")) as store:
+        explained = incidents_of(store, Place(SITE, None), now=hour(24 * 30))
+    assert len(explained.explanations) == incidents
+    for explanation in explained.explanations:
+        assert explanation.incident.targets == NAMES[:slow]
+        assert explanation.incident.at == hour(24 * 20 + 2)
+        assert explanation.incident.until is not None
+
+
 @pytest.mark.calibration
 def test_a_loss_of_five_scatters_is_seen_if_it_lasts() -> None:
     from tests.explain.incidents.frames import frame_of

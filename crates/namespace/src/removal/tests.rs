@@ -282,6 +282,39 @@ fn a_file_that_somebody_wants_to_open_is_put_back() {
     assert_eq!(world.content("run/file").as_deref(), Some("planned"));
 }
 
+/// How long the kernel has an opener wait for the holder of a lease.
+const LEASE_BREAK_TIME: &str = "/proc/sys/fs/lease-break-time";
+
+/// Sets it for a while.
+struct LeaseBreakTime(String);
+
+impl LeaseBreakTime {
+    fn set(seconds: &str) -> Self {
+        let usual = fs::read_to_string(LEASE_BREAK_TIME).unwrap();
+        fs::write(LEASE_BREAK_TIME, seconds).unwrap();
+        Self(usual)
+    }
+}
+
+impl Drop for LeaseBreakTime {
+    fn drop(&mut self) {
+        fs::write(LEASE_BREAK_TIME, &self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_was_open_since_its_lease_ran_out_is_put_back() {
+    let _short = LeaseBreakTime::set("1");
+    let world = World::new();
+    let path = world.at("run/file");
+    let began = std::time::Instant::now();
+    // Opened after the time that a holder has, and closed again: no time of the file has moved.
+    let outcome = world.settle(|_| drop(fs::File::open(path).unwrap()), nothing);
+    assert!(began.elapsed() >= std::time::Duration::from_millis(900), "nobody had to wait");
+    assert_eq!(outcome, Outcome::Open);
+    assert_eq!(world.content("run/file").as_deref(), Some("planned"));
+}
+
 #[test]
 fn a_name_that_is_gone_between_look_and_take_is_gone() {
     let world = World::new();

@@ -418,7 +418,7 @@ class LustreDriver:
         for order, result in attempt.results:
             if result.found is not None:
                 self._now[order.server, order.name] = result.found
-            if result.wrote and result.id is not None and self._writer.dead_man_s is not None:
+            if result.armed and result.id is not None:
                 self._unconfirmed.setdefault((order.server, here), []).append(result.id)
         return attempt
 

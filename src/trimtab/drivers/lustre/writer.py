@@ -128,9 +128,14 @@ def do_set(acting, n, instruction):
     if instruction.get("keep"):
         check_value(row, current)
         machine.state.store(kept_name(request, name), json.dumps({"before": current}))
-    if request.get("dead_man_s") is not None and row.back != "moving":
+    # A value of before that is never written (checksums off) cannot be put back either.
+    armed = request.get("dead_man_s") is not None and row.back != "moving"
+    armed = armed and row.grammar.takes(current)
+    if armed:
         acting.arm(instruction, setting, current, value)
-    raise write_and_tell(acting, n, setting, current, value)
+    end = write_and_tell(acting, n, setting, current, value)
+    end.answer["armed"] = armed and end.answer["outcome"] != "refused"
+    raise end
 
 
 def do_restore(acting, n, instruction):
@@ -326,9 +331,8 @@ class Acting:
     def arm(self, instruction, setting, before, value):
         """Write down what is to be put back, and make sure that somebody will."""
         machine, wait_s = self.machine, self.request["dead_man_s"]
-        row, name = setting
+        _, name = setting
         pending = self.pending_name(instruction.get("id"))
-        check_value(row, before)
         record = {
             "row": instruction["row"],
             "fields": instruction["fields"],

@@ -106,6 +106,7 @@ why
 
 _BEFORE = "the value of before, which the action keeps; a remount brings Lustre's default"
 _BEFORE_DEVICE = "the value of before, which the action keeps; the default after a restart"
+_NOTHING = "nothing: Trimtab never switches them off; a remount of the client"
 _BEFORE_CLIENT = "the value of before, which the action keeps; a remount of the client"
 
 
@@ -125,12 +126,14 @@ def _queue(name, grammar, why, back="plain"):
 
 def _osc(name, grammar, why, back="plain"):
     parameter = "osc.{fs}-{ost}-osc-{client}." + name
-    return _parameter("osc/" + name, parameter, grammar, "client", why, back, _BEFORE_CLIENT)
+    undo = _NOTHING if name == "checksums" else _BEFORE_CLIENT
+    return _parameter("osc/" + name, parameter, grammar, "client", why, back, undo)
 
 
 def _llite(name, grammar, why):
     parameter = "llite.{fs}-{client}." + name
-    return _parameter("llite/" + name, parameter, grammar, "client", why, undo=_BEFORE_CLIENT)
+    undo = _NOTHING if name == "checksums" else _BEFORE_CLIENT
+    return _parameter("llite/" + name, parameter, grammar, "client", why, undo=undo)
 
 
 _SKIP = "how full a target is when the allocator skips a search, in percent of free blocks"

@@ -65,7 +65,9 @@ class Result:
     next_start
         Of a trim that was stopped: where to go on.
     id
-        By which a change is confirmed, where it is put back otherwise.
+        By which a change is confirmed.
+    armed
+        Whether the server puts it back unless it is confirmed.
     """
 
     server: str
@@ -76,6 +78,7 @@ class Result:
     ranges: tuple[tuple[int, int, int, float | None], ...] = ()
     next_start: int | None = None
     id: str | None = None
+    armed: bool = False
 
     @property
     def done(self) -> bool:
@@ -243,6 +246,7 @@ def _result(server: str, n: int, lines: _Lines, result: ProcessResult) -> Result
             wrote=n in lines.begun and outcome.wrote and line.get("wrote") is not False,
             ranges=ranges,
             next_start=line.get("next_start"),
+            armed=line.get("armed") is True,
         )
     if lines.over is not None and lines.over.get("refused"):
         code, text = str(lines.over["refused"]), visible(str(lines.over.get("detail")))

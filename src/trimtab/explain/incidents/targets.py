@@ -32,6 +32,9 @@ SIGMAS: Final = 5.0
 so many over the square root of n, which is as rare: some targets scatter by nature."""
 RUNNING: Final = 4
 """Surveys running that make a moderate loss certain, at most."""
+MANY: Final = 3
+"""Targets that are so low in one survey make each other certain: by chance each would be low in a
+survey of its own. The targets of a server that is taken over by its partner are."""
 SLOW_ALL: Final = 0.85
 """Of the median target, in two surveys running. It scatters far less than single targets do."""
 _BEFORE: Final = 30
@@ -239,7 +242,7 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
         well ──low──▶ doubted ──low, certain──▶ slow ──half of it back, beyond scatter──▶ well
           ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
           └────well───┘  └──────┘                └───────slow────────────┘
-        well ──under half──▶ slow
+        well ──under half, or `MANY` together──▶ slow
     """
     usual = _Usual(table.shape[1])
     doubted: dict[int, list[_Doubt]] = {}
@@ -256,6 +259,9 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
             low &= ~first
         else:
             low &= ~first | (relative < CRAWLS)
+        together = low & (depth > sigmas)
+        if together.sum() >= MANY:
+            crawls |= together
         well = seen & ~low
         for column in [column for column in running if seen[column]]:
             part = running[column]

@@ -1,0 +1,145 @@
+"""What sudoers and the page on safety must hold, worked out from `trimtab.drivers.lustre.writes`.
+
+``python -m tests.docs.acting sudoers`` prints deploy/sudoers.d/trimtab-act, ``... table`` the
+table of docs/act-safety.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.drivers.lustre.writes import ROWS, TRIM_UNDO, TRIM_WHY, Row, trim_words
+
+PATHS: Final = {"lctl": "/usr/sbin/lctl", "fstrim": "/usr/sbin/fstrim", "tee": "/usr/bin/tee"}
+MOUNT_POINT_LETTERS: Final = 16
+_HEX: Final = "[0-9a-f]"
+_LETTER: Final = "[A-Za-z0-9_-]"
+_FIELDS: Final = {
+    "fs": ("FSNAME",),
+    "ost": (f"OST{_HEX * 4}",),
+    "mdt": (f"MDT{_HEX * 4}",),
+    "client": (_HEX * 16,),
+    "device": (
+        *(f"{kind}{'[0-9]' * digits}" for kind in ("dm-", "md") for digits in (1, 2, 3)),
+        *(f"nvme{'[0-9]' * first}n{'[0-9]' * last}" for last in (1, 2) for first in (1, 2, 3)),
+        *("sd[a-z]", "sd[a-z][a-z]", "vd[a-z]"),
+    ),
+}
+"""Forms that sudoers can tell; a loop device is a test's, and a test is root."""
+
+HEAD: Final = """\
+# What Trimtab may change as root on a Lustre server or client: these commands, nothing else.
+# Reading is another file, sudoers.d/trimtab. Install it only where Trimtab shall act, with the
+# name of the file system and the directory below which its targets are mounted:
+#
+#     sed -e 's/FSNAME/scratch/g' -e 's|/MOUNTS/|/mnt/lustre/|g' trimtab-act > ready
+#     install -m 0440 -o root -g root ready /etc/sudoers.d/trimtab-act && visudo -c
+#     install -d -m 0700 -o trimtab /var/lib/trimtab-act
+#
+# The text is generated from the table of writes in Trimtab's own source and held against it by a
+# test. deploy/README.md says what each alias is for. Take away what the site does not want.
+"""
+TAIL: Final = """
+# ssh gives no terminal, and none is needed.
+Defaults:trimtab !requiretty
+
+trimtab ALL = (root) NOPASSWD: {aliases}
+"""
+_ALIASES: Final = {
+    "RECOVERY": "Whether a target is in recovery: then nothing is changed.",
+    "CREATION": "Close OSTs to new files, and open them.",
+    "PLACEMENT": "How an MDT chooses OSTs.",
+    "CLIENT": "Settings of a client.",
+    "LDISKFS": "Settings of the block allocator, and its goal. tee does not limit the value; the\n"
+    "# program on the server does.",
+    "QUEUE": "Settings of block devices. As above.",
+    "TRIM": "Trim a range of a target. Numbers have one length, so that no option fits in between.",
+}
+
+
+def _alias(row: Row) -> str:
+    tree = row.key.split("/")[0]
+    names = {"osp": "CREATION", "obdfilter": "CREATION", "lod": "PLACEMENT", "queue": "QUEUE"}
+    return names.get(tree, "LDISKFS" if tree == "ldiskfs" else "CLIENT")
+
+
+def _names(row: Row) -> Iterator[str]:
+    fields = re.findall(r"\{([a-z]+)\}", row.name)
+    for forms in itertools.product(*(_FIELDS[field] for field in fields)):
+        yield row.name.format(**dict(zip(fields, forms, strict=True)))
+
+
+def _values(row: Row) -> Iterator[str]:
+    grammar = row.grammar
+    if grammar.limits is None:
+        yield from grammar.text.split(" or ")
+        return
+    yield from grammar.words
+    low, high = (len(str(number)) for number in grammar.limits)
+    for digits in range(low, high + 1):
+        yield "[0-9]" * digits
+        if row.back == "percent":
+            yield "[0-9]" * digits + "%"
+
+
+def _commands(row: Row) -> Iterator[str]:
+    for name in _names(row):
+        if row.kind == "file":
+            yield f"{PATHS['tee']} {name}"
+            continue
+        for value in _values(row):
+            yield f"{PATHS['lctl']} set_param {name}\\={value}"
+
+
+def wanted() -> dict[str, list[str]]:
+    """Return for each alias the commands that sudoers must hold, and no more."""
+    commands: dict[str, list[str]] = {name: [] for name in _ALIASES}
+    for tree, kind in (("obdfilter", "ost"), ("mdt", "mdt")):
+        name = f"{tree}.FSNAME-{_FIELDS[kind][0]}.recovery_status"
+        commands["RECOVERY"].append(f"{PATHS['lctl']} get_param -n {name}")
+    for row in ROWS:
+        commands[_alias(row)] += _commands(row)
+    argv = trim_words("/MOUNTS/x", 0, 1)
+    number = "0x" + _HEX * 16
+    for letters in range(1, MOUNT_POINT_LETTERS + 1):
+        words = [PATHS["fstrim"], *argv[1:]]
+        words[2] = words[4] = number
+        words[-1] = "/MOUNTS/" + _LETTER * letters
+        commands["TRIM"].append(" ".join(words))
+    return {f"TRIMTAB_ACT_{name}": found for name, found in commands.items()}
+
+
+def sudoers() -> str:
+    """Return the whole file."""
+    parts = [HEAD]
+    for (name, commands), comment in zip(wanted().items(), _ALIASES.values(), strict=True):
+        parts.append(
+            f"# {comment}\nCmnd_Alias {name} = \\\n    " + ", \\\n    ".join(commands) + "\n"
+        )
+    parts.append(TAIL.format(aliases=", ".join(wanted())).lstrip("\n"))
+    return "\n".join(parts)
+
+
+def table() -> str:
+    """Return the table of everything that may be written."""
+    lines = ["| what | values | right | what undoes it | why |", "|---|---|---|---|---|"]
+    for row in ROWS:
+        right = (
+            "root, or `sudo lctl set_param`" if row.kind == "parameter" else "root, or `sudo tee`"
+        )
+        name = re.sub(r"\{([a-z]+)\}", lambda match: match[1].upper(), row.name)
+        values = row.grammar.text
+        lines.append(f"| `{name}` | {values} | {right} | {row.undo} | {row.why} |")
+    lines.append(
+        "| free blocks of a target | a range of bytes | root, or `sudo fstrim` "
+        f"| {TRIM_UNDO} | {TRIM_WHY} |"
+    )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print({"sudoers": sudoers, "table": table}[sys.argv[1]](), end="")

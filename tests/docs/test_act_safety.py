@@ -1,0 +1,190 @@
+"""What may be written: the page says it, sudoers allows it and nothing beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs import acting, sudoers
+from tests.docs.test_deploy import PYTHON, Account, granted
+from tests.support import loopback
+
+from trimtab.drivers.lustre.writes import (
+    ROWS,
+    Row,
+    get_words,
+    name_of,
+    recovery_name,
+    set_words,
+    tee_words,
+    trim_words,
+)
+from trimtab.drivers.lustre.writing import parse_answer, program
+from trimtab.launch.process import execute
+from trimtab.model.action import Outcome
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "deploy" / "sudoers.d" / "trimtab-act"
+PAGE = (ROOT / "docs" / "act-safety.md").read_text()
+DEVICES = ("dm-3", "md127", "nvme0n1", "nvme127n12", "sdab", "vdd")
+FIELDS = {"fs": "scratch", "ost": "OST012a", "mdt": "MDT0001", "client": "ffff8881253af000"}
+
+
+def test_the_page_has_the_table_and_every_outcome() -> None:
+    assert acting.table() in PAGE, "python -m tests.docs.acting table"
+    for outcome in Outcome:
+        assert f"\n| `{outcome}` |" in PAGE
+
+
+def test_the_file_is_the_one_that_follows_from_the_table() -> None:
+    assert FILE.read_text() == acting.sudoers(), "python -m tests.docs.acting sudoers"
+    unfolded = re.sub(r"\\\n\s*", " ", FILE.read_text())
+    granted_aliases = unfolded.split("NOPASSWD: ")[1].strip().split(", ")
+    assert granted_aliases == list(acting.wanted())
+    readme = (ROOT / "deploy" / "README.md").read_text()
+    assert all(f"| `{alias}` |" in readme for alias in granted_aliases)
+
+
+def test_no_pattern_matches_spaces_or_slashes() -> None:
+    for commands in acting.wanted().values():
+        for command in commands:
+            assert "*" not in command
+            assert "?" not in command
+            assert all(
+                re.fullmatch(r"[A-Za-z0-9_-]+", c) for c in re.findall(r"\[(.*?)\]", command)
+            )
+
+
+def _values(row: Row) -> Iterator[str]:
+    candidates = ("-1", "0", "1", "17", "17%", "40", "100%", "512", "5000", "20000", "none", "4 8")
+    candidates += ("adler", "crc32c", "t10ip4K", "mq-deadline", "1000000")
+    yield from (value for value in candidates if row.grammar.takes(value))
+
+
+def _commands() -> Iterator[list[str]]:
+    for row in ROWS:
+        needed = re.findall(r"\{([a-z]+)\}", row.name)
+        for device in DEVICES if "device" in needed else DEVICES[:1]:
+            fields = {**FIELDS, "device": device}
+            name = name_of(row.key, {field: fields[field] for field in needed})[1]
+            if row.kind == "file":
+                yield tee_words(name)
+            else:
+                yield from (set_words(row, name, value) for value in _values(row))
+    for service in ("scratch-OST012a", "scratch-MDT0001"):
+        yield get_words(recovery_name(service))
+    for point in ("/mnt/lustre/ost0", "/mnt/lustre/scratch-OST012a"):
+        yield trim_words(point, 0, 1 << 40)
+        yield trim_words(point, 1 << 40, (1 << 62) - 1)
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[Account]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make users and grant rights")
+    for name in ("sudo", "visudo", "useradd", "userdel", "runuser"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
+    text = FILE.read_text().replace("FSNAME", "scratch").replace("/MOUNTS/", "/mnt/lustre/")
+    with granted(text, acting.PATHS) as user:
+        yield user
+
+
+@pytest.mark.system
+def test_visudo_accepts_both_files() -> None:
+    for file in (FILE, FILE.with_name("trimtab")):
+        checked = execute(("visudo", "-cf", str(file)), timeout_s=30)
+        assert checked.exit_code == 0, checked.stderr
+    assert not set(acting.wanted()) & set(sudoers.wanted())
+
+
+@pytest.mark.system
+def test_every_command_that_is_written_runs_as_root(account: Account) -> None:
+    commands = list(_commands())
+    assert len(commands) > 150
+    for argv in commands[:: max(1, len(commands) // 60)]:
+        printed = account.runs(*argv)
+        assert printed == [f"{argv[0]} 0", *(f"[{word}]" for word in argv[1:])], argv
+
+
+@pytest.mark.system
+def test_near_misses_are_refused(account: Account) -> None:
+    count = "osp.scratch-OST0001-osc-MDT0000.max_create_count"
+    trim = trim_words("/mnt/lustre/ost0", 0, 4096)
+    refused = [
+        ["lctl", "set_param", "osp.scratch-OST0001-osc-MDT0000.active=0"],
+        ["lctl", "set_param", "osp.scratch-OST*-osc-MDT*.max_create_count=0"],
+        ["lctl", "set_param", f"{count}=abc"],
+        ["lctl", "set_param", f"{count}=0", f"{count}=0"],
+        ["lctl", "set_param", "-P", f"{count}=0"],
+        ["lctl", "set_param", f"{count}=0 -P"],
+        ["lctl", "set_param", f"{count}=123456"],
+        ["lctl", "set_param", count.replace("scratch", "other") + "=0"],
+        ["lctl", "set_param", "osc.scratch-OST0001-osc-ffff8881253af000.checksums=0"],
+        ["lctl", "set_param", "llite.scratch-ffff8881253af000.checksums=0"],
+        ["lctl", "conf_param", "scratch-OST0001.osc.active=0"],
+        ["lctl", "get_param", "-n", "obdfilter.scratch-OST*.recovery_status"],
+        ["tee", "/sys/class/block/sda/queue/discard_max_bytes"],
+        ["tee", "-a", "/sys/class/block/sda/queue/scheduler"],
+        ["tee", "/sys/class/block/sda/queue/scheduler", "/etc/passwd"],
+        ["tee", "/sys/class/block/sda/../sdb/queue/scheduler"],
+        ["tee", "/sys/class/block/loop1/queue/scheduler"],
+        ["tee", "/sys/fs/ldiskfs/sda/trigger_fs_error"],
+        ["tee", "/proc/fs/ldiskfs/sda/mb_groups"],
+        ["tee", "/etc/passwd"],
+        ["tee"],
+        ["fstrim", "--all"],
+        ["fstrim", "--verbose", "/mnt/lustre/ost0"],
+        [*trim, "/"],
+        [*trim[:-1], "/"],
+        [*trim[:-1], "/mnt/lustre/ost0/../.."],
+        [*trim[:-1], "/mnt/lustre/"],
+        [*trim[:-1], "/mnt/lustre/ost0 --all"],
+        [*trim[:2], "0", *trim[3:]],
+        ["sh", "-c", "id"],
+    ]
+    assert [argv for argv in refused if account.runs(*argv) is not None] == []
+
+
+@pytest.mark.system
+def test_a_user_with_sudo_writes_through_tee_and_nothing_without() -> None:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    if not Path(PYTHON).exists() or any(shutil.which(n) is None for n in ("sudo", "useradd")):
+        pytest.skip("needs sudo and a Python that every user can reach")
+    path = "/sys/class/block/loop[0-9][0-9][0-9]/queue/nr_requests"
+    with (
+        granted(f"trimtab ALL = (root) NOPASSWD: /usr/bin/tee {path}\n", {}) as user,
+        # Below a directory that this user may pass through.
+        loopback.mounted(user.programs, size_bytes=64 << 20) as mounted,
+    ):
+        number = mounted.mount_point.stat().st_dev
+        place = {"number": f"{os.major(number)}:{os.minor(number)}"}
+        state = user.programs / "state"
+        outcomes = []
+        for sudo, name in ((["sudo", "-n"], "nr_requests"), (["sudo", "-n"], "read_ahead_kb"),
+                           (None, "nr_requests")):  # fmt: skip
+            instruction = {
+                **{"do": "set", "row": f"queue/{name}", "place": place, "value": "48"},
+                "fields": {"device": mounted.device.name},
+            }
+            request = {
+                **{"format": 1, "file_system": "scratch", "token": 1, "who": "w", "sudo": sudo},
+                **{"deadline_s": 30, "instructions": [instruction]},
+            }
+            state.mkdir(exist_ok=True)
+            shutil.chown(state, user.name)
+            argv = (PYTHON, "-I", "-S", "-", "/", str(state))
+            (result,) = parse_answer("here", 1, user.does(argv, stdin=program(request)))
+            assert result.outcome is not Outcome.SKIPPED, result
+            outcomes.append((result.outcome, str(result.detail.code)))
+            if name == "nr_requests" and sudo:
+                assert mounted.device.read_queue(name) == "48"
+                mounted.device.set_queue(name, 64)
+        refused = (Outcome.REFUSED, "permission-denied")
+        assert outcomes == [(Outcome.DONE, "done"), refused, refused]
+        assert mounted.device.read_queue("nr_requests") == "64"
