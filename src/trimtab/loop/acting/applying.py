@@ -145,11 +145,11 @@ def _read_again(action: Action, surroundings: Surroundings) -> Action:
     if action.outcome is not Outcome.DONE or instruction.kind is not ActionKind.SET:
         return action
     assert instruction.setting is not None
-    found = surroundings.driver.settings(instruction.target).get(instruction.setting)
-    if not isinstance(found, Setting) or found.value == action.found:
+    current = surroundings.driver.settings(instruction.target).get(instruction.setting)
+    if not isinstance(current, Setting) or current.value == action.found:
         return action
-    detail = f"it was {action.found}, and is {found.value} after the changes that followed"
-    return _ended(action, _End(Outcome.NOT_STORED, found.value, detail), surroundings)
+    detail = f"it was {action.found}, and is {current.value} after the changes that followed"
+    return _ended(action, _End(Outcome.NOT_STORED, current.value, detail), surroundings)
 
 
 def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
@@ -203,13 +203,13 @@ def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
     assert instruction.setting is not None
     assert instruction.value is not None
     driver, target = surroundings.driver, instruction.target
-    found = driver.settings(target).get(instruction.setting)
-    if not isinstance(found, Setting):
-        reason = "the setting is not there" if found is None else found.reason
+    current = driver.settings(target).get(instruction.setting)
+    if not isinstance(current, Setting):
+        reason = "the setting is not there" if current is None else current.reason
         return _End(Outcome.SKIPPED, detail=reason)
-    if found.value != instruction.before:
-        detail = f"it was {instruction.before} in the plan and is {found.value} now"
-        return _End(Outcome.CHANGED, found.value, detail)
+    if current.value != instruction.before:
+        detail = f"it was {instruction.before} in the plan and is {current.value} now"
+        return _End(Outcome.CHANGED, current.value, detail)
     with surroundings.deadman.armed(instruction):
         stored = driver.set(target, instruction.setting, instruction.value)
     if isinstance(stored, NotAvailable):

@@ -92,8 +92,8 @@ def put_back(driver: Driver, reading: int) -> bool:
     if not pending:
         return False
     target, setting = pending["target"], pending["setting"]
-    found = driver.settings(target).get(setting)
-    if not isinstance(found, Setting) or found.value != pending["value"]:
+    current = driver.settings(target).get(setting)
+    if not isinstance(current, Setting) or current.value != pending["value"]:
         return False
     driver.set(target, setting, pending["before"])
     return True

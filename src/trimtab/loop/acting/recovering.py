@@ -55,15 +55,15 @@ def interrupted_trims(journal: Journal, site: str) -> dict[str, int]:
 def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
     """Return what is to be said of an action whose process was killed."""
     instruction = action.instruction
-    outcome, found = Outcome.UNKNOWN, None
+    outcome, state = Outcome.UNKNOWN, None
     detail = "its process was killed: whether it was done is not known"
     if instruction.kind is ActionKind.SET and instruction.setting is not None:
         setting = driver.settings(instruction.target).get(instruction.setting)
         if isinstance(setting, Setting):
-            found = setting.value
-            if found == instruction.value:
+            state = setting.value
+            if state == instruction.value:
                 outcome, detail = Outcome.DONE, "its process was killed after it was written"
-            elif found == instruction.before:
+            elif state == instruction.before:
                 outcome, detail = Outcome.SKIPPED, "its process was killed, the value is as before"
     elif instruction.kind in {ActionKind.CLOSE, ActionKind.OPEN}:
         snapshot = driver.snapshot(now).of(instruction.target)
@@ -71,9 +71,9 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
         if isinstance(enabled, bool):
             wanted = instruction.kind is ActionKind.OPEN
             outcome = Outcome.DONE if enabled is wanted else Outcome.SKIPPED
-            found = "open" if enabled else "closed"
+            state = "open" if enabled else "closed"
             detail = "its process was killed; this is how the target is now"
     elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR}:
         outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
     facts = {"interrupted": "killed"}
-    return EndLine(now, action.id, outcome.value, found, detail, facts)
+    return EndLine(now, action.id, outcome.value, state, detail, facts)
