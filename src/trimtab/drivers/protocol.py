@@ -12,31 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from trimtab.errors import ToolError
-from trimtab.model.action import Outcome
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 
 if TYPE_CHECKING:
     from trimtab.launch.launchers import Launcher
     from trimtab.launch.process import ProcessResult
-
-
-class ChangeError(ToolError):
-    """A change that was not made as intended, and what is known of it.
-
-    Attributes
-    ----------
-    outcome
-        ``not-stored``, ``unknown`` or ``failed``.
-    """
-
-    def __init__(
-        self, message: str, outcome: Outcome, *, code: str, hint: str | None = None
-    ) -> None:
-        super().__init__(message, code=code, hint=hint)
-        self.outcome = outcome
-
 
 Clock = Callable[[], datetime]
 """Returns the time now, aware UTC; the twin's is simulated."""

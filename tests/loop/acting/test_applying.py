@@ -15,7 +15,7 @@ import pytest
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
-from trimtab.drivers.protocol import ChangeError, WriteTimes
+from trimtab.drivers.protocol import WriteTimes
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
@@ -143,9 +143,9 @@ def test_what_no_longer_holds_is_not_written(
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (ChangeError("reads 5", Outcome.NOT_STORED, code="setting-not-kept"), Outcome.NOT_STORED),
-        (ChangeError("it hangs", Outcome.UNKNOWN, code="write-hangs"), Outcome.UNKNOWN),
-        (ToolError("it is silent", code="no-answer"), Outcome.UNREACHABLE),
+        (ToolError("reads 5", code="setting-not-kept"), Outcome.NOT_STORED),
+        (ToolError("it hangs", code="write-hangs"), Outcome.UNKNOWN),
+        (ToolError("it is silent", code="server-unreachable"), Outcome.UNREACHABLE),
         (ToolError("it failed", code="tool-failed"), Outcome.FAILED),
         (RefusedError("not that", code="setting-read-only"), Outcome.REFUSED),
     ],
@@ -249,7 +249,7 @@ def test_a_trim_that_was_interrupted_goes_on(tmp_path: Path, ranges_before: int)
 
     def dying(target: str, start: int = 0, length: int | None = None):
         if len(calls) == ranges_before:
-            raise ToolError("the server went away", code="no-answer")
+            raise ToolError("the server went away", code="server-unreachable")
         calls.append(start)
         return trim(target, start, length)
 

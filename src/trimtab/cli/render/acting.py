@@ -108,8 +108,12 @@ def _print_actions(out: Console, actions: Sequence[Action]) -> None:
     rows = table("target", "change", "outcome!", "found", "detail")
     for action in actions[-ROWS:]:
         cells = (action.instruction.target, _change(action.instruction))
-        found = _found(action)
-        rows.add_row(*map(visible, cells), _outcome(action), found, visible(action.detail or ""))
+        rows.add_row(
+            *map(visible, cells),
+            _outcome(action),
+            _result(action),
+            visible(action.detail or ""),
+        )
     print_table(out, rows)
     print_more(out, actions, ROWS)
 
@@ -118,7 +122,7 @@ def _outcome(action: Action) -> str:
     return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")
 
 
-def _found(action: Action) -> str:
+def _result(action: Action) -> str:
     if action.instruction.kind is ActionKind.TRIM and (action.found or "").isdecimal():
         return f"{format_bytes(int(action.found or 0))} trimmed"
     return visible(action.found or "")

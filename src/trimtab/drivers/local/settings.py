@@ -16,9 +16,7 @@ from typing import Final
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.allocator import Ext4
 from trimtab.drivers.local.queue import active_choice
-from trimtab.drivers.protocol import ChangeError
-from trimtab.errors import RefusedError, UsageError
-from trimtab.model.action import Outcome
+from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable, Setting
 
@@ -107,7 +105,7 @@ def write_setting(
         No such setting, or the kernel refuses the value.
     RefusedError
         The setting is not one that may be written, or writing 0 to ``discard_max_bytes``.
-    ChangeError
+    ToolError
         What is read back is not what was written.
     """
     place = _writable_place(dict(_places(description, ext4)), name)
@@ -129,9 +127,8 @@ def write_setting(
         return NotAvailable(f"{place.path} cannot be written: {error.strerror}")
     setting = _read(host, name, place)
     if isinstance(setting, Setting) and value != _DEFAULT_AGAIN and setting.value != value.strip():
-        raise ChangeError(
+        raise ToolError(
             f"{place.path} was set to {value!r} and reads {setting.value!r}",
-            Outcome.NOT_STORED,
             code="setting-not-kept",
             hint="the kernel may round or limit the value; see its documentation",
         )

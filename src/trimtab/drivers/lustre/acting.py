@@ -20,8 +20,7 @@ from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.drivers.lustre.writes import BY_KEY, NotInTable, as_read, check_value, name_of
 from trimtab.drivers.lustre.writing import Result, Writer
-from trimtab.drivers.protocol import ChangeError
-from trimtab.errors import RefusedError, UsageError
+from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.message import Message
 from trimtab.model.action import Outcome
 from trimtab.model.telemetry import NotAvailable, Setting, not_available
@@ -332,7 +331,7 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
         The system refuses the value.
     RefusedError
         It refuses the change: a later token, no permission.
-    ChangeError
+    ToolError
         It is not known what is stored, another value is, or not all of it was put back.
     """
     if attempt.failure is None:
@@ -342,9 +341,8 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
     if attempt.not_put_back:
         # What became of an unknown one is the first question; that it stays is no news.
         unknown = result.outcome is Outcome.UNKNOWN
-        raise ChangeError(
+        raise ToolError(
             f"{text}; not put back: {'; '.join(attempt.not_put_back)}",
-            result.outcome,
             code=code if unknown else "partly-written",
             hint="see what it is now and put it back by hand, or with: trimtab revert",
         )
@@ -356,7 +354,7 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
         case Outcome.REFUSED:
             raise RefusedError(text, code=code, hint=_HINTS.get(code))
         case Outcome.NOT_STORED | Outcome.UNKNOWN | Outcome.FAILED:
-            raise ChangeError(text, result.outcome, code=code)
+            raise ToolError(text, code=code)
         case _:
             return NotAvailable(Message(code, text))
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
-from trimtab.drivers.protocol import ChangeError
-from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.drivers.outcomes import outcome_of
+from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.deadman import DeadMan
 from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.message import Message, code_of
+from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
 LOG: Final = logging.getLogger("trimtab.acting")
-_OUTCOMES: Final = {
-    "server-unreachable": Outcome.UNREACHABLE,
-    "no-answer": Outcome.UNREACHABLE,
-    "changed-by-others": Outcome.CHANGED,
-}
-"""Of reasons why a driver did nothing; with any other, a condition does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,32 +164,19 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
                 return _trim(action, surroundings)
             case ActionKind.CLOSE | ActionKind.OPEN:
                 enabled = instruction.kind is ActionKind.OPEN
-                return _told(driver.set_creation(instruction.target, enabled))
+                return _end_of(driver.set_creation(instruction.target, enabled))
             case ActionKind.RESET_ALLOCATOR:
-                return _told(driver.reset_allocator(instruction.target))
+                return _end_of(driver.reset_allocator(instruction.target))
             case ActionKind.MIGRATE:
-                return _End(Outcome.SKIPPED, detail="files are migrated by trimtab balance alone")
-    except (UsageError, RefusedError, DataError) as error:
-        return _End(Outcome.REFUSED, detail=error.message)
-    except ToolError as error:
-        return _End(_outcome_of(error), detail=error.message)
+                return _End(Outcome.SKIPPED, detail="files are not migrated by this version")
     except TrimtabError as error:
-        return _End(Outcome.UNKNOWN, detail=error.message)
+        return _end_of(error)
 
 
-def _outcome_of(error: ToolError) -> Outcome:
-    if isinstance(error, ChangeError):
-        return error.outcome
-    return _OUTCOMES.get(error.code, Outcome.FAILED)
-
-
-def _nothing(answer: NotAvailable) -> _End:
-    outcome = _OUTCOMES.get(code_of(answer.reason) or "", Outcome.SKIPPED)
-    return _End(outcome, detail=answer.reason)
-
-
-def _told(answer: NotAvailable | None) -> _End:
-    return _End(Outcome.DONE) if answer is None else _nothing(answer)
+def _end_of(answer: object, read_back: str | None = None) -> _End:
+    """Return what a driver's answer or error says of a change."""
+    outcome, reason = outcome_of(answer)
+    return _End(outcome, read_back, str(reason) or None)
 
 
 def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
@@ -213,7 +194,7 @@ def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
     with surroundings.deadman.armed(instruction):
         stored = driver.set(target, instruction.setting, instruction.value)
     if isinstance(stored, NotAvailable):
-        return _nothing(stored)
+        return _end_of(stored)
     return _End(Outcome.DONE, stored.value)
 
 
@@ -229,7 +210,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
     ):
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
-            return replace(_nothing(result), found=str(trimmed_bytes))
+            return _end_of(result, str(trimmed_bytes))
         trimmed_bytes += result.trimmed_bytes
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
