@@ -14,6 +14,7 @@
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
 # make bench-mqsim MQSIM=DIR  the simulated drive beside a checkout of MQSim; result beside it
 # make compare-mqsim MQSIM=DIR  write amplification and latencies of both on the same traces; docs/twin-mqsim.md
+# make score-faults  faults in a simulated site, detected when and explained how; docs/twin-faults.md
 # make bench-miniature  what the size of the miniature OST does to write amplification; table in docs/twin.md
 # make bench-flash  how fast the simulated drive is, beside the loop that bounds it; result beside it
 # make bench-allocator  the running kernel's block allocator beside the twin's; as root; result beside it
@@ -48,7 +49,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
@@ -120,6 +121,10 @@ bench-mqsim: .venv/.core
 
 compare-mqsim: .venv/.core
 	$(BIN)/python benchmarks/drive_against_mqsim.py --mqsim $(MQSIM) $(ARGS)
+
+score-faults: .venv/.core
+	$(BIN)/python benchmarks/score_of_faults.py $(ARGS)
+	$(BIN)/python scripts/fault_score_page.py
 
 bench-miniature: .venv/.core
 	$(BIN)/python benchmarks/miniature_size.py $(ARGS)

@@ -118,6 +118,19 @@ def sweep(workers: int) -> tuple[float, str]:
         return time.perf_counter() - began, ended.stdout
 
 
+def with_snapshots() -> dict[str, float]:
+    """Return what `trimtab twin run perlmutter` takes, with a snapshot of all targets an hour."""
+    program = Path(sys.executable).with_name("trimtab")
+    with tempfile.TemporaryDirectory() as directory:
+        usage, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        argv = [program, "twin", "run", "perlmutter", "--directory", "life"]
+        subprocess.run(argv, check=True, capture_output=True, cwd=directory)
+        elapsed_s, ended = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        busy = ended.ru_utime + ended.ru_stime - usage.ru_utime - usage.ru_stime
+        store = Path(directory) / "life" / "perlmutter.db"
+        return {"elapsed_s": elapsed_s, "processor_s": busy, "store_bytes": store.stat().st_size}
+
+
 def main() -> None:
     """Measure in turns, print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -141,6 +154,7 @@ def main() -> None:
         **measured_on(),
         "nine months": {kind: figures(found) for kind, found in runs.items() if found},
     }
+    result["twin run"] = {**measured_on(), **with_snapshots()}
     if not asked.no_sweep:
         processes = os.cpu_count() or 1
         elapsed_s, _ = sweep(processes)

@@ -101,7 +101,8 @@ def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due)
         (TrimPractice(timer_active=True), "trimmed-by-schedule"),
         (TrimPractice(scheduled=("/etc/cron.daily/fstrim",)), "trimmed-by-schedule"),
         (not_available("zfs", "a ZFS target"), "practice-unknown"),
-        (TrimPractice(reasons={"mount_option": "no answer"}), "practice-unknown"),
+        # As drivers say that there is none: with the reason.
+        (TrimPractice(reasons={"mount_option": "neither discard nor fstrim"}), None),
         (TrimPractice(timer_active=False), None),
         (TrimPractice(), None),
     ],
@@ -144,6 +145,9 @@ def test_not_soon_after_it_failed():
     }
     again = trim("OST0000", 6 * 3600, Outcome.FAILED)
     assert trimmed(decide(seen([ost(0)], actions=(again,)), NOW)) == [(0, "OST0000")]
+    # A process that was killed goes on at once.
+    killed = replace(failed, facts={"interrupted": "killed"})
+    assert decide(seen([ost(0)], actions=(killed,)), NOW).instructions
 
 
 def test_a_target_that_is_named_and_absent_is_reported():

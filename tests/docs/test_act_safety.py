@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.docs import acting, sudoers
-from tests.docs.test_deploy import Account, granted
+from tests.docs.test_deploy import PYTHON, Account, granted
+from tests.support import loopback
 
 from trimtab.drivers.lustre.writes import (
     ROWS,
@@ -22,6 +23,7 @@ from trimtab.drivers.lustre.writes import (
     tee_words,
     trim_words,
 )
+from trimtab.drivers.lustre.writing import parse_answer, program
 from trimtab.launch.process import execute
 from trimtab.model.action import Outcome
 
@@ -146,3 +148,43 @@ def test_near_misses_are_refused(account: Account) -> None:
         ["sh", "-c", "id"],
     ]
     assert [argv for argv in refused if account.runs(*argv) is not None] == []
+
+
+@pytest.mark.system
+def test_a_user_with_sudo_writes_through_tee_and_nothing_without() -> None:
+    if reason := loopback.why_no_loop_devices("ext4"):
+        pytest.skip(reason)
+    if not Path(PYTHON).exists() or any(shutil.which(n) is None for n in ("sudo", "useradd")):
+        pytest.skip("needs sudo and a Python that every user can reach")
+    path = "/sys/class/block/loop[0-9][0-9][0-9]/queue/nr_requests"
+    with (
+        granted(f"trimtab ALL = (root) NOPASSWD: /usr/bin/tee {path}\n", {}) as user,
+        # Below a directory that this user may pass through.
+        loopback.mounted(user.programs, size_bytes=64 << 20) as mounted,
+    ):
+        number = mounted.mount_point.stat().st_dev
+        place = {"number": f"{os.major(number)}:{os.minor(number)}"}
+        state = user.programs / "state"
+        outcomes = []
+        for sudo, name in ((["sudo", "-n"], "nr_requests"), (["sudo", "-n"], "read_ahead_kb"),
+                           (None, "nr_requests")):  # fmt: skip
+            instruction = {
+                **{"do": "set", "row": f"queue/{name}", "place": place, "value": "48"},
+                "fields": {"device": mounted.device.name},
+            }
+            request = {
+                **{"format": 1, "file_system": "scratch", "token": 1, "who": "w", "sudo": sudo},
+                **{"deadline_s": 30, "instructions": [instruction]},
+            }
+            state.mkdir(exist_ok=True)
+            shutil.chown(state, user.name)
+            argv = (PYTHON, "-I", "-S", "-", "/", str(state))
+            (result,) = parse_answer("here", 1, user.does(argv, stdin=program(request)))
+            assert result.outcome is not Outcome.SKIPPED, result
+            outcomes.append((result.outcome, str(result.detail.code)))
+            if name == "nr_requests" and sudo:
+                assert mounted.device.read_queue(name) == "48"
+                mounted.device.set_queue(name, 64)
+        refused = (Outcome.REFUSED, "permission-denied")
+        assert outcomes == [(Outcome.DONE, "done"), refused, refused]
+        assert mounted.device.read_queue("nr_requests") == "64"

@@ -103,10 +103,10 @@ def test_scenarios_of_a_seed(every: int) -> None:
 
 
 def test_the_committed_scores_hold_what_is_promised() -> None:
-    """At least 90 % of single causes first, nine in ten right at 90 %, nobody blamed in quiet."""
+    """At least 95 % of single causes first, nine in ten right at 90 %, nobody blamed in quiet."""
     results = json.loads((ROOT / "benchmarks" / "results" / "explaining.json").read_text())
     single = results["sorts"]["single"]
-    assert single["first"] >= 0.9 * single["found"]
+    assert single["first"] >= 0.95 * single["found"]
     pair = results["sorts"]["pair"]
     assert pair["among_two"] > 0.5 * pair["found"]
     sure = [row for row in results["calibration"] if row["from"] >= CONFIDENT]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from trimtab.drivers.protocol import CAPABILITIES, Clock, Placement, TrimResult
+from trimtab.drivers.protocol import CAPABILITIES, Clock, Placement, TrimResult, WriteTimes
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.launchers import LAUNCHERS, Launcher
 from trimtab.launch.process import ProcessResult
@@ -66,6 +66,7 @@ class MemoryTarget:
     discarded_bytes: int = 0
     last_trim_at: datetime | None = None
     allocator_goal: int = 0
+    write_times: WriteTimes = field(default_factory=lambda: WriteTimes(0, 0.0))
     server: str = "oss1"
     settings: dict[str, str] = field(default_factory=_default_settings)
     readings: dict[str, float | int | str | bool | None] = field(default_factory=dict)
@@ -169,6 +170,13 @@ class MemoryDriver:
             discarded_bytes=state.discarded_bytes,
             reasons={"mount_option": "none is set"},
         )
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return what a test set."""
+        state = self._of(target)
+        if not state.answers:
+            return NotAvailable(f"{target} did not answer")
+        return state.write_times
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Open or close a target to new files."""

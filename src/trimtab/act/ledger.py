@@ -48,8 +48,7 @@ class Ledger:
             identifier
             for action in ordered
             if action.outcome is Outcome.DONE
-            for identifier in (action.reverts, *action.instruction.reverts)
-            if identifier is not None
+            for identifier in action.instruction.reverts
         )
 
     def of(self, target: str, subject: str) -> list[Action]:

@@ -66,7 +66,6 @@ def _chains(ledger: Ledger, action: str | None) -> list[tuple[Key, list[Action]]
             for row in actions
             if may_have_written(row)
             and row.id not in ledger.reverted
-            and row.reverts is None
             and not row.instruction.reverts
             and action in {None, row.id}
         ]

@@ -146,9 +146,6 @@ def _trimmed_otherwise(observed: Observed, seen: TargetSnapshot) -> Message | No
     if practice is not None and practice.has_mechanism:
         also = ", ".join(("fstrim.timer",) * bool(practice.timer_active) + practice.scheduled)
         return Message("trimmed-by-schedule", f"{also} trims it")
-    if practice is not None and "mount_option" in practice.reasons:
-        text = f"how it is trimmed is not known: {practice.reasons['mount_option']}"
-        return Message("practice-unknown", text)
     if seen.value("discard_granularity_bytes") == 0:
         return Message("no-discard", "its device does not support discard")
     return None
@@ -164,6 +161,8 @@ def _mount_option(seen: TargetSnapshot) -> str | None:
 
 def _failed(last: Action | None, now: datetime) -> Message | None:
     if last is None or last.outcome is Outcome.DONE or now - ended_at(last) >= RETRY:
+        return None
+    if "interrupted" in last.facts:
         return None
     detail = f": {last.detail}" if last.detail else ""
     return Message("trim-failed", f"the last trim ended as {last.outcome or 'not known'}{detail}")

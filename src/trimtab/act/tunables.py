@@ -64,7 +64,6 @@ class _Case:
             and instruction.kind is ActionKind.SET
             and instruction.value == value
             and not instruction.reverts
-            and action.reverts is None
             and action.id not in self.forgotten
         )
 

@@ -73,6 +73,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.reproduce",
         "Compare the twin with the figures of five documents and list the misses.",
     ),
+    "tune": ("trimtab.cli.tune", "Hold settings at the values that the site file wants."),
+    "trim": ("trimtab.cli.trim", "Trim the targets that are due, one at a time."),
+    "balance": ("trimtab.cli.balance", "Close full targets to new files, and reopen them."),
+    "actions": ("trimtab.cli.actions", "List what was done to a site, and what came of it."),
+    "revert": ("trimtab.cli.revert", "Take back what was done, where nobody changed it since."),
     "purge": (
         "trimtab.cli.purge",
         "Keep a file system below its limit: age cut-off, notices, verified deletion.",

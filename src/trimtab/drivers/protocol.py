@@ -51,6 +51,20 @@ class TrimResult:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteTimes:
+    """How many writes a target's devices completed since they were attached, and in what time.
+
+    Attributes
+    ----------
+    busy_s
+        Sum over the writes of the seconds that each took.
+    """
+
+    writes: int
+    busy_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where the data of one file lies.
 
@@ -146,6 +160,10 @@ class Driver(Protocol):
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how trim happens on a target without Trimtab, and what the system shows of it."""
+        ...
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return how long writes of a target have taken: the difference of two is a latency."""
         ...
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:

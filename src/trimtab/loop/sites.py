@@ -154,6 +154,27 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     return driver_module(site).open_site(site, clock)
 
 
+def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Driver:
+    """Return the driver that a site names, with the right to change the file system.
+
+    Parameters
+    ----------
+    token
+        Of the right to act (`Store.take_right`): servers refuse a lower one than they saw.
+    who
+        The user and host that act, for the logs of servers.
+
+    Raises
+    ------
+    UsageError
+        As `open_driver`.
+    """
+    module = driver_module(site)
+    if not hasattr(module, "open_for_acting"):  # it can do by itself whatever its user may
+        return open_driver(site, clock=clock)
+    return module.open_for_acting(site, clock, token=token, who=who)
+
+
 def reach_of(site: Site) -> Reach:
     """Return how a site's file system is reached from here: the twin's in simulated time.
 

@@ -146,6 +146,7 @@ FACTS: Final[Mapping[str, str]] = {
     "slower": "by which fraction the target got slower, 0.07; negative: faster",
     "verdict": "pending while a measurement of the effect is still expected",
     "bytes_written_total": "the target's counter when a trim began",
+    "interrupted": "its process was killed: what it did can go on at once",
     "effect": "seen, or none where the file system shows no sign of an action that was done",
 }
 """Names in `Action.facts` that controllers read."""
@@ -171,9 +172,6 @@ class Action:
         The value, or the bytes of a trim, as read back.
     detail
         The system's own words, or which condition no longer held.
-    reverts
-        The action that this one takes back; `Instruction.reverts` has them all where it takes back
-        several of one setting.
     facts
         Of its surroundings, each as text: `FACTS` has the names that decisions rest on.
     """
@@ -189,5 +187,4 @@ class Action:
     outcome: Outcome | None = None
     found: str | None = None
     detail: str | None = None
-    reverts: str | None = None
     facts: dict[str, str] = field(default_factory=dict)

@@ -10,6 +10,8 @@
          1──n slot               what was due: the run, snapshots and verdicts that came of it
          1──1 lease              which process watches the site
          1──n incident           as it was last found, with its explanation
+         1──n action             what was done to it, before and after
+         1──1 acting             which process may, and how many had the right before
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -38,7 +40,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -226,4 +228,45 @@ incident = Table(
     Column("document", PlainJson, nullable=False),
     Index(None, "site", "id", unique=True),
     Index(None, "site", "at"),
+)
+
+action = Table(
+    "action",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("who", AnyText, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("target", AnyText, nullable=False),
+    Column("server", AnyText),
+    Column("setting", AnyText),
+    Column("before", AnyText),
+    Column("value", AnyText),
+    Column("stage", Integer, nullable=False),
+    Column("permanent", Boolean, nullable=False),
+    # Ids of the actions that it takes back.
+    Column("reverts", PlainJson, nullable=False),
+    Column("reason", AnyText, nullable=False),
+    Column("reason_code", Text, nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    # None, as the outcome: begun, and not known to have ended.
+    Column("until", UtcMicroseconds),
+    Column("outcome", Text),
+    Column("found", AnyText),
+    Column("detail", AnyText),
+    Column("facts", PlainJson, nullable=False),
+    Index(None, "site", "at"),
+)
+
+acting = Table(
+    "acting",
+    metadata,
+    Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
+    # Raised whenever somebody takes the right to act: an actor with a lower one is refused.
+    Column("token", BigInteger, nullable=False),
+    Column("holder", AnyText),
+    Column("until", UtcMicroseconds),
 )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
 from trimtab.errors import RefusedError, UsageError
 from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
@@ -147,6 +147,11 @@ class TwinDriver:
             sources={"mount_option": SOURCE, "timer_active": SOURCE, "scheduled": SOURCE},
             reasons={} if trim.discard else {"mount_option": "the scenario mounts without discard"},
         )
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return that the twin does not time single writes."""
+        self._checked(target)
+        return NotAvailable("the twin does not time single writes")
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Open or close an OST to new files."""

@@ -173,6 +173,9 @@ def test_a_value_that_the_kernel_limits_is_not_stored(loop: Loop) -> None:
         ({"value": None}, "setting-value-refused"),
         ({"do": "shell"}, "action-unknown"),
         ({"place": {"number": "/"}}, "name-invalid"),
+        ({"place": {"service": "other-OST0001"}}, "name-invalid"),
+        ({"place": {"service": 7}}, "name-invalid"),
+        ({"place": "scratch-OST0001;id"}, "name-invalid"),
     ],
 )
 def test_what_is_not_in_the_table_is_not_written(

@@ -23,7 +23,7 @@ from trimtab.errors import DataError, RefusedError, TrimtabError, UnreadableErro
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
 from trimtab.purge.plan.publication import PUBLISHED_FILE, Publication, write_publication
-from trimtab.purge.plan.trusted import trusted_directory
+from trimtab.record.trusted import trusted_directory
 
 ROWS = [Row(b"ada/one"), Row(b"bob/two", 1001)]
 FILES = ("plan.json", "signature", "candidates.parquet")

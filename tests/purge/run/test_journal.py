@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
-from trimtab.purge.run import journal as journal_module
 from trimtab.purge.run.journal import journals, opened, read, replay, spent_since
 from trimtab.purge.run.records import (
-    FIRST_SUM,
     BatchLine,
     BeginLine,
     Chronicle,
@@ -30,6 +28,8 @@ from trimtab.purge.run.records import (
     encode,
 )
 from trimtab.purge.run.state import Batch, Rows
+from trimtab.record import chain
+from trimtab.record.chain import FIRST_SUM, linked
 
 AT = datetime(2026, 11, 22, 8, 0, 0, 123456, tzinfo=UTC)
 PLAN = PlanLine("plan-1", "ab" * 32, 100, "/scratch", "ext4 /dev/md0")
@@ -68,8 +68,8 @@ LINES = (
 def text_of(lines, plan=PLAN):
     text, own = b"", FIRST_SUM
     for line in (plan, *lines):
-        one, own = encode(line, own)
-        text += one
+        linked_line, own = linked(encode(line), own)
+        text += linked_line
     return text
 
 
@@ -84,7 +84,6 @@ def test_every_kind_of_line_comes_back_as_it_was():
     text = text_of(LINES)
     result = decode(text)
     assert (result.plan, result.lines, result.torn) == (PLAN, LINES, b"")
-    assert result.size_bytes == len(text)
     assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
 
 
@@ -101,7 +100,7 @@ def test_a_journal_that_was_cut_anywhere_says_what_was_whole():
         result = decode(text[:cut])
         whole = sum(end <= cut for end in ends)
         assert len(result.lines) == max(0, whole - 1)
-        assert result.torn == text[result.size_bytes : cut]
+        assert result.torn == text[text.rfind(b"\n", 0, cut) + 1 : cut]
         replay(result)
 
 
@@ -136,10 +135,8 @@ def test_a_line_that_was_lost_put_in_or_moved_is_noticed():
     ],
 )
 def test_a_line_of_another_kind_is_an_error(rest):
-    from trimtab.purge.run import records
-
-    head, own = encode(PLAN, FIRST_SUM)
-    line = b'{"sum":"' + records._sum(own, rest).encode() + b'",' + rest + b"\n"
+    head, own = linked(encode(PLAN), FIRST_SUM)
+    line, _ = linked(b"{" + rest, own)
     with pytest.raises(DataError) as error:
         decode(head + line)
     assert error.value.line == 2
@@ -307,7 +304,7 @@ def test_a_journal_that_cannot_be_written_is_written_no_more(tmp_path, monkeypat
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(journal_module.os, call, full)
+            patch.setattr(chain.os, call, full)
             with raises(UnreadableError, "journal-unwritable") as error:
                 journal.write(BEGIN)
             assert error.value.hint
@@ -319,7 +316,7 @@ def test_a_journal_that_cannot_be_written_is_written_no_more(tmp_path, monkeypat
 def test_half_a_line_is_an_error_at_once(tmp_path, monkeypatch):
     real = os.write
     with opened(tmp_path, PLAN, at=AT, owner=OWNER) as journal, monkeypatch.context() as patch:
-        patch.setattr(journal_module.os, "write", lambda file, text: real(file, text[:20]))
+        patch.setattr(chain.os, "write", lambda file, text: real(file, text[:20]))
         with raises(UnreadableError, "journal-unwritable"):
             journal.write(BEGIN)
     assert write(tmp_path, BEGIN).torn_bytes == 20

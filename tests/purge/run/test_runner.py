@@ -14,13 +14,13 @@ from tests.support.codes import raises
 
 from trimtab.errors import Interrupted, RefusedError, ToolError
 from trimtab.purge.policy import Caps
-from trimtab.purge.run import journal as journal_module
 from trimtab.purge.run.journal import read, replay
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import BatchLine, BeginLine, DoneLine, EndLine, UsageLine
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
 from trimtab.purge.run.state import Rows
+from trimtab.record import chain
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def test_a_batch_is_on_stable_storage_before_its_files_are_touched_and_so_is_its
         return call
 
     for name in ("write", "fsync"):
-        monkeypatch.setattr(journal_module.os, name, told(name, getattr(os, name)))
+        monkeypatch.setattr(chain.os, name, told(name, getattr(os, name)))
     world.remover.before = lambda what, _row: events.append(what)
     run(world.job(), apply=True)
     calls = " ".join(name for name, _ in groupby(events))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.protocol import WriteTimes
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.units import is_digits
@@ -86,7 +87,30 @@ def read_bytes_of(
     return counted
 
 
+def read_write_times(host: Host, device: str) -> WriteTimes | NotAvailable:
+    """Return how long a device's writes have taken, from its ``stat``."""
+    fields = _stat_fields(host, device)
+    if isinstance(fields, NotAvailable):
+        return fields
+    return WriteTimes(writes=fields[4], busy_s=fields[7] / 1000.0)
+
+
 def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
+    fields = _stat_fields(host, device)
+    if isinstance(fields, NotAvailable):
+        return fields
+    return DeviceBytes(
+        read_bytes=fields[2] * _SECTOR_BYTES,
+        written_bytes=fields[6] * _SECTOR_BYTES,
+        discarded_bytes=(
+            fields[13] * _SECTOR_BYTES
+            if len(fields) >= 15
+            else NotAvailable(f"the stat of {device} counts no discards: a kernel before 4.18")
+        ),
+    )
+
+
+def _stat_fields(host: Host, device: str) -> list[int] | NotAvailable:
     directory = f"/sys/class/block/{device}"
     # The disk's switch serves its partitions. Some kernels before 5.9 count for device mapper
     # although its switch reads 0: no number is better than one that may stand still.
@@ -102,15 +126,7 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
     fields = text.split()
     if len(fields) < 11 or not all(is_digits(field) for field in fields):
         return NotAvailable(f"{path} holds {text[:80]!r}, not the counters of a block device")
-    return DeviceBytes(
-        read_bytes=int(fields[2]) * _SECTOR_BYTES,
-        written_bytes=int(fields[6]) * _SECTOR_BYTES,
-        discarded_bytes=(
-            int(fields[13]) * _SECTOR_BYTES
-            if len(fields) >= 15
-            else NotAvailable(f"{path} counts no discards: a kernel before 4.18")
-        ),
-    )
+    return [int(field) for field in fields]
 
 
 def _sum(counted: Sequence[DeviceBytes]) -> DeviceBytes:

@@ -18,13 +18,14 @@ from trimtab.drivers.local.counters import (
     busy_fraction,
     read_bytes_of,
     read_cpu_times,
+    read_write_times,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
 from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
-from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.launchers import Execute, Launcher, find_launcher
@@ -210,6 +211,13 @@ class LocalDriver:
             timer=read_timer(self._host, self._execute),
             discarded_bytes=discarded,
         )
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return how long writes of the device beneath have taken."""
+        self._check(target)
+        if not self._description.devices:
+            return not_available("no-device", "no underlying block device is visible")
+        return read_write_times(self._host, self._description.devices[0].name)
 
     @contextmanager
     def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:

@@ -197,7 +197,9 @@ def client_orders(
         if fields is None:
             continue
         order = _Place(client, client).order(key, fields, as_read(row, raw), value)
-        orders.append(replace(order, part=fields.get("ost", client)))
+        instruction = {**order.instruction, "place": None}  # a client has no target mounted
+        part = fields.get("ost", client)
+        orders.append(replace(order, part=part, instruction=instruction))
     if not orders:
         return not_available("setting-missing", f"{client} has no {tree}.*.{leaf}")
     return tuple(orders)

@@ -37,7 +37,7 @@ from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
-from trimtab.drivers.protocol import Clock, Placement, TrimResult
+from trimtab.drivers.protocol import Clock, Placement, TrimResult, WriteTimes
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
@@ -303,6 +303,11 @@ class LustreDriver:
         if isinstance(backing, NotAvailable):
             return backing
         return backing.trim_practice()
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return that a server's trim watches the times of writes itself."""
+        self._check(target)
+        return not_available("server-watches", "a trim on a server watches its writes there")
 
     def describe(self, target: str) -> PathDescription | NotAvailable:
         """Return what lay beneath a target on its server at the last snapshot.

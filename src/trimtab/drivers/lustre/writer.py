@@ -365,6 +365,12 @@ class Acting:
         action = instruction.get("do") if isinstance(instruction, dict) else None
         if action not in _UNDER_LOCK and action != "trim":
             raise NotInTable("action-unknown", f"{shortened(action)} is not done")
+        place = instruction.get("place") or {}
+        service = place.get("service") if isinstance(place, dict) else 0
+        # The token is of one file system: it says nothing about another's targets.
+        prefix = self.request["file_system"] + "-"
+        if service is not None and not (isinstance(service, str) and service.startswith(prefix)):
+            raise NotInTable("name-invalid", f"{shortened(service)} is of another file system")
         if self.is_late():
             raise End("skipped", "deadline", "the time is over")
         wait_s = min(LOCK_WAIT_S, self.left_s())

@@ -16,7 +16,7 @@ from trimtab.purge.index.importers.column_map import NO_NAMES, Names
 from trimtab.purge.index.importing import Claims, Form, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
 from trimtab.purge.run.collect import root_facts
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
 from trimtab.units import parse_moment
 from trimtab.visible import visible
 

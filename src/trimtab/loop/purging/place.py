@@ -54,7 +54,7 @@ def prepared(place: PurgePlace) -> PurgePlace:
     UnreadableError
         They cannot be made.
     """
-    from trimtab.purge.system_errors import system_errors
+    from trimtab.record.system_errors import system_errors
     from trimtab.visible import visible
 
     with system_errors(

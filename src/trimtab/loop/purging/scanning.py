@@ -33,7 +33,7 @@ from trimtab.purge.index.size_sample import Look, random_seed, take_sample
 from trimtab.purge.index.views import readable
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.situation import RootFacts
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
 from trimtab.units import plural
 from trimtab.visible import visible
 

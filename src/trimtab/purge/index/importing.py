@@ -26,7 +26,7 @@ from trimtab.purge.index.importers.column_map import NO_NAMES, Names, parse_map
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
 from trimtab.purge.index.reading import CHUNK_BYTES, Reading
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import DataError, UnreadableError
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 if TYPE_CHECKING:

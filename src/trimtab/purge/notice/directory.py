@@ -32,8 +32,8 @@ from trimtab.purge.plan.candidates import pieces
 from trimtab.purge.plan.changes import Named
 from trimtab.purge.plan.load import LoadedPlan
 from trimtab.purge.plan.publication import UserList
-from trimtab.purge.plan.trusted import synchronise_file_system, trusted_directory
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import synchronise_file_system, trusted_directory
 from trimtab.visible import visible
 
 _BUFFER_BYTES: Final = 64 << 20

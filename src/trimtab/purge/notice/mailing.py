@@ -19,8 +19,8 @@ from typing import Final, Literal
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.purge.notice.mail import Postman, Undelivered, address_of, message_of
 from trimtab.purge.notice.words import Facts
-from trimtab.purge.plan.trusted import read_trusted
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import read_trusted
 
 MAILS_FILE: Final = "mails.jsonl"
 _SIZE_MAX_BYTES: Final = 1 << 28

@@ -26,8 +26,8 @@ from trimtab.purge.plan.publication import (
     read_publication,
     write_publication,
 )
-from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.policy import Notices
+from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
 Clock = Callable[[], datetime]

@@ -20,8 +20,8 @@ from trimtab.purge.plan.candidates import sha256_of, summarise
 from trimtab.purge.plan.document import PLAN, canonical, signature_of, to_json
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import FORMAT, Candidates, Plan, PlanDraft
-from trimtab.purge.plan.trusted import trusted_directory, trusted_file, write_durably
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
+from trimtab.record.trusted import trusted_directory, trusted_file, write_durably
 from trimtab.visible import visible
 
 CANDIDATES_FILE: Final = "candidates.parquet"

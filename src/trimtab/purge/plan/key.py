@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.purge.plan.trusted import read_trusted, trusted_directory, write_durably
+from trimtab.record.trusted import read_trusted, trusted_directory, write_durably
 from trimtab.visible import visible
 
 SECRET_BYTES: Final = 32

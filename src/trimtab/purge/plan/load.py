@@ -17,7 +17,7 @@ from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication, read_publication
-from trimtab.purge.plan.trusted import read_trusted, trusted_directory, trusted_file
+from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
 from trimtab.visible import visible
 
 _PLAN_MAX_BYTES: Final = 1 << 28

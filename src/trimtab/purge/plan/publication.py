@@ -23,7 +23,7 @@ from trimtab.purge.plan.document import (
 )
 from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.model import STRICT, Plan
-from trimtab.purge.plan.trusted import read_trusted, write_durably
+from trimtab.record.trusted import read_trusted, write_durably
 
 PUBLISHED_FILE: Final = "published.json"
 _SIZE_MAX_BYTES: Final = 1 << 28

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError
-from trimtab.purge.plan.trusted import read_trusted, trusted_directory, write_durably
 from trimtab.purge.run.situation import ArmedBy, ArmingFacts
+from trimtab.record.trusted import read_trusted, trusted_directory, write_durably
 from trimtab.visible import visible
 
 SUFFIX: Final = ".armed.jsonl"

@@ -23,7 +23,6 @@ from trimtab.errors import TrimtabError
 from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.run.identity import (
     file_system_uuid,
     meaningful_fsid,
@@ -31,6 +30,7 @@ from trimtab.purge.run.identity import (
     mount_number,
 )
 from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
+from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
 CANARY_PREFIX: Final = ".trimtab-canary-"

@@ -20,11 +20,8 @@ file system, since two would each delete what the other was about to.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -32,8 +29,8 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import DataError, RefusedError, UnreadableError
-from trimtab.purge.plan.trusted import trusted_directory
 from trimtab.purge.run.records import (
+    CHANGED_HINT,
     BatchLine,
     BeginLine,
     Chronicle,
@@ -44,6 +41,7 @@ from trimtab.purge.run.records import (
     SyncedLine,
     TornLine,
     UndoneLine,
+    chronicle_of,
     decode,
     encode,
 )
@@ -57,7 +55,8 @@ from trimtab.purge.run.state import (
     rows_with,
     without,
 )
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
 SUFFIX: Final = ".journal.jsonl"
@@ -206,13 +205,11 @@ class Journal:
         What was cut off: a line that was not finished.
     """
 
-    def __init__(self, path: Path, file: int, chronicle: Chronicle) -> None:
-        self.path = path
+    def __init__(self, file: ChainedFile, chronicle: Chronicle) -> None:
+        self.path = file.path
         self.standing = replay(chronicle)
         self.torn_bytes = len(chronicle.torn)
         self._file = file
-        self._sum = chronicle.last_sum
-        self._broken = False
 
     def write(self, line: Line) -> None:
         """Write a line and see it to stable storage.
@@ -222,27 +219,7 @@ class Journal:
         UnreadableError
             It could not be written: the run must not go on, since nobody would know of it.
         """
-        if self._broken:
-            raise UnreadableError(
-                f"{self._shown} could not be written before; open it anew",
-                code="journal-unwritable",
-            )
-        text, line_sum = encode(line, self._sum)
-        self._broken = True
-        with system_errors(
-            f"{self._shown} cannot be written",
-            code="journal-unwritable",
-            hint="free space there and run again: it goes on where it was",
-        ):
-            if os.write(self._file, text) != len(text):
-                raise OSError(28, "only a part of a line could be written")
-            os.fsync(self._file)
-        self._broken = False
-        self._sum = line_sum
-
-    @property
-    def _shown(self) -> str:
-        return visible(os.fspath(self.path))
+        self._file.append(encode(line))
 
 
 @contextlib.contextmanager
@@ -279,34 +256,26 @@ def opened(directory: Path, plan: PlanLine, *, at: datetime, owner: int = 0) -> 
         held = stack.enter_context(
             trusted_directory(directory, "the journals' directory", owner=owner)
         )
-        _lock(stack, held, plan.file_system)
+        shown = visible(plan.file_system)
+        hint = "two runs at once would each delete what the other is about to: wait for it"
+        stack.enter_context(locked(plan.file_system, held, shown, hint=hint))
         path = directory / f"{plan.plan}{SUFFIX}"
-        file = _open(path.name, held, path, owner)
-        stack.callback(os.close, file)
-        yield _ready(path, file, plan, at)
+        file = stack.enter_context(opened_chain(path, held, owner=owner))
+        yield _ready(file, plan, at)
 
 
-def _ready(path: Path, file: int, plan: PlanLine, at: datetime) -> Journal:
-    shown = visible(os.fspath(path))
+def _ready(file: ChainedFile, plan: PlanLine, at: datetime) -> Journal:
+    shown = visible(os.fspath(file.path))
+    chain = file.read(hint=CHANGED_HINT)
     try:
-        chronicle = decode(_content(file))
-        if chronicle.torn:
-            os.ftruncate(file, chronicle.size_bytes)
-            os.fsync(file)
-    except OSError as error:
-        raise UnreadableError(
-            f"cannot read {shown}: {error.strerror}", code="unreadable-file"
-        ) from error
-    except DataError as error:
-        raise error.of(shown) from error
-    if chronicle.plan is not None and chronicle.plan != plan:
-        raise RefusedError(
-            f"{shown} is the journal of another plan, or the plan is not the one it was",
-            code="journal-mismatch",
-            hint="a plan is never changed: make a new one",
-        )
-    try:
-        journal = Journal(path, file, chronicle)
+        chronicle = chronicle_of(chain)
+        if chronicle.plan is not None and chronicle.plan != plan:
+            raise RefusedError(
+                f"{shown} is the journal of another plan, or the plan is not the one it was",
+                code="journal-mismatch",
+                hint="a plan is never changed: make a new one",
+            )
+        journal = Journal(file, chronicle)
     except DataError as error:
         raise error.of(shown) from error
     if chronicle.plan is None:
@@ -316,57 +285,6 @@ def _ready(path: Path, file: int, plan: PlanLine, at: datetime) -> Journal:
         beginning = visible(chronicle.torn[:_TORN_SHOWN_MAX].decode("ascii", "backslashreplace"))
         journal.write(TornLine(at.astimezone(UTC), len(chronicle.torn), beginning))
     return journal
-
-
-def _content(file: int) -> bytes:
-    with os.fdopen(os.dup(file), "rb") as stream:
-        stream.seek(0)
-        return stream.read()
-
-
-def _lock(stack: contextlib.ExitStack, directory: int, file_system: str) -> None:
-    name = f".lock-{hashlib.sha256(file_system.encode()).hexdigest()[:16]}"
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        file = os.open(name, flags, 0o600, dir_fd=directory)
-        stack.callback(os.close, file)  # which also unlocks, as does the end of the process
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RefusedError(
-            f"another run is at work on {visible(file_system)} now",
-            code="run-running",
-            hint="two runs at once would each delete what the other is about to: wait for it",
-        ) from error
-    except OSError as error:
-        raise UnreadableError(
-            f"the lock of {visible(file_system)} cannot be had: {error.strerror}",
-            code="journal-unlocked",
-        ) from error
-
-
-def _open(name: str, directory: int, path: Path, owner: int) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    shown = visible(os.fspath(path))
-    with system_errors(f"cannot open {shown}", code="journal-unreadable"):
-        file = os.open(name, flags, 0o600, dir_fd=directory)
-    try:
-        state = os.fstat(file)
-        if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
-            raise RefusedError(
-                f"{shown} is not a file of user {owner} that nobody else can write to",
-                code="journal-untrusted",
-                hint=f"see who made it: ls -l {shown}",
-            )
-        os.fsync(directory)  # its name too has to outlast a power cut
-    except OSError as error:
-        os.close(file)
-        raise UnreadableError(
-            f"cannot open {shown}: {error.strerror}", code="journal-unreadable"
-        ) from error
-    except BaseException:
-        os.close(file)
-        raise
-    return file
 
 
 def _check_begun(

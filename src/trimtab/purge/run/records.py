@@ -1,28 +1,22 @@
-"""The lines of a journal: what each says, to JSON and back, each bound to the one before.
-
-A line is one JSON object. Its ``sum`` is the SHA-256 of the sum before and of the rest of the line,
-so that a line that was changed, lost or put in later is noticed. It proves nothing against somebody
-who may write the file and writes all of it anew.
-"""
+"""The lines of a journal: what each says, to JSON and back; see `trimtab.record.chain`."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.run.state import Outcome, Rows, Spent, Stretch
+from trimtab.record.chain import Chain, unlinked
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 FORMAT: Final = 1
-FIRST_SUM: Final = "0" * 64
-_REST_FROM: Final = len('{"sum":"') + 64 + len('",')
+CHANGED_HINT: Final = "nothing is deleted by it any more: keep it, and make a new plan"
 _STRICT: Final = {"extra": "forbid"}
 
 
@@ -222,18 +216,12 @@ class Chronicle:
     ----------
     lines
         Without the first, which is ``plan``.
-    last_sum
-        What the next line is bound to.
-    size_bytes
-        Up to the end of the last whole line.
     torn
-        What stands behind it.
+        What stands behind the last whole line.
     """
 
     plan: PlanLine | None
     lines: tuple[Line, ...]
-    last_sum: str = FIRST_SUM
-    size_bytes: int = 0
     torn: bytes = field(default=b"", repr=False)
 
 
@@ -256,17 +244,9 @@ def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneL
     )
 
 
-def encode(line: Line, last_sum: str) -> tuple[bytes, str]:
-    """Return a line with its end, and its sum.
-
-    Parameters
-    ----------
-    last_sum
-        Of the line before; `FIRST_SUM` where there is none.
-    """
-    rest = _adapter().dump_json(line)[1:]
-    line_sum = _sum(last_sum, rest)
-    return _head(line_sum) + rest + b"\n", line_sum
+def encode(line: Line) -> bytes:
+    """Return a line as a JSON object, for `trimtab.record.chain`."""
+    return _adapter().dump_json(line)
 
 
 def decode(text: bytes) -> Chronicle:
@@ -277,11 +257,20 @@ def decode(text: bytes) -> Chronicle:
     DataError
         A line is not what was written; `DataError.line` says which.
     """
-    size = text.rfind(b"\n") + 1
+    return chronicle_of(unlinked(text, hint=CHANGED_HINT))
+
+
+def chronicle_of(chain: Chain) -> Chronicle:
+    """Return what the lines of a chained file say; see `decode`."""
     lines: list[Line] = []
-    last_sum = FIRST_SUM
-    for number, data in enumerate(text[:size].split(b"\n")[:-1], start=1):
-        line, last_sum = _decoded(data, last_sum, number)
+    for number, text in enumerate(chain.lines, start=1):
+        try:
+            line = _adapter().validate_json(text, strict=True)
+        except ValueError as error:
+            reason = visible(str(error).splitlines()[0])
+            raise DataError(
+                f"it is no line of a journal: {reason}", code="journal-malformed", line=number
+            ) from error
         if isinstance(line, PlanLine) != (number == 1):
             raise DataError(
                 "a journal names its plan once, in its first line",
@@ -291,34 +280,7 @@ def decode(text: bytes) -> Chronicle:
         lines.append(line)
     first = lines[0] if lines else None
     plan = first if isinstance(first, PlanLine) else None
-    return Chronicle(plan, tuple(lines[1:]), last_sum, size, text[size:])
-
-
-def _decoded(text: bytes, last_sum: str, number: int) -> tuple[Line, str]:
-    rest = text[_REST_FROM:]
-    expected = _sum(last_sum, rest)
-    if text[:_REST_FROM] != _head(expected):
-        raise DataError(
-            "the journal was changed or damaged here: the line does not follow from those before",
-            code="journal-changed",
-            line=number,
-            hint="nothing is deleted by it any more: keep it, and make a new plan",
-        )
-    try:
-        return _adapter().validate_json(b"{" + rest, strict=True), expected
-    except ValueError as error:
-        reason = visible(str(error).splitlines()[0])
-        raise DataError(
-            f"it is no line of a journal: {reason}", code="journal-malformed", line=number
-        ) from error
-
-
-def _head(line_sum: str) -> bytes:
-    return b'{"sum":"' + line_sum.encode() + b'",'
-
-
-def _sum(last_sum: str, rest: bytes) -> str:
-    return hashlib.sha256(last_sum.encode() + rest).hexdigest()
+    return Chronicle(plan, tuple(lines[1:]), chain.torn)
 
 
 @functools.cache

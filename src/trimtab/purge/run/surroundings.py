@@ -26,7 +26,7 @@ from trimtab.purge.run.situation import (
     ServerClock,
     Situation,
 )
-from trimtab.purge.system_errors import system_errors
+from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
 LOOK_EVERY_S: Final = 1.0

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from trimtab.report.documents import acting as acting
     from trimtab.report.documents import judged as judged
     from trimtab.report.documents import kept as kept
     from trimtab.report.documents import measured as measured
@@ -46,6 +47,11 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "size": "simulated.SizeDocument",
     "whatif": "simulated.WhatIfDocument",
     "reproduce": "simulated.ReproduceDocument",
+    "tune": "acting.PlanDocument",
+    "trim": "acting.PlanDocument",
+    "balance": "acting.PlanDocument",
+    "revert": "acting.PlanDocument",
+    "actions": "acting.ActionsDocument",
     "purge": "purged.PurgeReportDocument",
     "purge-policy": "purged.PurgePolicyDocument",
     "purge-scan": "purged.IndexDocument",
@@ -74,6 +80,6 @@ def document_of(schema: str) -> type:
 
 def __getattr__(name: str) -> ModuleType:
     """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
-    if name not in {"judged", "kept", "measured", "purged", "simulated"}:
+    if name not in {"acting", "judged", "kept", "measured", "purged", "simulated"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

@@ -1,0 +1,37 @@
+"""``trimtab actions``: the ledger of a site."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.opened import opened
+from trimtab.cli.output import show
+
+
+@click.command("actions")
+@click.argument("where", metavar="SITE")
+@options.as_json
+@options.store
+@options.since("Only actions that began at or after this time.")
+def command(where: str, store_url: str | None, since: str | None) -> None:
+    """List what was done to a site: when, by whom, why, and how performance went afterwards."""
+    from trimtab.cli.render.acting import print_ledger
+    from trimtab.loop.acting.effects import plan_effects
+    from trimtab.report import documents
+
+    with opened(where, store_url) as record:
+        place = record.place
+        actions = record.store.actions(place.name, since=place.moment(since))
+        effects = (
+            ()
+            if place.site is None
+            else plan_effects(place.site, record.location, actions, record.now)
+        )
+    rows = tuple(
+        documents.acting.EffectRow(each.plan, each.at, each.effect, each.reason) for each in effects
+    )
+    show(
+        lambda: documents.acting.ActionsDocument(record.location, actions, rows),
+        lambda: print_ledger(actions, effects),
+    )

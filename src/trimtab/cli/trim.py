@@ -1,0 +1,23 @@
+"""``trimtab trim``: free space handed to the flash, target after target."""
+
+from __future__ import annotations
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.acting import act, applying
+
+
+@click.command("trim")
+@click.argument("where", metavar="SITE")
+@applying
+@options.as_json
+@options.store
+@click.option("--targets", metavar="SET", help="Only these: OST[0000-0003].")
+def command(where: str, store_url: str | None, apply: bool, targets: str | None) -> None:
+    """Show which targets are due for a trim by [policy.trim], and with --apply trim them.
+
+    One target of a server and enclosure at a time, in steps; a trim that was interrupted goes on
+    where it was.
+    """
+    act(where, store_url, "trim", apply=apply, command="trim", targets=targets)

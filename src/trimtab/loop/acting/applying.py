@@ -1,0 +1,246 @@
+"""Carries out a plan: one instruction after another, each journalled before and read back after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from trimtab import __version__
+from trimtab.drivers.outcomes import outcome_of
+from trimtab.errors import RefusedError, ToolError, TrimtabError
+from trimtab.loop.acting.deadman import DeadMan
+from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
+from trimtab.loop.acting.pacing import Pacing
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.model.identifier import new_identifier
+from trimtab.model.telemetry import NotAvailable, Setting
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.record.store import Store
+
+LEASE: Final = timedelta(minutes=10)
+"""The right to act is renewed before each instruction; of a process that hangs it lapses then."""
+LOG: Final = logging.getLogger("trimtab.acting")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What carrying out needs.
+
+    Attributes
+    ----------
+    token
+        Of the right to act (`Store.take_right`); it must still be the newest at each instruction.
+    range_bytes
+        Of one step of a trim.
+    resume
+        Target to where its last trim was interrupted, in bytes.
+    """
+
+    driver: Driver
+    store: Store
+    journal: Journal
+    clock: Clock
+    token: int
+    who: str
+    range_bytes: int
+    deadman: DeadMan
+    resume: dict[str, int]
+    pacing: Pacing
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    outcome: Outcome
+    found: str | None = None
+    detail: str | None = None
+
+
+def apply(
+    plan: Plan,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> tuple[Action, ...]:
+    """Carry out a plan and return what became of each instruction that was begun.
+
+    A stage begins only when every instruction of the stage before was done. Whatever happens, what
+    was begun stands in the journal.
+
+    Raises
+    ------
+    RefusedError
+        The plan is held, or the right to act has gone to another process.
+    UnreadableError
+        The journal or the store cannot be written.
+    """
+    if plan.held:
+        raise RefusedError(
+            f"nothing is changed: {plan.held[0]}", code="plan-held", hint="see the plan: --json"
+        )
+    begun = surroundings.clock()
+    surroundings.journal.write(
+        ApplyLine(
+            begun,
+            plan.site,
+            plan.policy,
+            plan.id,
+            surroundings.who,
+            surroundings.token,
+            __version__,
+        )
+    )
+    actions: list[Action] = []
+    for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
+        of_stage = []
+        for instruction in stage:
+            of_stage.append(_carried_out(plan, instruction, surroundings))
+            progress(of_stage[-1])
+        of_stage = [_read_again(action, surroundings) for action in of_stage]
+        actions += of_stage
+        if any(action.outcome is not Outcome.DONE for action in of_stage):
+            break
+    return tuple(actions)
+
+
+def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surroundings) -> Action:
+    at = surroundings.clock()
+    if not surroundings.store.renew_right(plan.site, surroundings.token, at + LEASE):
+        raise RefusedError(
+            "another process has taken over the right to act on the site",
+            code="right-lost",
+            hint="see what it does: trimtab actions SITE",
+        )
+    action = Action(
+        id=new_identifier(at),
+        site=plan.site,
+        policy=plan.policy,
+        plan=plan.id,
+        who=surroundings.who,
+        at=at,
+        instruction=instruction,
+    )
+    surroundings.journal.write(begin_line(action))
+    surroundings.store.put_action(action)
+    return _ended(action, _done(action, surroundings), surroundings)
+
+
+def _read_again(action: Action, surroundings: Surroundings) -> Action:
+    """Return an action as its value is after the whole stage.
+
+    Settings depend on one another: a change of the scheduler sets ``nr_requests`` anew.
+    """
+    instruction = action.instruction
+    if action.outcome is not Outcome.DONE or instruction.kind is not ActionKind.SET:
+        return action
+    assert instruction.setting is not None
+    current = surroundings.driver.settings(instruction.target).get(instruction.setting)
+    if not isinstance(current, Setting) or current.value == action.found:
+        return action
+    detail = f"it was {action.found}, and is {current.value} after the changes that followed"
+    return _ended(action, _End(Outcome.NOT_STORED, current.value, detail), surroundings)
+
+
+def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
+    line = EndLine(surroundings.clock(), action.id, end.outcome.value, end.found, end.detail)
+    surroundings.journal.write(line)
+    action = ended(action, line)
+    surroundings.store.put_action(action)
+    return action
+
+
+def _done(action: Action, surroundings: Surroundings) -> _End:
+    instruction, driver = action.instruction, surroundings.driver
+    try:
+        match instruction.kind:
+            case ActionKind.SET:
+                return _set(instruction, surroundings)
+            case ActionKind.TRIM:
+                return _trim(action, surroundings)
+            case ActionKind.CLOSE | ActionKind.OPEN:
+                enabled = instruction.kind is ActionKind.OPEN
+                return _end_of(driver.set_creation(instruction.target, enabled))
+            case ActionKind.RESET_ALLOCATOR:
+                return _end_of(driver.reset_allocator(instruction.target))
+            case ActionKind.MIGRATE:
+                return _End(Outcome.SKIPPED, detail="files are not migrated by this version")
+    except TrimtabError as error:
+        return _end_of(error)
+
+
+def _end_of(answer: object, read_back: str | None = None) -> _End:
+    """Return what a driver's answer or error says of a change."""
+    outcome, reason = outcome_of(answer)
+    return _End(outcome, read_back, str(reason) or None)
+
+
+def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
+    """Write a setting where it still has the value that the plan saw; read it back."""
+    assert instruction.setting is not None
+    assert instruction.value is not None
+    driver, target = surroundings.driver, instruction.target
+    current = driver.settings(target).get(instruction.setting)
+    if not isinstance(current, Setting):
+        reason = "the setting is not there" if current is None else current.reason
+        return _End(Outcome.SKIPPED, detail=reason)
+    if current.value != instruction.before:
+        detail = f"it was {instruction.before} in the plan and is {current.value} now"
+        return _End(Outcome.CHANGED, current.value, detail)
+    with surroundings.deadman.armed(instruction):
+        stored = driver.set(target, instruction.setting, instruction.value)
+    if isinstance(stored, NotAvailable):
+        return _end_of(stored)
+    return _End(Outcome.DONE, stored.value)
+
+
+def _trim(action: Action, surroundings: Surroundings) -> _End:
+    """Trim a target range after range, from where an interrupted trim of it ended."""
+    driver, target = surroundings.driver, action.instruction.target
+    trimmed_bytes = 0
+    surroundings.pacing.begin(target)
+    for start, length in ranges(
+        _capacity(driver, target, surroundings.clock()),
+        surroundings.range_bytes,
+        surroundings.resume.get(target, 0),
+    ):
+        result = driver.trim(target, start, length)
+        if isinstance(result, NotAvailable):
+            return _end_of(result, str(trimmed_bytes))
+        trimmed_bytes += result.trimmed_bytes
+        line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
+        surroundings.journal.write(line)
+        surroundings.pacing.wait(target)
+    return _End(Outcome.DONE, str(trimmed_bytes))
+
+
+def _capacity(driver: Driver, target: str, now: datetime) -> int:
+    snapshot = driver.snapshot(now).of(target)
+    capacity = None if snapshot is None else snapshot.number("capacity_bytes")
+    if capacity is None:
+        raise ToolError(f"the size of {target} is not known", code="capacity-unknown")
+    return int(capacity)
+
+
+def ranges(
+    capacity_bytes: int, range_bytes: int, begin_bytes: int = 0
+) -> Iterator[tuple[int, int | None]]:
+    """Yield start and length of each step over a target; the last one has no length.
+
+    The size that a file system states lacks its own metadata: what lies behind it is trimmed too.
+    """
+    starts = range(begin_bytes, max(begin_bytes + 1, capacity_bytes), range_bytes)
+    for start in starts:
+        yield start, None if start == starts[-1] else range_bytes
+
+
+def reason_of(action: Action) -> Message | None:
+    """Return in words why an action did not end as intended; ``None``: it did."""
+    if action.outcome is Outcome.DONE:
+        return None
+    outcome = "begun" if action.outcome is None else action.outcome.value
+    return Message(f"action-{outcome}", action.detail or f"{outcome}, without a reason")

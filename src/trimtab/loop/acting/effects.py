@@ -1,0 +1,82 @@
+"""How performance went after a plan was applied: the runs before it against those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.errors import UsageError
+from trimtab.loop.comparing.compare import Request, compare_sides
+from trimtab.message import Message
+from trimtab.model.action import Action
+from trimtab.model.compare import CompareResult
+from trimtab.model.site import Site
+
+PLANS: Final = 10
+"""The effects of so many plans are worked out, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEffect:
+    """How performance went after a plan was applied, or why that cannot be told yet.
+
+    Attributes
+    ----------
+    at
+        When its first action was begun.
+    """
+
+    plan: str
+    at: datetime
+    effect: CompareResult | None = None
+    reason: Message | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The effects on every series, or the reason."""
+        if self.effect is None:
+            return f"cannot tell yet: {self.reason}"
+        return "; ".join(
+            f"{series.probe} {effect.metric}: {effect.change.value.replace('_', ' ')}"
+            + ("" if effect.ratio is None else f" ({100 * (effect.ratio - 1):+.1f} %)")
+            for series in self.effect.series
+            for effect in series.effects
+        )
+
+
+def plan_effects(
+    site: Site, store_url: str | None, actions: Sequence[Action], now: datetime
+) -> tuple[PlanEffect, ...]:
+    """Return the effect of the newest plans that changed something, oldest first."""
+    window = timedelta(seconds=site.limits.window_s)
+    stretches: dict[str, tuple[datetime, datetime]] = {}
+    for action in actions:
+        if action.outcome is not None and action.outcome.wrote:
+            begin, _ = stretches.get(action.plan, (action.at, action.at))
+            stretches[action.plan] = begin, action.until or action.at
+    newest = list(stretches.items())[-PLANS:]
+    return tuple(
+        _effect(site, store_url, plan, (begin - window, begin), (end, min(now, end + window)))
+        for plan, (begin, end) in newest
+    )
+
+
+def _effect(
+    site: Site,
+    store_url: str | None,
+    plan: str,
+    before: tuple[datetime, datetime],
+    after: tuple[datetime, datetime],
+) -> PlanEffect:
+    sides = [
+        f"{site.name}@{begin:%Y-%m-%dT%H:%M:%S%z}..{end:%Y-%m-%dT%H:%M:%S%z}"
+        for begin, end in (before, after)
+    ]
+    try:
+        result = compare_sides(Request(*sides, store_url=store_url))
+    except UsageError as error:
+        code = error.code or "nothing-to-compare"
+        return PlanEffect(plan, before[1], reason=Message(code, error.message))
+    return PlanEffect(plan, before[1], result)

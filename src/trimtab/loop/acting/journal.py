@@ -1,0 +1,293 @@
+"""The journal of what is done to a site: on stable storage before and after each instruction.
+
+::
+
+    apply  plan, policy, who, token         a run of a plan begins
+    begin  action, instruction              fsynced, and only then is anything written
+    range  action, start, length, trimmed   a step of a trim
+    end    action, outcome, found           fsynced, and only then does the next one begin
+    begin  action, instruction              (killed here)
+    apply  ...                              the next run finds that action without an end
+    end    action, unknown
+
+One file a site, in a directory that only its user can write to. The ledger in the store is made
+from the same lines and filled from them again after a kill (`trimtab.loop.acting.recovering`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from trimtab.errors import DataError, UnreadableError
+from trimtab.message import Message, code_of
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.trusted import trusted_directory
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from trimtab.record.store import Store
+
+SUFFIX: Final = ".journal.jsonl"
+CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+_SHARED: Final = Path("/var/lib/trimtab")
+_STRICT: Final = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyLine:
+    """A plan begins to be applied."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    site: str
+    policy: str
+    plan: str
+    who: str
+    token: int
+    version: str
+    do: Literal["apply"] = "apply"
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLine:
+    """An instruction is about to be carried out."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    action: str
+    policy: str
+    plan: str
+    who: str
+    kind: str
+    target: str
+    reason: str
+    reason_code: str
+    server: str | None
+    setting: str | None
+    before: str | None
+    value: str | None
+    stage: int
+    permanent: bool = False
+    reverts: tuple[str, ...] = ()
+    do: Literal["begin"] = "begin"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLine:
+    """A part of a target was trimmed; without a length up to its end."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    action: str
+    start_bytes: int
+    length_bytes: int | None
+    trimmed_bytes: int
+    do: Literal["range"] = "range"
+
+
+@dataclass(frozen=True, slots=True)
+class EndLine:
+    """What became of an instruction."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    action: str
+    outcome: str
+    found: str | None = None
+    detail: str | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    do: Literal["end"] = "end"
+
+
+Line = ApplyLine | BeginLine | RangeLine | EndLine
+
+
+@dataclass(frozen=True, slots=True)
+class Journalled:
+    """What a journal says was done.
+
+    Attributes
+    ----------
+    actions
+        In the order in which they were begun; without an outcome where the journal has none.
+    ranges
+        Action to the ranges of its trim that ended.
+    """
+
+    actions: tuple[Action, ...]
+    ranges: dict[str, tuple[RangeLine, ...]]
+
+
+class Journal:
+    """The journal of one site, open to be written."""
+
+    def __init__(self, file: ChainedFile, lines: tuple[Line, ...]) -> None:
+        self.path = file.path
+        self.lines = lines
+        self._file = file
+
+    def write(self, line: Line) -> None:
+        """Write a line, and wait until it is on stable storage.
+
+        Raises
+        ------
+        UnreadableError
+            It could not be written: nothing more may be done, since nobody would know of it.
+        """
+        self._file.append(_adapter().dump_json(line))
+
+
+def directory_of(store: Store) -> Path:
+    """Return the directory of journals: beside a store that is a file."""
+    path = store.location.path
+    return (_SHARED if path is None else Path(path).parent) / "actions"
+
+
+@contextlib.contextmanager
+def opened(directory: Path, site: str) -> Iterator[Journal]:
+    """Open the journal of a site to write it; one process at a time.
+
+    Raises
+    ------
+    RefusedError
+        Another process has it open, or somebody else can write to it.
+    DataError
+        It was changed or damaged.
+    UnreadableError
+        It cannot be read or written.
+    """
+    owner = os.geteuid()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        shown = visible(os.fspath(directory))
+        raise UnreadableError(
+            f"cannot make {shown}: {error.strerror}", code="journal-unwritable"
+        ) from error
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(
+            trusted_directory(directory, "the journals' directory", owner=owner)
+        )
+        hint = "two at once would each undo what the other does: wait for it"
+        stack.enter_context(locked(site, held, visible(site), hint=hint))
+        path = directory / f"{site}{SUFFIX}"
+        file = stack.enter_context(opened_chain(path, held, owner=owner))
+        chain = file.read(hint=CHANGED_HINT)
+        lines = []
+        for number, text in enumerate(chain.lines, start=1):
+            try:
+                lines.append(_adapter().validate_json(text, strict=True))
+            except ValueError as error:
+                reason = visible(str(error).splitlines()[0])
+                raise DataError(
+                    f"it is no line of a journal: {reason}", code="journal-malformed", line=number
+                ).of(visible(os.fspath(path))) from error
+        yield Journal(file, tuple(lines))
+
+
+def begin_line(action: Action) -> BeginLine:
+    """Return the line that an action begins with."""
+    instruction = action.instruction
+    return BeginLine(
+        at=action.at,
+        action=action.id,
+        policy=action.policy,
+        plan=action.plan,
+        who=action.who,
+        kind=instruction.kind.value,
+        target=instruction.target,
+        reason=str(instruction.reason),
+        reason_code=code_of(instruction.reason) or "reason-uncoded",
+        server=instruction.server,
+        setting=instruction.setting,
+        before=instruction.before,
+        value=instruction.value,
+        stage=instruction.stage,
+        permanent=instruction.permanent,
+        reverts=instruction.reverts,
+    )
+
+
+def journalled(lines: tuple[Line, ...], site: str) -> Journalled:
+    """Return the actions that lines tell of.
+
+    Raises
+    ------
+    DataError
+        An action ends that did not begin, or an outcome is none.
+    """
+    actions: dict[str, Action] = {}
+    ranges: dict[str, tuple[RangeLine, ...]] = {}
+    for number, line in enumerate(lines, start=1):
+        match line:
+            case BeginLine():
+                actions[line.action] = _begun(line, site)
+            case RangeLine():
+                ranges[line.action] = (*ranges.get(line.action, ()), line)
+            case EndLine():
+                begun = actions.get(line.action)
+                if begun is None:
+                    raise DataError(
+                        "an action ends that did not begin",
+                        code="journal-contradictory",
+                        line=number,
+                    )
+                actions[line.action] = ended(begun, line)
+            case ApplyLine():
+                pass
+    return Journalled(tuple(actions.values()), ranges)
+
+
+def ended(action: Action, line: EndLine) -> Action:
+    """Return an action with what became of it."""
+    return replace(
+        action,
+        until=line.at,
+        outcome=Outcome(line.outcome),
+        found=line.found,
+        detail=line.detail,
+        facts=line.facts,
+    )
+
+
+def _begun(line: BeginLine, site: str) -> Action:
+    instruction = Instruction(
+        ActionKind(line.kind),
+        line.target,
+        Message(line.reason_code, line.reason),
+        server=line.server,
+        setting=line.setting,
+        before=line.before,
+        value=line.value,
+        stage=line.stage,
+        permanent=line.permanent,
+        reverts=line.reverts,
+    )
+    return Action(
+        id=line.action,
+        site=site,
+        policy=line.policy,
+        plan=line.plan,
+        who=line.who,
+        at=line.at,
+        instruction=instruction,
+    )
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Line]:
+    from typing import Annotated
+
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Line, Field(discriminator="do")])

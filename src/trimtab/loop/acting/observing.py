@@ -1,0 +1,84 @@
+"""What acting rests on: a snapshot of now, the record of before, the ledger, what is going on."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.act.observed import Observed
+from trimtab.explain.troubles import site_state
+from trimtab.message import Message
+from trimtab.model.site import Site
+from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.model.trim import TrimPractice
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+    from trimtab.record.store import Store
+
+LEDGER: Final = timedelta(days=30)
+BASELINE: Final = timedelta(hours=1)
+_INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
+"""Troubles that say that data may be wrong: while they last, nothing is changed."""
+
+
+def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed:
+    """Return a site as it is now; everything that could not be observed is said in it."""
+    snapshot = driver.snapshot(now)
+    latest = store.latest_snapshot(site.name)
+    return Observed(
+        site=site,
+        snapshot=snapshot,
+        baseline=store.latest_snapshot(site.name, now - BASELINE),
+        actions=store.actions(site.name, since=now - LEDGER),
+        busy=busy(site, store, snapshot),
+        practices=practices(driver, snapshot),
+        pools=pools(driver),
+        measured={target: at for at, target, _, _ in store.last_survey(site.name)},
+        integrity=integrity(site, snapshot),
+        clock_jump_s=0.0 if latest is None else max(0.0, (latest.at - now).total_seconds()),
+    )
+
+
+def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
+    """Return why targets must be left alone; the empty name stands for all."""
+    reasons: dict[str, Message] = {}
+    for slot in store.open_slots(site.name):
+        if slot.item != "snapshot":
+            reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
+    for target in snapshot.targets:
+        if target.value("degraded") is True:
+            reasons[target.target.name] = Message("target-degraded", "its array is being rebuilt")
+    return reasons
+
+
+def practices(driver: Driver, snapshot: Snapshot) -> dict[str, TrimPractice | NotAvailable]:
+    """Return how each target is trimmed without Trimtab."""
+    return {
+        target.target.name: driver.trim_practice(target.target.name) for target in snapshot.targets
+    }
+
+
+def pools(driver: Driver) -> dict[str, frozenset[str]]:
+    """Return the OSTs of each pool; empty where pools are not known."""
+    read = getattr(driver, "pools", None)
+    members = {} if read is None else read()
+    if isinstance(members, NotAvailable):
+        return {}
+    return {
+        pool: frozenset(f"OST{number:04x}" for number in numbers)
+        for pool, numbers in members.items()
+    }
+
+
+def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
+    """Return what says that data may be wrong."""
+    state = site_state(site.name, snapshot, site.limits)
+    named = [(host.name, host.troubles) for host in state.hosts]
+    named += [(target.name, target.troubles) for target in state.targets]
+    return tuple(
+        Message(trouble.id, f"{name}: {trouble.text}")
+        for name, troubles in named
+        for trouble in troubles
+        if trouble.id in _INTEGRITY
+    )

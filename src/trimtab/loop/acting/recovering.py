@@ -1,0 +1,79 @@
+"""After a kill: the ledger is filled from the journal, and what was open is looked at again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.loop.acting.journal import EndLine, Journal, ended, journalled
+from trimtab.model.action import Action, ActionKind, Outcome
+from trimtab.model.telemetry import Setting
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+    from trimtab.record.store import Store
+
+
+def recover(
+    journal: Journal, store: Store, driver: Driver, site: str, now: datetime
+) -> tuple[Action, ...]:
+    """Settle every action that was begun and did not end, and return them.
+
+    The ledger afterwards has whatever the journal has.
+    """
+    done = journalled(journal.lines, site)
+    stored = {action.id: action for action in store.actions(site)}
+    settled = []
+    for action in done.actions:
+        final = action
+        if action.outcome is None:
+            line = _end_of(action, driver, now)
+            journal.write(line)
+            final = ended(action, line)
+            settled.append(final)
+        if stored.get(action.id) != final:
+            store.put_action(final)
+    return tuple(settled)
+
+
+def interrupted_trims(journal: Journal, site: str) -> dict[str, int]:
+    """Return target to the byte at which its last trim was interrupted."""
+    done = journalled(journal.lines, site)
+    resume: dict[str, int] = {}
+    for action in done.actions:
+        if action.instruction.kind is not ActionKind.TRIM:
+            continue
+        target = action.instruction.target
+        resume.pop(target, None)
+        lengths = [(line.start_bytes, line.length_bytes) for line in done.ranges.get(action.id, ())]
+        ends = [start + length for start, length in lengths if length is not None]
+        if action.outcome is not Outcome.DONE and len(lengths) == len(ends) > 0:
+            resume[target] = max(ends)
+    return resume
+
+
+def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
+    """Return what is to be said of an action whose process was killed."""
+    instruction = action.instruction
+    outcome, state = Outcome.UNKNOWN, None
+    detail = "its process was killed: whether it was done is not known"
+    if instruction.kind is ActionKind.SET and instruction.setting is not None:
+        setting = driver.settings(instruction.target).get(instruction.setting)
+        if isinstance(setting, Setting):
+            state = setting.value
+            if state == instruction.value:
+                outcome, detail = Outcome.DONE, "its process was killed after it was written"
+            elif state == instruction.before:
+                outcome, detail = Outcome.SKIPPED, "its process was killed, the value is as before"
+    elif instruction.kind in {ActionKind.CLOSE, ActionKind.OPEN}:
+        snapshot = driver.snapshot(now).of(instruction.target)
+        enabled = None if snapshot is None else snapshot.value("create_enabled")
+        if isinstance(enabled, bool):
+            wanted = instruction.kind is ActionKind.OPEN
+            outcome = Outcome.DONE if enabled is wanted else Outcome.SKIPPED
+            state = "open" if enabled else "closed"
+            detail = "its process was killed; this is how the target is now"
+    elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR}:
+        outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
+    facts = {"interrupted": "killed"}
+    return EndLine(now, action.id, outcome.value, state, detail, facts)

@@ -1,0 +1,252 @@
+"""One visit to a site that may change it: everything opened, what was left open settled first."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from trimtab.act import reverting
+from trimtab.act.observed import Observed
+from trimtab.config.targets import unfold_targets
+from trimtab.errors import UsageError
+from trimtab.loop.acting.applying import LEASE, Surroundings, apply
+from trimtab.loop.acting.deadman import DeadMan, dead_man
+from trimtab.loop.acting.journal import directory_of, opened
+from trimtab.loop.acting.observing import observe
+from trimtab.loop.acting.pacing import Pacing
+from trimtab.loop.acting.recovering import interrupted_trims, recover
+from trimtab.loop.sites import (
+    clock_of,
+    know_site,
+    open_acting_driver,
+    open_driver,
+    site_file,
+    with_store,
+)
+from trimtab.loop.stores import open_store
+from trimtab.loop.watching.lease import is_gone, this_process
+from trimtab.model.action import Action, ActionKind, Plan
+from trimtab.model.driver import DRIVERS
+from trimtab.model.event import Event, EventKind
+from trimtab.model.identifier import new_identifier
+from trimtab.model.site import Site
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+CONTROLLERS: Final = {
+    "tunables": "trimtab.act.tunables",
+    "allocator": "trimtab.act.allocator",
+    "trim": "trimtab.act.trimming",
+    "balance": "trimtab.act.balance",
+}
+"""Policy to the module whose ``decide(observed, now)`` plans it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A site that was observed, with the plan that a policy makes of it.
+
+    Attributes
+    ----------
+    settled
+        Actions of processes that were killed, whose outcome was found out.
+    actions
+        What was carried out; empty where the plan was only shown.
+    applied
+        Whether it was to be carried out.
+    """
+
+    site: Site
+    store: str
+    plan: Plan
+    applied: bool = False
+    settled: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+def acting_site(where: str) -> Site:
+    """Return the site of a name or a site file; a bare PATH has no policies.
+
+    Raises
+    ------
+    UsageError
+        There is no such site.
+    """
+    loaded = site_file(where)
+    if loaded is None:
+        raise UsageError(
+            f"{where!r} is no site: only a site file has policies",
+            code="site-unknown",
+            hint=f"write one: trimtab init {where if '/' in where else 'PATH'}",
+        )
+    return loaded.site
+
+
+def visit(
+    where: str,
+    store_url: str | None,
+    policy: str,
+    *,
+    applying: bool = False,
+    targets: str | None = None,
+    action: str | None = None,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> Visit:
+    """Observe a site, decide, and with ``applying`` carry the plan out.
+
+    Parameters
+    ----------
+    policy
+        One of `CONTROLLERS`; ``revert`` and ``reopen`` take back what was done.
+    targets
+        Only these, as ``OST[0000-0003]``.
+    action
+        Beginning of the id of the action to revert; all where ``None``.
+
+    Raises
+    ------
+    RefusedError
+        It is held, or another process acts on the site.
+    TrimtabError
+        The site cannot be opened, or the store or journal cannot be used.
+    """
+    site = acting_site(where)
+    clock = clock_of(site)
+    with open_store(with_store(site, store_url), create=True) as store:
+        know_site(store, site)
+        location = str(store.location)
+        if not applying:
+            driver = open_driver(site, clock=clock)
+            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
+            return Visit(site, location, plan)
+        with _carrying_out(site, store) as surroundings:
+            driver = surroundings.driver
+            settled = recover(surroundings.journal, store, driver, site.name, clock())
+            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
+            actions = () if plan.held else apply(plan, surroundings, progress)
+            _log(store, plan, actions)
+        return Visit(site, location, plan, True, settled, actions)
+
+
+@contextlib.contextmanager
+def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
+    clock = clock_of(site)
+    holder = this_process()
+    with contextlib.ExitStack() as stack:
+        journal = stack.enter_context(opened(directory_of(store), site.name))
+        now = clock()
+        token = store.take_right(site.name, holder, now=now, until=now + LEASE, gone=is_gone)
+        stack.callback(store.release_right, site.name, token)
+        who = f"{getpass.getuser()}@{platform.node()}"
+        driver = open_acting_driver(site, clock=clock, token=token, who=who)
+        simulated = DRIVERS[site.driver].simulated
+        guard = DeadMan() if simulated else stack.enter_context(dead_man(driver))
+        yield Surroundings(
+            driver=driver,
+            store=store,
+            journal=journal,
+            clock=clock,
+            token=token,
+            who=who,
+            range_bytes=site.policies.trim.range_bytes,
+            deadman=guard,
+            resume=interrupted_trims(journal, site.name),
+            pacing=Pacing(driver, site.policies.trim, time.sleep),
+        )
+
+
+_EVENTS: Final = {
+    "trim": EventKind.TRIM,
+    "close": EventKind.TARGET_CLOSED,
+    "open": EventKind.TARGET_OPENED,
+}
+
+
+def _log(store: Store, plan: Plan, actions: tuple[Action, ...]) -> None:
+    """Write what was done into the site's log book: incidents are compared with it."""
+    wrote = [action for action in actions if action.outcome is not None and action.outcome.wrote]
+    for kind in dict.fromkeys(action.instruction.kind for action in wrote):
+        of_kind = [action for action in wrote if action.instruction.kind is kind]
+        first, last = of_kind[0], of_kind[-1]
+        settings = dict.fromkeys(
+            f"{action.instruction.setting} = {action.instruction.value}"
+            for action in of_kind
+            if action.instruction.setting is not None
+        )
+        detail = f"{plan.policy} {plan.id}: {kind.value} {', '.join(settings)}".rstrip()
+        store.add_event(
+            Event(
+                id=new_identifier(first.at),
+                site=plan.site,
+                kind=_EVENTS.get(kind.value, EventKind.CONFIG_CHANGE),
+                at=first.at,
+                until=last.until,
+                targets=tuple(dict.fromkeys(action.instruction.target for action in of_kind)),
+                detail=detail[:2000],
+                source="action",
+            )
+        )
+
+
+def _plan(
+    observed: Observed, policy: str, now: datetime, targets: str | None, action: str | None
+) -> Plan:
+    """Return what a policy makes of what was observed, for the targets that were named."""
+    if policy in CONTROLLERS:
+        plan = import_module(CONTROLLERS[policy]).decide(observed, now)
+    else:
+        plan = reverting.decide(observed, _named(observed, action), now)
+    if policy == "reopen":
+        opening = (each for each in plan.instructions if each.kind is ActionKind.OPEN)
+        plan = replace(plan, instructions=tuple(opening))
+    if targets is None:
+        return plan
+    names = _known(observed, unfold_targets(targets))
+    return replace(
+        plan,
+        instructions=tuple(each for each in plan.instructions if each.target in names),
+        untouched=tuple(each for each in plan.untouched if each.target in names),
+    )
+
+
+def _named(observed: Observed, prefix: str | None) -> str | None:
+    """Return the id of the one action that begins so.
+
+    Raises
+    ------
+    UsageError
+        There is none, or there are several.
+    """
+    if prefix is None:
+        return None
+    named = [each.id for each in observed.actions if each.id.startswith(prefix)]
+    if len(named) == 1:
+        return named[0]
+    problem = f"{len(named)} actions have" if named else "no action of the last thirty days has"
+    raise UsageError(
+        f"{problem} an id that begins with {visible(prefix[:40])!r}",
+        code="action-ambiguous" if named else "action-unknown",
+        hint=f"list them: trimtab actions {observed.site.name}",
+    )
+
+
+def _known(observed: Observed, names: tuple[str, ...]) -> frozenset[str]:
+    snapshot = observed.snapshot
+    known = set() if snapshot is None else {target.target.name for target in snapshot.targets}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no target {visible(name[:80])!r}",
+                code="target-unknown",
+                hint=f"known: {', '.join(sorted(known)[:12])}",
+            )
+    return frozenset(names)

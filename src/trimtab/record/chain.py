@@ -1,0 +1,243 @@
+"""A file of lines, each bound to the one before, on stable storage before a writer goes on.
+
+A line is one JSON object. Its ``sum`` is the SHA-256 of the sum before and of the rest of the line,
+so that a line that was changed, lost or put in later is noticed. It proves nothing against somebody
+who may write the file and writes all of it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.record.system_errors import system_errors
+from trimtab.visible import visible
+
+FIRST_SUM: Final = "0" * 64
+_REST_FROM: Final = len('{"sum":"') + 64 + len('",')
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a chained file holds.
+
+    Attributes
+    ----------
+    lines
+        Each as its JSON object without the sum.
+    last_sum
+        What the next line is bound to.
+    size_bytes
+        Up to the end of the last whole line.
+    torn
+        What stands behind it: a line that was not finished.
+    """
+
+    lines: tuple[bytes, ...]
+    last_sum: str = FIRST_SUM
+    size_bytes: int = 0
+    torn: bytes = field(default=b"", repr=False)
+
+
+def linked(line: bytes, last_sum: str) -> tuple[bytes, str]:
+    """Return a JSON object as a line with its end, and the line's sum.
+
+    Parameters
+    ----------
+    line
+        The object, with at least one key.
+    last_sum
+        Of the line before; `FIRST_SUM` where there is none.
+    """
+    line_sum = _sum(last_sum, line[1:])
+    return _head(line_sum) + line[1:] + b"\n", line_sum
+
+
+def unlinked(text: bytes, *, hint: str) -> Chain:
+    """Return what a chained file holds, up to its last whole line.
+
+    Parameters
+    ----------
+    hint
+        What to do about a file that was changed.
+
+    Raises
+    ------
+    DataError
+        A line is not what was written; `DataError.line` says which.
+    """
+    size = text.rfind(b"\n") + 1
+    lines: list[bytes] = []
+    last_sum = FIRST_SUM
+    for number, data in enumerate(text[:size].split(b"\n")[:-1], start=1):
+        rest = data[_REST_FROM:]
+        last_sum = _sum(last_sum, rest)
+        if data[:_REST_FROM] != _head(last_sum):
+            raise DataError(
+                "the journal was changed or damaged here: the line does not follow from those "
+                "before",
+                code="journal-changed",
+                line=number,
+                hint=hint,
+            )
+        lines.append(b"{" + rest)
+    return Chain(tuple(lines), last_sum, size, text[size:])
+
+
+class ChainedFile:
+    """A chained file that this process appends to, and nobody else.
+
+    Parameters
+    ----------
+    file
+        Descriptor, open for reading and appending.
+    """
+
+    def __init__(self, path: Path, file: int) -> None:
+        self.path = path
+        self._file = file
+        self._sum = FIRST_SUM
+        self._broken = False
+
+    def read(self, *, hint: str) -> Chain:
+        """Return what it holds; a line that was not finished is cut off.
+
+        Raises
+        ------
+        DataError
+            It was changed or damaged.
+        UnreadableError
+            It cannot be read.
+        """
+        with system_errors(f"cannot read {self._shown}", code="unreadable-file"):
+            with os.fdopen(os.dup(self._file), "rb") as stream:
+                stream.seek(0)
+                content = stream.read()
+            try:
+                chain = unlinked(content, hint=hint)
+            except DataError as error:
+                raise error.of(self._shown) from error
+            if chain.torn:
+                os.ftruncate(self._file, chain.size_bytes)
+                os.fsync(self._file)
+        self._sum = chain.last_sum
+        return chain
+
+    def append(self, line: bytes) -> None:
+        """Write a JSON object as a line, and wait until it is on stable storage.
+
+        Raises
+        ------
+        UnreadableError
+            It could not be written: the writer must not go on, since nobody would know of it.
+        """
+        if self._broken:
+            raise UnreadableError(
+                f"{self._shown} could not be written before; open it anew",
+                code="journal-unwritable",
+            )
+        text, line_sum = linked(line, self._sum)
+        self._broken = True
+        with system_errors(
+            f"{self._shown} cannot be written",
+            code="journal-unwritable",
+            hint="free space there and run again: it goes on where it was",
+        ):
+            if os.write(self._file, text) != len(text):
+                raise OSError(28, "only a part of a line could be written")
+            os.fsync(self._file)
+        self._broken = False
+        self._sum = line_sum
+
+    @property
+    def _shown(self) -> str:
+        return visible(os.fspath(self.path))
+
+
+@contextlib.contextmanager
+def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[ChainedFile]:
+    """Open a chained file to append to, made where there is none.
+
+    Parameters
+    ----------
+    path
+        Its name is taken in ``directory``, a descriptor (`trimtab.record.trusted`).
+    owner
+        Whose it has to be.
+
+    Raises
+    ------
+    RefusedError
+        It is not a file of that user that nobody else can write to.
+    UnreadableError
+        It cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    shown = visible(os.fspath(path))
+    with system_errors(f"cannot open {shown}", code="journal-unreadable"):
+        file = os.open(path.name, flags, 0o600, dir_fd=directory)
+    try:
+        with system_errors(f"cannot open {shown}", code="journal-unreadable"):
+            state = os.fstat(file)
+            if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
+                raise RefusedError(
+                    f"{shown} is not a file of user {owner} that nobody else can write to",
+                    code="journal-untrusted",
+                    hint=f"see who made it: ls -l {shown}",
+                )
+            os.fsync(directory)  # its name too has to outlast a power cut
+        yield ChainedFile(path, file)
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def locked(name: str, directory: int, shown: str, *, hint: str) -> Iterator[None]:
+    """Hold a lock that ends with this process at the latest.
+
+    Parameters
+    ----------
+    name
+        What is locked; its hash names the lock's file in ``directory``.
+    shown
+        What is at work there, for people.
+
+    Raises
+    ------
+    RefusedError
+        Another process holds it.
+    UnreadableError
+        It cannot be had.
+    """
+    file_name = f".lock-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.ExitStack() as stack:
+        try:
+            file = os.open(file_name, flags, 0o600, dir_fd=directory)
+            stack.callback(os.close, file)  # which also unlocks, as does the end of the process
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(
+                f"another run is at work on {shown} now", code="run-running", hint=hint
+            ) from error
+        except OSError as error:
+            raise UnreadableError(
+                f"the lock of {shown} cannot be had: {error.strerror}", code="journal-unlocked"
+            ) from error
+        yield
+
+
+def _head(line_sum: str) -> bytes:
+    return b'{"sum":"' + line_sum.encode() + b'",'
+
+
+def _sum(last_sum: str, rest: bytes) -> str:
+    return hashlib.sha256(last_sum.encode() + rest).hexdigest()

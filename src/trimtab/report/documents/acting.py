@@ -1,0 +1,52 @@
+"""Documents of acting: tune, trim, balance, actions, revert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab.model.action import Action, Plan
+from trimtab.model.compare import CompareResult
+from trimtab.report.documents import judged  # noqa: F401 (declares comparisons)
+from trimtab.report.documents.encode import shape
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """``trimtab tune | trim | balance | revert --json``: the plan, and what became of it.
+
+    Attributes
+    ----------
+    settled
+        Actions of processes that were killed, whose outcome was found out first.
+    actions
+        What was carried out; empty without ``--apply``.
+    """
+
+    store: str
+    applied: bool
+    plan: Plan
+    settled: tuple[Action, ...]
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """How performance went after a plan was applied, or why that cannot be told yet."""
+
+    plan: str
+    at: datetime
+    effect: CompareResult | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionsDocument:
+    """``trimtab actions --json``: the ledger of a site, oldest first."""
+
+    store: str
+    actions: tuple[Action, ...]
+    effects: tuple[EffectRow, ...]
+
+
+shape(Plan, derive={"id": "id"})

@@ -1,0 +1,394 @@
+"""Plans carried out on a driver in memory: what is written, journalled, found and left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.codes import raises
+from tests.support.memory_driver import MemoryDriver, MemoryTarget
+
+from trimtab.drivers.protocol import WriteTimes
+from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
+from trimtab.loop.acting.applying import Surroundings, apply, ranges
+from trimtab.loop.acting.deadman import DeadMan, dead_man
+from trimtab.loop.acting.journal import BeginLine, EndLine, Line, RangeLine, journalled, opened
+from trimtab.loop.acting.pacing import Pacing
+from trimtab.loop.acting.recovering import interrupted_trims, recover
+from trimtab.message import Message
+from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
+from trimtab.model.policies import TrimPolicy
+from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.record.store import Store
+
+NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
+SETTING = "block/memory0/queue/wbt_lat_usec"
+SITE = "s"
+TIB = 1 << 40
+
+
+class Clock:
+    """A clock that goes on by a second each time."""
+
+    def __init__(self) -> None:
+        self.seconds = count()
+
+    def __call__(self) -> datetime:
+        return NOW + timedelta(seconds=next(self.seconds))
+
+
+def instruction(target: str = "OST0000", **changes: Any) -> Instruction:
+    values: dict[str, Any] = {"setting": SETTING, "before": "2000", "value": "0"}
+    kind = changes.pop("kind", ActionKind.SET)
+    if kind is not ActionKind.SET:
+        values = {}
+    return Instruction(kind, target, Message("differs", "2000 is not 0"), **(values | changes))
+
+
+def plan(*instructions: Instruction, **changes: Any) -> Plan:
+    return Plan(SITE, "tunables", NOW, NOW, instructions, **changes)
+
+
+def driver(*names: str) -> MemoryDriver:
+    return MemoryDriver(*(MemoryTarget(name) for name in names or ("OST0000",)))
+
+
+@contextmanager
+def surroundings(
+    directory: Path,
+    of: MemoryDriver,
+    *,
+    deadman: DeadMan | None = None,
+    range_bytes: int = TIB,
+    sleep: Callable[[float], None] = lambda seconds: None,
+) -> Iterator[Surroundings]:
+    with (
+        Store.open(directory / "t.db") as store,
+        opened(directory / "actions", SITE) as journal,
+    ):
+        clock = Clock()
+        recover(journal, store, of, SITE, NOW)
+        token = store.take_right(
+            SITE, "me", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
+        )
+        yield Surroundings(
+            driver=of,
+            store=store,
+            journal=journal,
+            clock=clock,
+            token=token,
+            who="root@login1",
+            range_bytes=range_bytes,
+            deadman=deadman or DeadMan(),
+            resume=interrupted_trims(journal, SITE),
+            pacing=Pacing(of, TrimPolicy(), sleep),
+        )
+
+
+def lines_of(directory: Path) -> list[str]:
+    with opened(directory / "actions", SITE) as journal:
+        return [line.do for line in journal.lines]
+
+
+def test_what_is_done_is_journalled_before_and_after_and_kept_in_the_ledger(
+    tmp_path: Path,
+) -> None:
+    memory = driver()
+    seen: list[list[str]] = []
+    written = memory.set
+
+    def set_(target: str, name: str, value: str) -> Setting | NotAvailable:
+        seen.append((tmp_path / "actions" / f"{SITE}.journal.jsonl").read_text().splitlines())
+        return written(target, name, value)
+
+    memory.set = set_  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory) as around:
+        (action,) = apply(plan(instruction()), around)
+        assert around.store.actions(SITE) == (action,)
+    assert memory.state["OST0000"].settings[SETTING] == "0"
+    assert (action.outcome, action.found) == (Outcome.DONE, "0")
+    ((_, begun),) = seen
+    assert '"do":"begin"' in begun
+    assert lines_of(tmp_path) == ["apply", "begin", "end"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"before": "75000"}, Outcome.CHANGED),
+        ({"setting": "block/memory0/queue/none"}, Outcome.SKIPPED),
+        ({"setting": "block/memory0/queue/rotational", "before": "0"}, Outcome.REFUSED),
+        ({"target": "OST0009"}, Outcome.REFUSED),
+    ],
+)
+def test_what_no_longer_holds_is_not_written(
+    tmp_path: Path, changes: dict[str, Any], outcome: Outcome
+) -> None:
+    memory = driver()
+    before = dict(memory.state["OST0000"].settings)
+    with surroundings(tmp_path, memory) as around:
+        (action,) = apply(plan(instruction(**changes)), around)
+    assert action.outcome is outcome
+    assert action.detail
+    assert memory.state["OST0000"].settings == before
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ToolError("reads 5", code="setting-not-kept"), Outcome.NOT_STORED),
+        (ToolError("it hangs", code="write-hangs"), Outcome.UNKNOWN),
+        (ToolError("it is silent", code="server-unreachable"), Outcome.UNREACHABLE),
+        (ToolError("it failed", code="tool-failed"), Outcome.FAILED),
+        (RefusedError("not that", code="setting-read-only"), Outcome.REFUSED),
+    ],
+)
+def test_a_failure_is_told_for_what_it_is(
+    tmp_path: Path, error: TrimtabError, outcome: Outcome
+) -> None:
+    memory = driver()
+
+    def fails(target: str, name: str, value: str) -> Setting:
+        raise error
+
+    memory.set = fails  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory) as around:
+        (action,) = apply(plan(instruction()), around)
+    assert action.outcome is outcome
+
+
+def test_a_stage_waits_for_all_of_the_one_before(tmp_path: Path) -> None:
+    memory = driver("OST0000", "OST0001", "OST0002")
+    memory.state["OST0001"].settings[SETTING] = "1"
+    stages = [instruction(f"OST000{number}", stage=number > 1) for number in range(3)]
+    with surroundings(tmp_path, memory) as around:
+        actions = apply(plan(*stages), around)
+    assert [action.outcome for action in actions] == [Outcome.DONE, Outcome.CHANGED]
+    assert memory.state["OST0002"].settings[SETTING] == "2000"
+
+
+def test_a_change_that_a_later_one_took_back_is_not_done(tmp_path: Path) -> None:
+    memory = driver()
+    scheduler, written = "block/memory0/queue/scheduler", memory.set
+
+    def resetting(target: str, name: str, value: str) -> Setting | NotAvailable:
+        if name == scheduler:
+            written(target, SETTING, "75000")
+        return written(target, name, value)
+
+    memory.set = resetting  # type: ignore[method-assign]
+    second = instruction(setting=scheduler, before="none", value="mq-deadline")
+    with surroundings(tmp_path, memory) as around:
+        actions = apply(plan(instruction(), second, instruction(stage=1)), around)
+        assert around.store.actions(SITE) == actions
+    assert [action.outcome for action in actions] == [Outcome.NOT_STORED, Outcome.DONE]
+    assert actions[0].found == "75000"
+
+
+def test_a_plan_that_is_held_changes_nothing(tmp_path: Path) -> None:
+    memory = driver()
+    with surroundings(tmp_path, memory) as around, raises(RefusedError, "plan-held"):
+        apply(plan(instruction(), held=(Message("snapshot-stale", "too old"),)), around)
+    assert memory.state["OST0000"].settings[SETTING] == "2000"
+    assert lines_of(tmp_path) == []
+
+
+def test_who_has_lost_the_right_does_nothing_more(tmp_path: Path) -> None:
+    memory = driver()
+    with surroundings(tmp_path, memory) as around:
+        around.store.take_right(
+            SITE, "other", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
+        )
+        with raises(RefusedError, "right-lost"):
+            apply(plan(instruction()), around)
+    assert memory.state["OST0000"].settings[SETTING] == "2000"
+
+
+def test_two_processes_do_not_act_at_once(tmp_path: Path) -> None:
+    with (
+        surroundings(tmp_path, driver()),
+        raises(RefusedError, "run-running"),
+        opened(tmp_path / "actions", SITE),
+    ):
+        pass
+
+
+def test_close_open_reset_and_trim(tmp_path: Path) -> None:
+    memory = driver()
+    state = memory.state["OST0000"]
+    state.allocator_goal = 7
+    with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
+        (closed,) = apply(plan(instruction(kind=ActionKind.CLOSE)), around)
+        assert not state.create_enabled
+        reset, opened_again, trimmed = apply(
+            plan(
+                instruction(kind=ActionKind.RESET_ALLOCATOR),
+                instruction(kind=ActionKind.OPEN),
+                instruction(kind=ActionKind.TRIM),
+            ),
+            around,
+        )
+    ends = [closed, reset, opened_again, trimmed]
+    assert [action.outcome for action in ends] == [Outcome.DONE] * 4
+    assert (state.create_enabled, state.allocator_goal) == (True, 0)
+    assert trimmed.found == str(TIB)
+    assert lines_of(tmp_path).count("range") == 4
+
+
+@pytest.mark.parametrize("ranges_before", [0, 1, 3])
+def test_a_trim_that_was_interrupted_goes_on(tmp_path: Path, ranges_before: int) -> None:
+    memory = driver()
+    trim, calls = memory.trim, []
+
+    def dying(target: str, start: int = 0, length: int | None = None):
+        if len(calls) == ranges_before:
+            raise ToolError("the server went away", code="server-unreachable")
+        calls.append(start)
+        return trim(target, start, length)
+
+    memory.trim = dying  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
+        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), around)
+    assert action.outcome is Outcome.UNREACHABLE
+    memory.trim = lambda *arguments: (calls.append(arguments[1]), trim(*arguments))[1]  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
+        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), around)
+        assert action.outcome is Outcome.DONE
+    assert calls == [0, TIB // 4, TIB // 2, 3 * TIB // 4]
+    with surroundings(tmp_path, memory) as around:
+        assert around.resume == {}
+
+
+def test_ranges_cover_a_target_once_and_up_to_its_end() -> None:
+    assert list(ranges(10, 4)) == [(0, 4), (4, 4), (8, None)]
+    assert list(ranges(8, 4)) == [(0, 4), (4, None)]
+    assert list(ranges(10, 4, 8)) == [(8, None)]
+    assert list(ranges(10, 4, 12)) == [(12, None)]
+
+
+def test_a_trim_pauses_while_writes_are_slow(tmp_path: Path) -> None:
+    memory = driver()
+    state, slept = memory.state["OST0000"], []
+    state.write_times = WriteTimes(1000, 1.0)
+    trim = memory.trim
+
+    def slowing(target: str, start: int = 0, length: int | None = None):
+        # A millisecond a write before; the second step makes writes take two.
+        each_s = 0.002 if start else 0.001
+        times = state.write_times
+        state.write_times = WriteTimes(times.writes + 100, times.busy_s + 100 * each_s)
+        return trim(target, start, length)
+
+    memory.trim = slowing  # type: ignore[method-assign]
+    with surroundings(tmp_path, memory, range_bytes=TIB // 2, sleep=slept.append) as around:
+        apply(plan(instruction(kind=ActionKind.TRIM)), around)
+    assert slept == [5.0, 300.0]
+
+
+# Kills
+
+
+@pytest.mark.parametrize(
+    ("dies_at", "outcome"),
+    [("before the write", Outcome.SKIPPED), ("after the write", Outcome.DONE)],
+)
+def test_what_a_killed_process_left_open_is_settled(
+    tmp_path: Path, dies_at: str, outcome: Outcome
+) -> None:
+    memory = driver()
+    written = memory.set
+
+    def dying(target: str, name: str, value: str):
+        if dies_at == "after the write":
+            written(target, name, value)
+        raise KeyboardInterrupt
+
+    memory.set = dying  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt), surroundings(tmp_path, memory) as around:
+        apply(plan(instruction()), around)
+    assert lines_of(tmp_path) == ["apply", "begin"]
+    with surroundings(tmp_path, memory) as around:
+        (action,) = around.store.actions(SITE)
+    assert action.outcome is outcome
+    assert lines_of(tmp_path) == ["apply", "begin", "end"]
+
+
+def test_the_ledger_is_filled_from_the_journal(tmp_path: Path) -> None:
+    with surroundings(tmp_path, driver()) as around:
+        (action,) = apply(plan(instruction()), around)
+    (tmp_path / "t.db").unlink()
+    with surroundings(tmp_path, driver()) as around:
+        assert around.store.actions(SITE) == (action,)
+
+
+def test_a_journal_that_was_changed_changes_nothing_more(tmp_path: Path) -> None:
+    with surroundings(tmp_path, driver()) as around:
+        apply(plan(instruction()), around)
+    path = tmp_path / "actions" / f"{SITE}.journal.jsonl"
+    path.write_text(path.read_text().replace('"before":"2000"', '"before":"2001"'))
+    with raises(DataError, "journal-changed"), surroundings(tmp_path, driver()):
+        pass
+
+
+def test_an_end_without_a_beginning_is_an_error() -> None:
+    with raises(DataError, "journal-contradictory"):
+        journalled((EndLine(NOW, "a", "done"),), SITE)
+
+
+def test_interrupted_trims_are_those_that_did_not_end(tmp_path: Path) -> None:
+    def begin(action: str) -> BeginLine:
+        reasons = ("due", "trim-due")
+        return BeginLine(
+            NOW, action, "trim", "p", "me", "trim", "OST0000", *reasons, None, None, None, None, 0
+        )
+
+    class Lines:
+        def __init__(self, *lines: Line) -> None:
+            self.lines = lines
+
+    ranges_done = RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1)
+    open_trim = Lines(begin("a"), *ranges_done)
+    assert interrupted_trims(open_trim, SITE) == {"OST0000": 10}  # type: ignore[arg-type]
+    ended_trim = Lines(begin("a"), *ranges_done, EndLine(NOW, "a", "done"))
+    assert interrupted_trims(ended_trim, SITE) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_value_is_put_back_when_its_writer_dies(tmp_path: Path, dies: bool) -> None:
+    """The values lie in files, so that a child and its child see them."""
+    (tmp_path / "value").write_text("2000")
+
+    class FileDriver(MemoryDriver):
+        def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
+            return {SETTING: Setting(SETTING, (tmp_path / "value").read_text(), "file")}
+
+        def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
+            (tmp_path / "value").write_text(value)
+            if dies and value == "0":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.settings(target)[name]
+
+    files = FileDriver(MemoryTarget("OST0000"))
+    child = os.fork()
+    if child == 0:
+        with dead_man(files) as guard, surroundings(tmp_path, files, deadman=guard) as around:
+            apply(plan(instruction()), around)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) is dies
+    deadline = 200
+    while dies and (tmp_path / "value").read_text() != "2000" and deadline:
+        signal.sigtimedwait([], 0.05)
+        deadline -= 1
+    assert (tmp_path / "value").read_text() == ("2000" if dies else "0")
+    with surroundings(tmp_path, files) as around:
+        (action,) = around.store.actions(SITE)
+    assert action.outcome is (Outcome.SKIPPED if dies else Outcome.DONE)
