@@ -18,10 +18,12 @@ from trimtab.cli.acting import act, applying
     is_flag=True,
     help="Instead, set the block allocator's pointer back where it loops in vain.",
 )
-def command(where: str, store_url: str | None, apply: bool, allocator: bool) -> None:
+@click.option("--again", is_flag=True, help="Set what was reverted, too.")
+def command(where: str, store_url: str | None, apply: bool, allocator: bool, again: bool) -> None:
     """Compare settings with the site file's [policy.tunables], and with --apply set them.
 
     One target comes first, then the rest of its server, then all others; each later stage waits
     for the first target's verdict.
     """
-    act(where, store_url, "allocator" if allocator else "tunables", apply=apply, command="tune")
+    policy = "allocator" if allocator else "again" if again else "tunables"
+    act(where, store_url, policy, apply=apply, command="tune")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.act.observed import Observed
 from trimtab.explain.troubles import site_state
+from trimtab.loop.acting.verdicts import with_verdicts
 from trimtab.message import Message
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
@@ -30,7 +31,7 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=store.actions(site.name, since=now - LEDGER),
+        actions=with_verdicts(store, site.name, store.actions(site.name, since=now - LEDGER)),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),

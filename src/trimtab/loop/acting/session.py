@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from trimtab.act import reverting
+from trimtab.act import reverting, tunables
 from trimtab.act.observed import Observed
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import UsageError
@@ -106,7 +106,8 @@ def visit(
     Parameters
     ----------
     policy
-        One of `CONTROLLERS`; ``revert`` and ``reopen`` take back what was done.
+        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``revert`` and
+        ``reopen`` take back what was done.
     targets
         Only these, as ``OST[0000-0003]``.
     action
@@ -203,6 +204,8 @@ def _plan(
     """Return what a policy makes of what was observed, for the targets that were named."""
     if policy in CONTROLLERS:
         plan = import_module(CONTROLLERS[policy]).decide(observed, now)
+    elif policy == "again":
+        plan = tunables.decide(observed, now, again=True)
     else:
         plan = reverting.decide(observed, _named(observed, action), now)
     if policy == "reopen":

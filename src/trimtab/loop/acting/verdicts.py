@@ -1,0 +1,75 @@
+"""Whether a target got slower after it was changed: its surveys, beside those of the others.
+
+A change of all targets at once, as of load, is divided out: what counts is the target's rate as a
+part of the median of the targets that were not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from trimtab.model.action import Action, ActionKind, Outcome
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.record.store import Store
+
+SURVEYS: Final = 5
+"""So many surveys before a change, and after it, are compared."""
+
+
+def with_verdicts(store: Store, site: str, actions: Sequence[Action]) -> tuple[Action, ...]:
+    """Return actions with `FACTS` ``slower`` where surveys before and after them tell."""
+    untold = [action for action in actions if _is_asked(action)]
+    if not untold:
+        return tuple(actions)
+    frame = store.survey_frame(site)
+    changed = {action.instruction.target for action in untold}
+    known = {}
+    for action in untold:
+        slower = _slower(frame, action.instruction.target, changed, action.at, action.until)
+        if slower is not None:
+            known[action.id] = replace(action, facts={**action.facts, "slower": f"{slower:.4f}"})
+    return tuple(known.get(action.id, action) for action in actions)
+
+
+def _is_asked(action: Action) -> bool:
+    return (
+        action.outcome is Outcome.DONE
+        and action.instruction.kind is ActionKind.SET
+        and "slower" not in action.facts
+    )
+
+
+def _slower(
+    frame: pl.DataFrame,
+    target: str,
+    changed: set[str],
+    begun: datetime,
+    ended: datetime | None,
+) -> float | None:
+    """Return by which fraction a target got slower, by its worst metric; ``None``: not known."""
+    import polars as pl
+
+    others = frame.filter(~pl.col("target").is_in(changed)).group_by("at", "metric")
+    usual = others.agg(pl.col("value").median().alias("usual"))
+    own = frame.filter(pl.col("target") == target).join(usual, on=["at", "metric"], how="left")
+    rates = own.select("at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
+    before = rates.filter(pl.col("at") < begun).sort("at").group_by("metric").tail(SURVEYS)
+    after = (
+        rates.filter(pl.col("at") > (ended or begun)).sort("at").group_by("metric").head(SURVEYS)
+    )
+    both = _median(before, "before").join(_median(after, "after"), on="metric")
+    both = both.filter(pl.col("before") > 0)
+    losses = both.select(1.0 - pl.col("after") / pl.col("before")).to_series()
+    return None if losses.is_empty() else float(losses.max())  # type: ignore[arg-type]
+
+
+def _median(rates: pl.DataFrame, name: str) -> pl.DataFrame:
+    import polars as pl
+
+    return rates.group_by("metric").agg(pl.col("rate").median().alias(name))

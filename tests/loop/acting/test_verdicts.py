@@ -1,0 +1,67 @@
+"""Whether a target got slower after a change, from its surveys beside those of the others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from trimtab.loop.acting.verdicts import with_verdicts
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.model.identifier import new_identifier
+from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.record.store import Store
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+TARGETS = ("OST0000", "OST0001", "OST0002", "OST0003")
+
+
+def keep_survey(store: Store, day: int, rates: dict[str, float]) -> None:
+    at = NOW + timedelta(days=day)
+    samples = tuple(
+        Sample(metric, scale * rate, target=target)
+        for target, rate in rates.items()
+        for metric, scale in (("write_bandwidth", 1e9), ("read_bandwidth", 2e9))
+    )
+    store.add_run(
+        Run(new_identifier(at), "s", "survey", "survey", RunStatus.OK, at=at, samples=samples)
+    )
+
+
+def done() -> Action:
+    instruction = Instruction(ActionKind.SET, "OST0000", Message("a", "b"), setting="x", value="0")
+    return Action(
+        new_identifier(NOW), "s", "tunables", "p", "me", NOW, instruction,
+        until=NOW + timedelta(minutes=1), outcome=Outcome.DONE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("after", "load", "slower"),
+    [(10.0, 1.0, 0.0), (8.0, 1.0, 0.2), (8.0, 0.8, 0.0), (11.0, 1.0, -0.1)],
+)
+def test_a_target_is_compared_with_itself_beside_the_others(
+    tmp_path: Path, after: float, load: float, slower: float
+) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        for day in (-3, -2, -1):
+            keep_survey(store, day, dict.fromkeys(TARGETS, 10.0))
+        for day in (1, 2):
+            others = dict.fromkeys(TARGETS[1:], 10.0 * load)
+            keep_survey(store, day, {"OST0000": after, **others})
+        (action,) = with_verdicts(store, "s", [done()])
+    assert float(action.facts["slower"]) == pytest.approx(slower, abs=1e-3)
+
+
+def test_without_a_survey_after_it_nothing_is_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        (action,) = with_verdicts(store, "s", [done()])
+        assert action.facts == {}
+        keep_survey(store, -1, dict.fromkeys(TARGETS, 10.0))
+        (action,) = with_verdicts(store, "s", [done()])
+        assert "slower" not in action.facts
+        keep_survey(store, 1, dict.fromkeys(TARGETS[1:], 10.0))
+        (action,) = with_verdicts(store, "s", [done()])
+        assert "slower" not in action.facts
