@@ -57,8 +57,10 @@ def _slower(
 
     others = frame.filter(~pl.col("target").is_in(changed)).group_by("at", "metric")
     usual = others.agg(pl.col("value").median().alias("usual"))
-    own = frame.filter(pl.col("target") == target).join(usual, on=["at", "metric"], how="left")
-    rates = own.select("at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
+    of_target = frame.filter(pl.col("target") == target).join(
+        usual, on=["at", "metric"], how="left"
+    )
+    rates = of_target.select("at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
     before = rates.filter(pl.col("at") < begun).sort("at").group_by("metric").tail(SURVEYS)
     after = (
         rates.filter(pl.col("at") > (ended or begun)).sort("at").group_by("metric").head(SURVEYS)
