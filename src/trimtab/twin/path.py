@@ -118,6 +118,10 @@ class TwinPath:
         """Say that a client does not see it."""
         return NotAvailable(_SERVERS)
 
+    def write_times(self, target: str) -> NotAvailable:
+        """Say that a client does not see them."""
+        return NotAvailable(_SERVERS)
+
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Say that a client cannot."""
         return NotAvailable("a client opens and closes no targets")
