@@ -21,6 +21,8 @@ from trimtab.loop.explaining.incidents import explain_at, incidents_of
 from trimtab.model.series import SeriesKey
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.calibration
+
 DAYS = 60
 
 

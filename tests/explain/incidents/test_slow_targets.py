@@ -22,6 +22,8 @@ from trimtab.model.site import SiteLimits
 from trimtab.model.telemetry import Snapshot, Target, TargetSnapshot
 from trimtab.record.store import Store
 
+pytestmark = pytest.mark.calibration
+
 METRICS = ("write_bandwidth", "read_bandwidth")
 NAMES = tuple(f"OST{number:04x}" for number in range(12))
 

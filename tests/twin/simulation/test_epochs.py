@@ -10,6 +10,8 @@ from tests.twin.simulation.small import DAY, small
 from trimtab.twin.scenario.model import Trim
 from trimtab.twin.simulation.engine import Simulation
 
+pytestmark = pytest.mark.calibration
+
 STEADY = {"burstiness": 0.0, "rhythm": 0.0, "fullness": 0.7}
 
 

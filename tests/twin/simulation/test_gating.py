@@ -20,6 +20,8 @@ from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Fault, Gating, Scenario
 from trimtab.twin.simulation.engine import Simulation
 
+pytestmark = pytest.mark.calibration
+
 HOUR = timedelta(hours=1)
 
 

@@ -11,6 +11,8 @@ from tests.twin.simulation.slow_rules import SlowPopulation
 from trimtab.twin.scenario.model import Lifetime
 from trimtab.twin.simulation.population import COHORT_S, COHORTS, Population, ages_at_start
 
+pytestmark = pytest.mark.calibration
+
 DAY = 86400.0
 LIVES = (Lifetime(0.6, DAY), Lifetime(0.3, 10 * DAY), Lifetime(0.1, None))
 WEIGHT = np.array([3.0, 1.0])
