@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from trimtab.cli.options import Decorated
 from trimtab.cli.output import show
 
+_PLAN: Final = "trimtab.plan"
+
 
 def applying(function: Decorated) -> Decorated:
-    """Add ``--apply``."""
+    """Add ``--apply`` and ``--plan``; the latter is passed on through the context."""
+
+    def remember(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        context.meta[_PLAN] = value
+
     text = "Carry the plan out. Default: show it and change nothing."
-    return click.option("--apply", is_flag=True, help=text)(function)
+    plan = click.option(
+        "--plan",
+        metavar="ID",
+        expose_value=False,
+        callback=remember,
+        help="With --apply: only if the plan still is this one.",
+    )
+    return click.option("--apply", is_flag=True, help=text)(plan(function))
 
 
 def act(
@@ -29,7 +44,7 @@ def act(
     Raises
     ------
     RefusedError
-        It was to be applied, and is held, or a change was not carried out.
+        It was to be applied, and is held or another plan by now, or a change was not carried out.
     """
     from trimtab.cli.render.acting import print_visit
     from trimtab.errors import RefusedError
@@ -37,7 +52,15 @@ def act(
     from trimtab.loop.acting.session import visit
     from trimtab.report import documents
 
-    result = visit(where, store_url, policy, applying=apply, targets=targets, action=action)
+    result = visit(
+        where,
+        store_url,
+        policy,
+        applying=apply,
+        targets=targets,
+        action=action,
+        expected=click.get_current_context().meta.get(_PLAN),
+    )
     reasons = [reason for each in result.actions if (reason := reason_of(each)) is not None]
     error = None
     if result.applied and result.plan.held:
@@ -45,7 +68,7 @@ def act(
     elif reasons:
         error = RefusedError(reasons[0], code=reasons[0].code)
     rest = [word for word in (action, targets and f"--targets {targets}") if word]
-    again = " ".join(["trimtab", command, where, *rest, "--apply"])
+    again = " ".join(["trimtab", command, where, *rest, "--apply", "--plan", result.plan.id])
     show(
         lambda: documents.acting.PlanDocument(
             result.store, result.applied, result.plan, result.settled, result.actions

@@ -211,6 +211,27 @@ def test_who_has_lost_the_right_does_nothing_more(tmp_path: Path) -> None:
     assert memory.state["OST0000"].settings[SETTING] == "2000"
 
 
+def test_a_trim_keeps_the_right_and_ends_where_it_is_lost(tmp_path: Path) -> None:
+    memory = driver()
+    trim = memory.trim
+    with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
+
+        def overtaken(target: str, start: int = 0, length: int | None = None):
+            if start == TIB // 4:
+                around.store.take_right(
+                    SITE, "other", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
+                )
+            return trim(target, start, length)
+
+        memory.trim = overtaken  # type: ignore[method-assign]
+        with raises(RefusedError, "right-lost"):
+            apply(plan(instruction(kind=ActionKind.TRIM)), around)
+    assert lines_of(tmp_path) == ["apply", "begin", "range", "range"]
+    with surroundings(tmp_path, memory) as around:
+        assert around.store.actions(SITE)[0].facts == {"interrupted": "killed"}
+        assert around.resume == {"OST0000": TIB // 2}
+
+
 def test_two_processes_do_not_act_at_once(tmp_path: Path) -> None:
     with (
         surroundings(tmp_path, driver()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
-LOG: Final = logging.getLogger("trimtab.acting")
+RIGHT_LOST: Final = "right-lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +108,8 @@ def apply(
 
 
 def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surroundings) -> Action:
+    _keep_right(plan.site, surroundings)
     at = surroundings.clock()
-    if not surroundings.store.renew_right(plan.site, surroundings.token, at + LEASE):
-        raise RefusedError(
-            "another process has taken over the right to act on the site",
-            code="right-lost",
-            hint="see what it does: trimtab actions SITE",
-        )
     action = Action(
         id=new_identifier(at),
         site=plan.site,
@@ -128,6 +122,16 @@ def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surrounding
     surroundings.journal.write(begin_line(action))
     surroundings.store.put_action(action)
     return _ended(action, _done(action, surroundings), surroundings)
+
+
+def _keep_right(site: str, surroundings: Surroundings) -> None:
+    until = surroundings.clock() + LEASE
+    if not surroundings.store.renew_right(site, surroundings.token, until):
+        raise RefusedError(
+            "another process has taken over the right to act on the site",
+            code=RIGHT_LOST,
+            hint=f"see what it does: trimtab actions {site}",
+        )
 
 
 def _read_again(action: Action, surroundings: Surroundings) -> Action:
@@ -170,6 +174,8 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
             case ActionKind.MIGRATE:
                 return _End(Outcome.SKIPPED, detail="files are not migrated by this version")
     except TrimtabError as error:
+        if error.code == RIGHT_LOST:
+            raise  # what became of it is for the next run to find out
         return _end_of(error)
 
 
@@ -215,6 +221,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
         surroundings.pacing.wait(target)
+        _keep_right(action.site, surroundings)
     return _End(Outcome.DONE, str(trimmed_bytes))
 
 

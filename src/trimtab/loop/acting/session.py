@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.act import reverting, tunables
 from trimtab.act.observed import Observed
 from trimtab.config.targets import unfold_targets
-from trimtab.errors import UsageError
+from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.acting.applying import LEASE, Surroundings, apply
 from trimtab.loop.acting.deadman import DeadMan, dead_man
 from trimtab.loop.acting.journal import directory_of, opened
@@ -99,6 +99,7 @@ def visit(
     applying: bool = False,
     targets: str | None = None,
     action: str | None = None,
+    expected: str | None = None,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> Visit:
     """Observe a site, decide, and with ``applying`` carry the plan out.
@@ -112,6 +113,8 @@ def visit(
         Only these, as ``OST[0000-0003]``.
     action
         Beginning of the id of the action to revert; all where ``None``.
+    expected
+        `Plan.id` that a person has seen: another plan is not applied.
 
     Raises
     ------
@@ -133,6 +136,12 @@ def visit(
             driver = surroundings.driver
             settled = recover(surroundings.journal, store, driver, site.name, clock())
             plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
+            if expected not in {None, plan.id}:
+                raise RefusedError(
+                    f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
+                    code="plan-changed",
+                    hint="see it again: without --apply",
+                )
             actions = () if plan.held else apply(plan, surroundings, progress)
             _log(store, plan, actions)
         return Visit(site, location, plan, True, settled, actions)
