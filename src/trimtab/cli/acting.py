@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -35,11 +37,16 @@ def act(
     policy: str,
     *,
     apply: bool,
-    command: str,
+    words: Sequence[str],
     targets: str | None = None,
     action: str | None = None,
 ) -> None:
     """Plan a policy for a site, carry it out with ``--apply``, and show the result.
+
+    Parameters
+    ----------
+    words
+        The command that shows the plan.
 
     Raises
     ------
@@ -67,12 +74,11 @@ def act(
         error = RefusedError(f"nothing was changed: {result.plan.held[0]}", code="plan-held")
     elif reasons:
         error = RefusedError(reasons[0], code=reasons[0].code)
-    rest = [word for word in (action, targets and f"--targets {targets}") if word]
-    again = " ".join(["trimtab", command, where, *rest, "--apply", "--plan", result.plan.id])
+    command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
     show(
         lambda: documents.acting.PlanDocument(
             result.store, result.applied, result.plan, result.settled, result.actions
         ),
-        lambda: print_visit(result, again=again),
+        lambda: print_visit(result, command=command),
         error=error,
     )

@@ -19,5 +19,5 @@ def command(where: str, store_url: str | None, apply: bool, reopen_all: bool) ->
 
     Existing files are not touched: they can grow on a closed target.
     """
-    policy = "reopen" if reopen_all else "balance"
-    act(where, store_url, policy, apply=apply, command="balance")
+    policy, option = ("reopen", ("--reopen-all",)) if reopen_all else ("balance", ())
+    act(where, store_url, policy, apply=apply, words=("balance", where, *option))

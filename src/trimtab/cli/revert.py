@@ -30,4 +30,5 @@ def command(
             code="action-missing",
             hint=f"list them: trimtab actions {where}",
         )
-    act(where, store_url, "revert", apply=apply, command="revert", action=action)
+    words = ("revert", where, action or "--all")
+    act(where, store_url, "revert", apply=apply, words=words, action=action)

@@ -20,4 +20,6 @@ def command(where: str, store_url: str | None, apply: bool, targets: str | None)
     One target of a server and enclosure at a time, in steps; a trim that was interrupted goes on
     where it was.
     """
-    act(where, store_url, "trim", apply=apply, command="trim", targets=targets)
+    option = () if targets is None else ("--targets", targets)
+    words = ("trim", where, *option)
+    act(where, store_url, "trim", apply=apply, words=words, targets=targets)

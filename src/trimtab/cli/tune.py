@@ -26,4 +26,5 @@ def command(where: str, store_url: str | None, apply: bool, allocator: bool, aga
     for the first target's verdict.
     """
     policy = "allocator" if allocator else "again" if again else "tunables"
-    act(where, store_url, policy, apply=apply, command="tune")
+    option = () if policy == "tunables" else (f"--{policy}",)
+    act(where, store_url, policy, apply=apply, words=("tune", where, *option))

@@ -27,13 +27,13 @@ ROWS: int = 20
 _STYLES = {Outcome.DONE: "green", Outcome.SKIPPED: "yellow", Outcome.CHANGED: "yellow"}
 
 
-def print_visit(visit: Visit, *, again: str) -> None:
+def print_visit(visit: Visit, *, command: str) -> None:
     """Print a plan and what became of it.
 
     Parameters
     ----------
-    again
-        The command that applies the plan.
+    command
+        That applies the plan.
     """
     out, plan = console(), visit.plan
     out.print(f"{visible(plan.site)} {plan.policy}: {_summary(visit)}")
@@ -54,7 +54,7 @@ def print_visit(visit: Visit, *, again: str) -> None:
         out.print("\nNothing may be changed now:", style="bold")
         print_sentences(out, plan.held)
     elif plan.instructions and not visit.applied:
-        out.print(f"\nNothing was changed. To apply it: {again}")
+        out.print(f"\nNothing was changed. To apply it: {visible(command)}")
 
 
 def print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect]) -> None:
