@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -115,10 +116,13 @@ def account(request: pytest.FixtureRequest) -> Iterator[Account]:
         yield user
 
 
+_NUMBERS = count()
+
+
 @contextmanager
 def granted(text: str, paths: Mapping[str, str]) -> Iterator[Account]:
     """Yield a throw-away user with the rights of a sudoers file, its programs exchanged."""
-    user = f"trimtab-test-{os.getpid()}"
+    user = f"trimtab-test-{os.getpid()}-{next(_NUMBERS)}"
     place = Path(tempfile.mkdtemp(prefix="trimtab-", dir="/run"))
     rules = Path("/etc/sudoers.d") / user
     try:

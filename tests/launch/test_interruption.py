@@ -176,7 +176,7 @@ def test_error_lost_in_a_finalizer_is_raised_again() -> None:
     with pytest.raises(Interrupted), interruptible():
         _Finalizer()
         gc.collect()
-        time.sleep(0.05)
+        time.sleep(1.0)
         pytest.fail("the signal was lost")
 
 

@@ -80,7 +80,7 @@ MpiDefault=none
 ReturnToService=2
 SlurmctldTimeout=10
 SlurmdTimeout=4
-KillWait=2
+KillWait=6
 MinJobAge=300
 NodeName=DEFAULT CPUs={processors} RealMemory={memory} State=UNKNOWN
 {nodes}

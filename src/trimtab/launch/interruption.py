@@ -20,6 +20,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from typing import Any, Final
 from trimtab.errors import Interrupted, TrimtabError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S: Final = 0.01
+_DELIVERIES: Final = 100
 
 
 @dataclass(slots=True)
@@ -87,7 +90,12 @@ def interruptible() -> Iterator[None]:
         # at once, since here we are still inside of it.
         if isinstance(lost.exc_value, Interrupted) and stretch.pending is not None:
             stretch.raised = False
-            threading.Timer(0.01, _deliver_again, (stretch,)).start()
+            # Delivered while this still runs, it would be lost again: then it only is remembered.
+            stretch.depth += 1
+            try:
+                threading.Thread(target=_deliver_again, args=(stretch,), daemon=True).start()
+            finally:
+                stretch.depth -= 1
         else:
             hook(lost)
 
@@ -158,9 +166,12 @@ def signals_received() -> int:
 
 
 def _deliver_again(stretch: _Stretch) -> None:
-    """Send the waiting signal to the main thread, unless it was raised or the stretch is over."""
+    """Send the waiting signal to the main thread until it was raised or the stretch is over."""
     main = threading.main_thread().ident
-    if _current is stretch and not stretch.raised and main is not None and stretch.pending:
+    for _ in range(_DELIVERIES):
+        time.sleep(_AGAIN_S)
+        if _current is not stretch or stretch.raised or main is None or not stretch.pending:
+            return
         signal.pthread_kill(main, stretch.pending)
 
 
