@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,22 @@ if TYPE_CHECKING:
 @options.as_json
 @options.store
 @click.option("--once", is_flag=True, help="Run what is due once, then exit.")
-def command(where: str, store_url: str | None, once: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json", "journal"]),
+    help="One line an event: text, JSON, or fields for journald. Default: text on a terminal, "
+    "else JSON.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least severe events that are logged.",
+)
+def command(
+    where: str, store_url: str | None, once: bool, log_format: str | None, log_level: str
+) -> None:
     """Run a site's probes and take its snapshots on schedule, and judge each run.
 
     Runs in the foreground and logs to standard error, as JSON where that is no terminal. It may be
@@ -38,6 +54,7 @@ def command(where: str, store_url: str | None, once: bool) -> None:
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import open_driver, open_site, reach_of, site_file, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.companions import observers_of
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.watch import Watch, items
     from trimtab.report import documents
@@ -53,7 +70,8 @@ def command(where: str, store_url: str | None, once: bool) -> None:
             hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
         )
     reach = reach_of(site)
-    log = configured(clock=reach.clock)
+    level = getattr(logging, log_level.upper())
+    log = configured(form=log_format, level=level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
@@ -68,6 +86,7 @@ def command(where: str, store_url: str | None, once: bool) -> None:
             elapsed_s=reach.elapsed_s,
             log=log,
             notify=from_environment(),
+            observers=observers_of(site, store, log=log, clock=reach.clock),
         )
         slots = watch.run(once=once)
         place = str(store.location)

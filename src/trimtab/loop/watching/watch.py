@@ -8,7 +8,7 @@ goes on where this one stopped, and nothing is done twice or lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -38,6 +38,7 @@ from trimtab.loop.watching.agenda import (
 from trimtab.loop.watching.analysis import IncidentWatch
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
+from trimtab.loop.watching.observers import Observer, Observers
 from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
@@ -95,6 +96,8 @@ class Watch:
         This process, and whether another is known to be no more.
     elapsed_s
         Returns the seconds since some moment, by a clock that nobody sets.
+    observers
+        Called after each slot, while the watch waits, and at its end: alerts, metrics.
 
     Raises
     ------
@@ -116,6 +119,7 @@ class Watch:
         holder: str | None = None,
         gone: Callable[[str], bool] = is_gone,
         elapsed_s: Callable[[], float] = since_boot_s,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.site, self.store = site, store
         self._clock, self._sleep, self._gone = clock, sleep, gone
@@ -130,6 +134,7 @@ class Watch:
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
+        self._observers = Observers(observers, self.log)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
@@ -157,6 +162,8 @@ class Watch:
                 self.log.info("the watch ends", extra=fields(reason=error.message))
                 self._release()
                 raise
+            finally:
+                self._observers.close()
             self._release()
             return done
 
@@ -303,6 +310,7 @@ class Watch:
         except Exception:
             extra = fields(at=slot.due_at)
             self.log.exception("what a slot brought was not looked at", extra=extra)
+        self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
         """Run the probes that are to confirm a suspect and are due."""
@@ -318,6 +326,7 @@ class Watch:
 
     def _rest(self) -> None:
         """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
+        self._observers.idle(self._clock())
         planned, now = (wake_at(self._known()), self._incident_watch.next_due()), self._clock()
         wake = min((at for at in planned if at is not None), default=None)
         left_s = REST_MAX_S if wake is None else (wake - now).total_seconds()

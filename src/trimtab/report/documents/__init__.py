@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from trimtab.report.documents import acting as acting
+    from trimtab.report.documents import alerted as alerted
     from trimtab.report.documents import judged as judged
     from trimtab.report.documents import kept as kept
     from trimtab.report.documents import measured as measured
@@ -29,6 +30,8 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
     "watch": "kept.WatchDocument",
+    "alerts": "alerted.AlertsDocument",
+    "alerts-test": "alerted.AlertsTestDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
     "judge": "judged.JudgeDocument",
