@@ -52,7 +52,7 @@ def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> 
         yield draft.alert(
             subject,
             ACTION_FAILED,
-            Phase.WORSENED if subject.told == OPEN else Phase.OPENED,
+            Phase.WORSENED if subject.belief == OPEN else Phase.OPENED,
             Severity.WARNING,
             title=_action_title(observed.site, view),
             facts={"until": view.at.isoformat()},
@@ -63,7 +63,7 @@ def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> 
 
 def _due(subject: Subject, now: datetime) -> bool:
     again = AGAIN[Severity.WARNING]
-    return subject.told == NOTHING or subject.sent_at is None or now - subject.sent_at >= again
+    return subject.belief == NOTHING or subject.sent_at is None or now - subject.sent_at >= again
 
 
 def _action_title(site: str, view: ActionView) -> str:

@@ -90,7 +90,7 @@ def _is_told_elsewhere(incident: IncidentView, integrity: Subject | None) -> boo
     """Whether the alert about bad checksums has told of an incident of integrity already."""
     if incident.shape != Shape.INTEGRITY or integrity is None or integrity.sent_at is None:
         return False
-    return abs(integrity.sent_at - incident.at) <= SAME or integrity.told == OPEN
+    return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
 
 
 def _first(
@@ -114,8 +114,8 @@ def _again(
 ) -> Iterator[Alert]:
     """Yield what is new about an incident that is known."""
     facts = subject.facts
-    if subject.told != OPEN:
-        reopened = subject.told == CLOSED and incident.state == IncidentState.OPEN
+    if subject.belief != OPEN:
+        reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
         waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
         if reopened and waited and _is_certain(incident):
             yield _alert(observed, incident, subject, Phase.OPENED, draft)
@@ -134,7 +134,7 @@ def _again(
 
 def _missing(observed: Observed, subject: Subject, draft: Draft) -> Iterator[Alert]:
     """Yield the end of an incident that is no longer found."""
-    if subject.told != OPEN or observed.judged_at is None:
+    if subject.belief != OPEN or observed.judged_at is None:
         return
     if subject.at is not None and observed.judged_at < subject.at:
         return  # nobody has looked since

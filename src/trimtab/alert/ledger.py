@@ -35,7 +35,7 @@ class Subject:
     rows: int = 0
 
     @property
-    def told(self) -> str:
+    def belief(self) -> str:
         """What people believe: that it is open, closed, or nothing."""
         return str(self.facts.get("told", NOTHING))
 
@@ -75,7 +75,7 @@ class Draft:
 
         Where the phase is `Phase.NOTED`, what people were told stays as it was.
         """
-        told = {Phase.NOTED: subject.told, Phase.CLOSED: CLOSED}.get(phase, OPEN)
+        belief = {Phase.NOTED: subject.belief, Phase.CLOSED: CLOSED}.get(phase, OPEN)
         text = "\0".join((self.site, subject.name, phase.value, str(subject.rows)))
         return Alert(
             hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32],
@@ -88,5 +88,5 @@ class Draft:
             since,
             title,
             lines,
-            {**facts, "told": told},
+            {**facts, "told": belief},
         )

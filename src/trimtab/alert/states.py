@@ -38,7 +38,7 @@ def _of_state(
     seen = _with_trouble(newest, state.trouble)
     seen_earlier = _with_trouble(earlier[0], state.trouble) if earlier else {}
     confirmed = dict(seen) if state.at_once else {at: seen[at] for at in seen if at in seen_earlier}
-    known: dict[str, str] = dict(subject.facts.get("places", {})) if subject.told == OPEN else {}
+    known: dict[str, str] = dict(subject.facts.get("places", {})) if subject.belief == OPEN else {}
     over = {
         place
         for place in known
@@ -66,7 +66,7 @@ def _of_state(
             since=newest.at,
             lines=_lines(places),
         )
-    if subject.told == OPEN and not going_on and not confirmed:
+    if subject.belief == OPEN and not going_on and not confirmed:
         names = _names(list(known)) or "none is left"
         title = f"no longer {state.words}: {names}; seen at {_time(newest)}"
         if state.name == INTEGRITY:  # the count starts anew: what was written stays as it is

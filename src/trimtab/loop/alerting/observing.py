@@ -33,8 +33,8 @@ _FAILED: Final = (Outcome.REFUSED, Outcome.NOT_STORED, Outcome.FAILED, Outcome.U
 def observe(site: Site, store: Store, now: datetime) -> Observed:
     """Return what is known of a site now, as far as alerts depend on it."""
     judged = store.judged(site.name)
-    incidents = {kept.id: kept for kept in store.incidents(site.name, since=now - RECENT)}
-    incidents |= {kept.id: kept for kept in store.incidents(site.name, states=GOING_ON)}
+    incidents = {stored.id: stored for stored in store.incidents(site.name, since=now - RECENT)}
+    incidents |= {stored.id: stored for stored in store.incidents(site.name, states=GOING_ON)}
     return Observed(
         site=site.name,
         timezone=site.timezone,
@@ -64,18 +64,18 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
     return SnapshotView(snapshot.at, snapshot.complete, places)
 
 
-def _incident(kept: KeptIncident) -> IncidentView:
-    causes = as_list(kept.document.get("causes"))
-    named = as_dict(causes[0]) if causes and not kept.document.get("unexplained") else {}
-    deciding = kept.document.get("deciding")
+def _incident(stored: KeptIncident) -> IncidentView:
+    causes = as_list(stored.document.get("causes"))
+    named = as_dict(causes[0]) if causes and not stored.document.get("unexplained") else {}
+    deciding = stored.document.get("deciding")
     return IncidentView(
-        id=kept.id,
-        at=kept.at,
-        state=kept.state,
-        shape=kept.shape,
-        certainty=kept.certainty,
-        summary=kept.summary,
-        effect=kept.effect,
+        id=stored.id,
+        at=stored.at,
+        state=stored.state,
+        shape=stored.shape,
+        certainty=stored.certainty,
+        summary=stored.summary,
+        effect=stored.effect,
         cause=_text(named.get("cause")),
         cause_title=_text(named.get("title")),
         confidence=as_number(named.get("confidence")),

@@ -134,12 +134,12 @@ class Collector:
         return trims
 
     def _causes(self) -> Iterator[str]:
-        for status, kept in zip(
+        for status, stored in zip(
             going_on(self._store, self._site.name),
             self._store.incidents(self._site.name, states=GOING_ON),
             strict=True,
         ):
-            causes = as_list(kept.document.get("causes"))
+            causes = as_list(stored.document.get("causes"))
             is_named = status.cause is not None and causes
             yield str(as_dict(causes[0]).get("cause")) if is_named else "unexplained"
 

@@ -83,6 +83,6 @@ def document_of(schema: str) -> type:
 
 def __getattr__(name: str) -> ModuleType:
     """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
-    if name not in {"acting", "judged", "kept", "measured", "purged", "simulated"}:
+    if name not in {"acting", "alerted", "judged", "kept", "measured", "purged", "simulated"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")
