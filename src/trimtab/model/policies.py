@@ -11,6 +11,7 @@ from trimtab.config.kinds import (
     DURATION,
     DURATION_OR_ZERO,
     FRACTION,
+    RATE,
     SWITCH,
     TEXTS,
     WHOLE_SIZE,
@@ -145,6 +146,7 @@ class TunablesPolicy:
     )
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
+    survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,7 @@ class BalancePolicy:
         "How a target is closed: auto chooses what the version has.",
         "auto",
     )
+    bandwidth_bytes_per_s: float = key(RATE, "Most that moving a file may use.", 100e6)
 
 
 @dataclass(frozen=True, slots=True)
