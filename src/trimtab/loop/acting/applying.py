@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
 RIGHT_LOST: Final = "right-lost"
+GivesWay = Callable[[float], bool]
+"""Whether something that goes before is due within so many seconds."""
+
+
+def never(seconds: float) -> bool:
+    """Give way to nothing."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,9 @@ class Surroundings:
         Of one step of a trim.
     resume
         Target to where its last trim was interrupted, in bytes.
+    gives_way
+        Where it says so no instruction is begun, and a trim ends after its present range, to be
+        resumed.
     """
 
     driver: Driver
@@ -52,6 +63,7 @@ class Surroundings:
     deadman: DeadMan
     resume: dict[str, int]
     pacing: Pacing
+    gives_way: GivesWay = never
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,7 @@ class _End:
     outcome: Outcome
     found: str | None = None
     detail: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def apply(
@@ -98,10 +111,14 @@ def apply(
     for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
         of_stage = []
         for instruction in stage:
+            if surroundings.gives_way(0.0):
+                break
             of_stage.append(_carried_out(plan, instruction, surroundings))
             progress(of_stage[-1])
         of_stage = [_read_again(action, surroundings) for action in of_stage]
         actions += of_stage
+        if surroundings.gives_way(0.0):
+            break
         if any(action.outcome is not Outcome.DONE for action in of_stage):
             break
     return tuple(actions)
@@ -151,7 +168,8 @@ def _read_again(action: Action, surroundings: Surroundings) -> Action:
 
 
 def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
-    line = EndLine(surroundings.clock(), action.id, end.outcome.value, end.found, end.detail)
+    at, outcome = surroundings.clock(), end.outcome.value
+    line = EndLine(at, action.id, outcome, end.found, end.detail, dict(end.facts))
     surroundings.journal.write(line)
     action = ended(action, line)
     surroundings.store.put_action(action)
@@ -207,13 +225,15 @@ def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
 def _trim(action: Action, surroundings: Surroundings) -> _End:
     """Trim a target range after range, from where an interrupted trim of it ended."""
     driver, target = surroundings.driver, action.instruction.target
-    trimmed_bytes = 0
+    trimmed_bytes, longest_s = 0, 0.0
+    begin_bytes = surroundings.resume.get(target, 0)
+    capacity_bytes = _capacity(driver, target, surroundings.clock())
     surroundings.pacing.begin(target)
-    for start, length in ranges(
-        _capacity(driver, target, surroundings.clock()),
-        surroundings.range_bytes,
-        surroundings.resume.get(target, 0),
-    ):
+    for start, length in ranges(capacity_bytes, surroundings.range_bytes, begin_bytes):
+        if start > begin_bytes and surroundings.gives_way(longest_s):
+            detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
+            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
+        begun = surroundings.clock()
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
             return _end_of(result, str(trimmed_bytes))
@@ -221,6 +241,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
         surroundings.pacing.wait(target)
+        longest_s = max(longest_s, (surroundings.clock() - begun).total_seconds())
         _keep_right(action.site, surroundings)
     return _End(Outcome.DONE, str(trimmed_bytes))
 

@@ -16,7 +16,7 @@ from trimtab.act import reverting, tunables
 from trimtab.act.observed import Observed
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.acting.applying import LEASE, Surroundings, apply
+from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man
 from trimtab.loop.acting.journal import directory_of, opened
 from trimtab.loop.acting.observing import observe
@@ -40,6 +40,7 @@ from trimtab.model.site import Site
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Clock, Driver
     from trimtab.record.store import Store
 
 CONTROLLERS: Final = {
@@ -124,32 +125,82 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
-    clock = clock_of(site)
     with open_store(with_store(site, store_url), create=True) as store:
         know_site(store, site)
+        place = Place(site, store, clock_of(site))
         location = str(store.location)
         if not applying:
-            driver = open_driver(site, clock=clock)
-            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
-            return Visit(site, location, plan)
-        with _carrying_out(site, store) as surroundings:
-            driver = surroundings.driver
-            settled = recover(surroundings.journal, store, driver, site.name, clock())
-            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
+            observed = place.observe(open_driver(site, clock=place.clock))
+            return Visit(site, location, _plan(observed, policy, place.clock(), targets, action))
+        with carrying_out(place) as surroundings:
+            settled = settle(place, surroundings)
+            observed = place.observe(surroundings.driver)
+            plan = _plan(observed, policy, place.clock(), targets, action)
             if expected not in {None, plan.id}:
                 raise RefusedError(
                     f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
                     code="plan-changed",
                     hint="see it again: without --apply",
                 )
-            actions = () if plan.held else apply(plan, surroundings, progress)
-            _log(store, plan, actions)
+            actions = carry_out(plan, surroundings, progress)
         return Visit(site, location, plan, True, settled, actions)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site whose store is open, in the time that passes there.
+
+    Attributes
+    ----------
+    open_acting
+        `open_acting_driver`, or what stands for it.
+    sleep
+        Waits for that many seconds, by the same clock.
+    """
+
+    site: Site
+    store: Store
+    clock: Clock
+    open_acting: Callable[..., Driver] = open_acting_driver
+    sleep: Callable[[float], None] = time.sleep
+
+    def observe(self, driver: Driver) -> Observed:
+        """Return the site as it is now."""
+        return observe(self.site, driver, self.store, self.clock())
+
+
+def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
+    """Find out what became of actions of processes that were killed, and return these."""
+    journal, driver = surroundings.journal, surroundings.driver
+    return recover(journal, place.store, driver, place.site.name, place.clock())
+
+
+def carry_out(
+    plan: Plan,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> tuple[Action, ...]:
+    """Carry out a plan that is not held, and write what was done into the site's log book."""
+    actions = () if plan.held else apply(plan, surroundings, progress)
+    _log(surroundings.store, plan, actions)
+    return actions
+
+
 @contextlib.contextmanager
-def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
-    clock = clock_of(site)
+def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surroundings]:
+    """Hold the right to act on a site, its journal and its driver.
+
+    Parameters
+    ----------
+    gives_way
+        As `Surroundings.gives_way`.
+
+    Raises
+    ------
+    RefusedError
+        Another process acts on the site.
+    """
+    site, store, clock = place.site, place.store, place.clock
     holder = this_process()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(opened(directory_of(store), site.name))
@@ -157,7 +208,7 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
         token = store.take_right(site.name, holder, now=now, until=now + LEASE, gone=is_gone)
         stack.callback(store.release_right, site.name, token)
         who = f"{getpass.getuser()}@{platform.node()}"
-        driver = open_acting_driver(site, clock=clock, token=token, who=who)
+        driver = place.open_acting(site, clock=clock, token=token, who=who)
         simulated = DRIVERS[site.driver].simulated
         guard = DeadMan() if simulated else stack.enter_context(dead_man(driver))
         yield Surroundings(
@@ -170,7 +221,8 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
             resume=interrupted_trims(journal, site.name),
-            pacing=Pacing(driver, site.policies.trim, time.sleep),
+            pacing=Pacing(driver, site.policies.trim, place.sleep),
+            gives_way=gives_way,
         )
 
 
@@ -207,12 +259,17 @@ def _log(store: Store, plan: Plan, actions: tuple[Action, ...]) -> None:
         )
 
 
+def decided(observed: Observed, policy: str, now: datetime) -> Plan:
+    """Return the plan of one of `CONTROLLERS`."""
+    return import_module(CONTROLLERS[policy]).decide(observed, now)
+
+
 def _plan(
     observed: Observed, policy: str, now: datetime, targets: str | None, action: str | None
 ) -> Plan:
     """Return what a policy makes of what was observed, for the targets that were named."""
     if policy in CONTROLLERS:
-        plan = import_module(CONTROLLERS[policy]).decide(observed, now)
+        plan = decided(observed, policy, now)
     elif policy == "again":
         plan = tunables.decide(observed, now, again=True)
     else:
