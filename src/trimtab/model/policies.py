@@ -12,6 +12,7 @@ from trimtab.config.kinds import (
     DURATION_OR_ZERO,
     FRACTION,
     RATE,
+    SCHEDULE,
     SWITCH,
     TEXTS,
     WHOLE_SIZE,
@@ -227,5 +228,6 @@ class Policies:
     allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
     trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
+    schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
     most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
     stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)

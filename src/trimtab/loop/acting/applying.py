@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby
@@ -18,6 +18,7 @@ from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
 RIGHT_LOST: Final = "right-lost"
+GivesWay = Callable[[float], bool]
+"""Whether something that goes before is due within so many seconds."""
 PERMANENT_BEFORE: Final = "permanent_before"
+
+
+def never(seconds: float) -> bool:
+    """Give way to nothing."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,9 @@ class Surroundings:
         Of one step of a trim.
     resume
         Target to where its last trim was interrupted, in bytes.
+    gives_way
+        Where it says so no instruction is begun, and a trim ends after its present range, to be
+        resumed.
     """
 
     driver: Driver
@@ -54,6 +65,7 @@ class Surroundings:
     resume: dict[str, int]
     pacing: Pacing
     migrate_bytes_per_s: float = 100e6
+    gives_way: GivesWay = never
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class _End:
     outcome: Outcome
     found: str | None = None
     detail: str | None = None
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def apply(
@@ -101,12 +113,16 @@ def apply(
     for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
         of_stage = []
         for instruction in stage:
+            if surroundings.gives_way(0.0):
+                break
             of_stage.append(_carried_out(plan, instruction, surroundings))
             progress(of_stage[-1])
             if _is_alarming(of_stage[-1]):
                 break
         of_stage = _read_stage_again(of_stage, surroundings)
         actions += of_stage
+        if surroundings.gives_way(0.0):
+            break
         if any(action.outcome is not Outcome.DONE for action in of_stage):
             break
     return tuple(actions)
@@ -171,7 +187,7 @@ def _read_again(action: Action, surroundings: Surroundings) -> Action:
 
 
 def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
-    at, facts = surroundings.clock(), action.facts | end.facts
+    at, facts = surroundings.clock(), {**action.facts, **end.facts}
     line = EndLine(at, action.id, end.outcome.value, end.found, end.detail, facts)
     surroundings.journal.write(line)
     action = ended(action, line)
@@ -294,7 +310,7 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
     if end.outcome is Outcome.DONE and int(end.found or 0):
         after = driver.snapshot(surroundings.clock()).of(target)
         facts |= _trim_effect(before, after)
-    return replace(end, facts=facts)
+    return replace(end, facts={**facts, **end.facts})
 
 
 def _trim_effect(before: TargetSnapshot, after: TargetSnapshot | None) -> dict[str, str]:
@@ -313,10 +329,14 @@ def _trim_effect(before: TargetSnapshot, after: TargetSnapshot | None) -> dict[s
 def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int) -> _End:
     """Trim a target range after range, from where an interrupted trim of it ended."""
     driver, target = surroundings.driver, action.instruction.target
-    trimmed_bytes = 0
+    trimmed_bytes, longest_s = 0, 0.0
+    begin_bytes = surroundings.resume.get(target, 0)
     surroundings.pacing.begin(target)
-    steps = ranges(capacity_bytes, surroundings.range_bytes, surroundings.resume.get(target, 0))
-    for start, length in steps:
+    for start, length in ranges(capacity_bytes, surroundings.range_bytes, begin_bytes):
+        if start > begin_bytes and surroundings.gives_way(longest_s):
+            detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
+            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
+        begun = surroundings.clock()
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
             return _end_of(result, str(trimmed_bytes))
@@ -324,6 +344,7 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
         surroundings.pacing.wait(target)
+        longest_s = max(longest_s, (surroundings.clock() - begun).total_seconds())
         _keep_right(action.site, surroundings)
     return _End(Outcome.DONE, str(trimmed_bytes))
 

@@ -17,7 +17,7 @@ from trimtab.act import migrating, reverting, tunables
 from trimtab.act.observed import Observed
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.acting.applying import LEASE, Surroundings, apply
+from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
 from trimtab.loop.acting.events import last_run, log_actions
 from trimtab.loop.acting.journal import directory_of, opened
@@ -57,6 +57,7 @@ CONTROLLERS: Final = {
     "balance": "trimtab.act.balance",
 }
 """Policy to the module whose ``decide(observed, now)`` plans it."""
+_SURVEYED: Final = frozenset({"tunables", "again"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,24 +136,21 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
-    clock = clock_of(site)
-
-    def planned(observed: Observed) -> Plan:
-        plan = _plan(observed, policy, clock(), action, index)
-        return plan if targets is None else _narrowed(plan, observed, targets)
-
     with open_store(with_store(site, store_url), create=True) as store:
         know_site(store, site)
+        place = Place(site, store, clock_of(site))
         location = str(store.location)
+
+        def planned(observed: Observed) -> Plan:
+            plan = _plan(observed, policy, place.clock(), action, index)
+            return plan if targets is None else _narrowed(plan, observed, targets)
+
         if not applying:
-            driver = open_driver(site, clock=clock)
-            plan = planned(observe(site, driver, store, clock()))
-            return Visit(site, location, plan)
-        with _carrying_out(site, store) as surroundings:
-            driver = surroundings.driver
-            settled = recover(surroundings.journal, store, driver, site.name, clock())
-            log_actions(store, site.name, last_run(surroundings.journal, site.name, settled))
-            observed = _observe(site, driver, store, clock, policy)
+            observed = place.observe(open_driver(site, clock=place.clock))
+            return Visit(site, location, planned(observed))
+        with carrying_out(place) as surroundings:
+            settled = settle(place, surroundings)
+            observed = place.observe(surroundings.driver, measuring=policy in _SURVEYED)
             plan = planned(observed)
             if expected not in {None, plan.id}:
                 raise RefusedError(
@@ -160,44 +158,95 @@ def visit(
                     code="plan-changed",
                     hint="see it again: without --apply",
                 )
-            first = first_targets(plan) if _is_surveyed(site, policy) and not plan.held else ()
-            if first:
-                survey(site, store, driver, observed, first)
-            actions = () if plan.held else _applied(plan, surroundings, progress)
-            survey_if_possible(site, store, driver, observed, changed(actions, first))
+            actions = carry_out(place, plan, observed, surroundings, progress)
         return Visit(site, location, plan, True, settled, actions)
 
 
-def _is_surveyed(site: Site, policy: str) -> bool:
-    return policy in {"tunables", "again"} and site.policies.tunables.survey
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site whose store is open, in the time that passes there.
+
+    Attributes
+    ----------
+    open_acting
+        `open_acting_driver`, or what stands for it.
+    sleep
+        Waits for that many seconds, by the same clock.
+    """
+
+    site: Site
+    store: Store
+    clock: Clock
+    open_acting: Callable[..., Driver] = open_acting_driver
+    sleep: Callable[[float], None] = time.sleep
+
+    def observe(self, driver: Driver, *, measuring: bool = False) -> Observed:
+        """Return the site as it is now.
+
+        Parameters
+        ----------
+        measuring
+            Whether first targets that still await their survey are surveyed.
+        """
+        observed = observe(self.site, driver, self.store, self.clock())
+        waiting = pending(observed) if measuring else ()
+        if not waiting:
+            return observed
+        survey_if_possible(self.site, self.store, driver, observed, waiting)
+        return observe(self.site, driver, self.store, self.clock())
 
 
-def _observe(site: Site, driver: Driver, store: Store, clock: Clock, policy: str) -> Observed:
-    """Return what is observed, once first targets whose verdict is pending were surveyed."""
-    observed = observe(site, driver, store, clock())
-    waiting = pending(observed) if _is_surveyed(site, policy) else ()
-    if not waiting:
-        return observed
-    survey_if_possible(site, store, driver, observed, waiting)
-    return observe(site, driver, store, clock())
+def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
+    """Find out what became of actions of processes that were killed, and return these."""
+    journal, site = surroundings.journal, place.site.name
+    settled = recover(journal, place.store, surroundings.driver, site, place.clock())
+    log_actions(place.store, site, last_run(journal, site, settled))
+    return settled
 
 
-def _applied(
-    plan: Plan, surroundings: Surroundings, progress: Callable[[Action], None]
+def carry_out(
+    place: Place,
+    plan: Plan,
+    observed: Observed,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
 ) -> tuple[Action, ...]:
-    """Carry out a plan; what was done is in the log book even where it ends halfway."""
+    """Carry out a plan that is not held; what was done is in the log book, also of a part.
+
+    Where the site wants it the first target of a rollout is surveyed before and after.
+    """
+    if plan.held:
+        return ()
+    site, store, driver = place.site, place.store, surroundings.driver
+    surveyed = site.policies.tunables.survey and plan.policy == "tunables"
+    first = first_targets(plan) if surveyed else ()
+    if first:
+        survey(site, store, driver, observed, first)
     begun = surroundings.clock()
     try:
-        return apply(plan, surroundings, progress)
+        actions = apply(plan, surroundings, progress)
     finally:
-        store = surroundings.store
-        done = store.actions(plan.site, since=begun)
-        log_actions(store, plan.site, [action for action in done if action.plan == plan.id])
+        done = store.actions(site.name, since=begun)
+        log_actions(store, site.name, [action for action in done if action.plan == plan.id])
+    survey_if_possible(site, store, driver, observed, changed(actions, first))
+    return actions
 
 
 @contextlib.contextmanager
-def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
-    clock = clock_of(site)
+def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surroundings]:
+    """Hold the right to act on a site, its journal and its driver.
+
+    Parameters
+    ----------
+    gives_way
+        As `Surroundings.gives_way`.
+
+    Raises
+    ------
+    RefusedError
+        Another process acts on the site.
+    """
+    site, store, clock = place.site, place.store, place.clock
     holder = this_process()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(opened(directory_of(store), site.name))
@@ -205,7 +254,7 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
         token = store.take_right(site.name, holder, now=now, until=now + LEASE, gone=is_gone)
         stack.callback(store.release_right, site.name, token)
         who = f"{getpass.getuser()}@{platform.node()}"
-        driver = open_acting_driver(site, clock=clock, token=token, who=who)
+        driver = place.open_acting(site, clock=clock, token=token, who=who)
         # A server that puts back by itself outlives this host, too.
         guarded = DRIVERS[site.driver].simulated or dead_man_s(driver) is not None
         guard = DeadMan() if guarded else stack.enter_context(dead_man(driver))
@@ -219,9 +268,15 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
             resume=interrupted_trims(journal, site.name),
-            pacing=Pacing(driver, site.policies.trim, time.sleep),
+            pacing=Pacing(driver, site.policies.trim, place.sleep),
             migrate_bytes_per_s=site.policies.balance.bandwidth_bytes_per_s,
+            gives_way=gives_way,
         )
+
+
+def decided(observed: Observed, policy: str, now: datetime) -> Plan:
+    """Return the plan of one of `CONTROLLERS`."""
+    return import_module(CONTROLLERS[policy]).decide(observed, now)
 
 
 def _plan(
@@ -229,7 +284,7 @@ def _plan(
 ) -> Plan:
     """Return what a policy makes of what was observed."""
     if policy in CONTROLLERS:
-        plan = import_module(CONTROLLERS[policy]).decide(observed, now)
+        plan = decided(observed, policy, now)
     elif policy == "migrate":
         plan = migrating.decide(observed, _index_of(index), now)
     elif policy == "again":
