@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.command import trimtab
+from tests.support.documents import misfits
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, a_site, a_watch
 
 from trimtab.drivers.protocol import TrimResult
+from trimtab.loop.watching.upcoming import watch_state
 from trimtab.loop.watching.watch import items
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
@@ -181,3 +184,49 @@ def test_a_site_that_another_process_acts_on_is_left_to_it(tmp_path: Path) -> No
         run(site_with(trim), store, driver, clock, MONDAY + 3 * HOUR, log=log)
         assert len(driver.changes) == 1
     assert "acted on by elsewhere" in lines.text()
+
+
+def test_what_ran_last_and_what_comes_next(tmp_path: Path) -> None:
+    clock = Moving()
+    site = site_with(Policies(trim=TrimPolicy(armed=True, slower=None)))
+    with Store.open(tmp_path / "t.db") as store:
+        run(site, store, Slow(clock=clock), clock, MONDAY + 2.1 * HOUR)
+        state = watch_state(site, store, clock.at)
+        assert state.lease is not None
+        assert state.lease.holder == "here:1:1"
+        policies, probe, snapshot = sorted(state.items, key=lambda item: item.item)
+        assert [policies.item, probe.item, snapshot.item] == [
+            "policies",
+            "probe:hourly",
+            "snapshot",
+        ]
+        assert policies.next_at == MONDAY + 2.25 * HOUR
+        assert policies.last is not None
+        assert policies.last.due_at == MONDAY + 2 * HOUR
+        assert probe.next_at == snapshot.next_at == MONDAY + 3 * HOUR
+        assert watch_state(site, store, clock.at + HOUR).lease is None  # it has lapsed
+
+
+@pytest.mark.parametrize("option", ["--status", "--dry-run"])
+def test_the_command_shows_it_and_changes_nothing(tmp_path: Path, option: str) -> None:
+    mount = tmp_path / "scratch"
+    mount.mkdir()
+    file = tmp_path / "here.toml"
+    armed = "[policy.trim]\narmed = true\n"
+    file.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{mount}"\n{armed}')
+    store = tmp_path / "t.db"
+    assert trimtab("watch", file, "--once", store=store).code == 0
+    shown = trimtab("watch", file, option, "--json", store=store)
+    assert shown.code == 0, shown.stderr
+    assert misfits(shown.document, "watch-status") == []
+    assert [item["item"] for item in shown.document["items"]] == ["policies"]
+    assert [plan["policy"] for plan in shown.document["plans"]] == (
+        ["trim"] if option == "--dry-run" else []
+    )
+    with Store.open(store) as opened:
+        assert len(opened.slots("here")) == 2  # of --once alone
+    text = trimtab("watch", file, option, store=store)
+    assert text.code == 0
+    assert "policies" in text.stdout
+    both = trimtab("watch", file, "--status", "--dry-run", store=store)
+    assert both.code == 2

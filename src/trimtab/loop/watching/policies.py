@@ -29,6 +29,18 @@ def armed(site: Site) -> tuple[str, ...]:
     return tuple(policy for policy in ORDER if getattr(site.policies, policy).armed)
 
 
+def plans_of(place: Place, driver: Driver) -> tuple[Plan, ...]:
+    """Return what each armed policy would change now.
+
+    Parameters
+    ----------
+    driver
+        Observes; it changes nothing.
+    """
+    observed, now = place.observe(driver), place.clock()
+    return tuple(decided(observed, policy, now) for policy in armed(place.site))
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
     """What came of a policy in one slot.
@@ -85,12 +97,6 @@ class PolicyKeeper:
     driver: Driver
     log: logging.Logger
     _settled: bool = field(default=False, init=False)
-
-    def plans(self) -> tuple[Plan, ...]:
-        """Return what would be changed now, of each armed policy."""
-        observed = self.place.observe(self.driver)
-        now = self.place.clock()
-        return tuple(decided(observed, policy, now) for policy in armed(self.place.site))
 
     def keep(self, gives_way: GivesWay) -> tuple[PolicyResult, ...]:
         """Carry out what is due of each armed policy, and return what came of each.
