@@ -32,6 +32,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "watch": "kept.WatchDocument",
     "alerts": "alerted.AlertsDocument",
     "alerts-test": "alerted.AlertsTestDocument",
+    "watch-status": "kept.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
     "judge": "judged.JudgeDocument",
