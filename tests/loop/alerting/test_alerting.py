@@ -387,7 +387,11 @@ def test_an_observer_that_fails_ends_neither_the_watch_nor_the_others(tmp_path: 
         def after_slot(self, slot: object) -> None:
             raise ValueError("broken")
 
-        idle = close = after_slot
+        def idle(self, now: datetime) -> None:
+            raise ValueError("broken")
+
+        def close(self) -> None:
+            raise ValueError("broken")
 
     class Fine:
         def after_slot(self, slot: object) -> None:
