@@ -12,7 +12,9 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 
 if TYPE_CHECKING:
+    from trimtab.errors import UsageError
     from trimtab.model.run import Run
+    from trimtab.model.site import Site
     from trimtab.record.slots import Slot
     from trimtab.site.load import LoadedSite
 
@@ -61,7 +63,7 @@ def command(
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
     from trimtab.cli.render.watch import print_slots
-    from trimtab.errors import ToolError, UsageError
+    from trimtab.errors import ToolError
     from trimtab.launch.notify import from_environment
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import open_driver, reach_of, with_store
@@ -81,11 +83,7 @@ def command(
     loaded = _site(where)
     site = loaded.site
     if not once and not items(site):
-        raise UsageError(
-            f"nothing is scheduled for {site.name}: there is nothing to wait for",
-            code="schedule-missing",
-            hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
-        )
+        raise _nothing_scheduled(site)
     reach = reach_of(site)
     level = getattr(logging, log_level.upper())
     log = configured(form=log_format, level=level, clock=reach.clock, site=site.name)
@@ -114,6 +112,16 @@ def command(
         lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
         lambda: print_slots(site.name, place, slots, runs) if once else None,
         error=error if failed else None,
+    )
+
+
+def _nothing_scheduled(site: Site) -> UsageError:
+    from trimtab.errors import UsageError
+
+    return UsageError(
+        f"nothing is scheduled for {site.name}: there is nothing to wait for",
+        code="schedule-missing",
+        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
     )
 
 
