@@ -274,7 +274,7 @@ permanent = ["lod/qos_prio_free"]
         (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "small letters"),
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
-        at_end("[policy.trim]\narmed = true", "policy-armed", "armed = false"),
+        at_end("[policy.tunables]\narmed = true", "settings-missing", "wbt_lat_usec"),
         (SITE + "[policy.gating]", ":5", "[policy.gating]", "unknown-key", None),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
         (SITE.replace('"/scratch"', '"/a/../b"'), ":4", "[site] path", "path-with-dots", None),

@@ -11,6 +11,8 @@ from trimtab.config.kinds import (
     DURATION,
     DURATION_OR_ZERO,
     FRACTION,
+    RATE,
+    SCHEDULE,
     SWITCH,
     TEXTS,
     WHOLE_SIZE,
@@ -145,6 +147,7 @@ class TunablesPolicy:
     )
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
+    survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,7 @@ class BalancePolicy:
         "How a target is closed: auto chooses what the version has.",
         "auto",
     )
+    bandwidth_bytes_per_s: float = key(RATE, "Most that moving a file may use.", 100e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,5 +228,6 @@ class Policies:
     allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
     trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
+    schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
     most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
     stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)

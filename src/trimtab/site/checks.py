@@ -54,14 +54,13 @@ def problems(site: Site) -> Iterator[Problem]:
                 code="launcher-kind",
             )
     policies = site.policies
-    for name in ("tunables", "allocator", "trim", "balance"):
-        if getattr(policies, name).armed:
-            yield Problem(
-                ("policy", name, "armed"),
-                "the watch of this version changes nothing by itself",
-                "write armed = false, or leave it out; a person applies with --apply",
-                code="policy-armed",
-            )
+    if policies.tunables.armed and not policies.tunables.settings:
+        yield Problem(
+            ("policy", "tunables", "armed"),
+            "it is armed, and there is no setting to hold",
+            'write settings = {wbt_lat_usec = "0"}',
+            code="settings-missing",
+        )
     unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
     if unknown:
         yield Problem(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.act.observed import Observed
 from trimtab.explain.troubles import site_state
 from trimtab.loop.acting.verdicts import with_verdicts
+from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.message import Message
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
@@ -31,7 +32,12 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=with_verdicts(store, site.name, store.actions(site.name, since=now - LEDGER)),
+        actions=with_verdicts(
+            store,
+            site.name,
+            store.actions(site.name, since=now - LEDGER),
+            surveyed=site.policies.tunables.survey,
+        ),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),
@@ -45,7 +51,7 @@ def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
     """Return why targets must be left alone; the empty name stands for all."""
     reasons: dict[str, Message] = {}
     for slot in store.open_slots(site.name):
-        if slot.item != "snapshot":
+        if slot.item.startswith(PROBE_PREFIX):
             reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
     for target in snapshot.targets:
         if target.value("degraded") is True:

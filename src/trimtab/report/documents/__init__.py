@@ -29,6 +29,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
     "watch": "kept.WatchDocument",
+    "watch-status": "kept.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
     "judge": "judged.JudgeDocument",
