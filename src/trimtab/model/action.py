@@ -147,6 +147,7 @@ FACTS: Final[Mapping[str, str]] = {
     "verdict": "pending while a measurement of the effect is still expected",
     "bytes_written_total": "the target's counter when a trim began",
     "interrupted": "killed, or gave-way: what it did can go on at once",
+    "permanent_before": "the permanent value of before, empty where there was none",
     "effect": "seen, or none where the file system shows no sign of an action that was done",
 }
 """Names in `Action.facts` that controllers read."""

@@ -11,6 +11,7 @@ from trimtab.config.kinds import (
     DURATION,
     DURATION_OR_ZERO,
     FRACTION,
+    RATE,
     SCHEDULE,
     SWITCH,
     TEXT,
@@ -122,7 +123,7 @@ _NODE_SETS: Final = replace(
     read=lambda value: tuple(map(unfold_nodes, TEXTS.read(value))),
     write=lambda sets: listed(tuple(map(fold_nodes, sets))),
 )
-_WINDOW_KIND: Final = of_text(
+WINDOW: Final = of_text(
     parse_window, "stretch of a day", "01:00-05:00", write=lambda window: quoted(str(window))
 )
 
@@ -147,6 +148,7 @@ class TunablesPolicy:
     )
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
+    survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class TrimPolicy:
     every_s: float = key(DURATION, "Due after this time at the latest.", 86400.0)
     written: float = key(FRACTION, "Due after writes of this part of the capacity.", 0.1)
     window: Window | None = key(
-        _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
+        WINDOW, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
     slower: float | None = key(
@@ -205,6 +207,7 @@ class BalancePolicy:
         "How a target is closed: auto chooses what the version has.",
         "auto",
     )
+    bandwidth_bytes_per_s: float = key(RATE, "Most that moving a file may use.", 100e6)
 
 
 @dataclass(frozen=True, slots=True)

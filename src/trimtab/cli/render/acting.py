@@ -142,7 +142,8 @@ def _result(action: Action) -> str:
 def _change(instruction: Instruction) -> str:
     if instruction.kind is ActionKind.SET:
         return f"{instruction.setting} {instruction.before} -> {instruction.value}"
-    return instruction.kind.value.replace("-", " ")
+    words = instruction.kind.value.replace("-", " ")
+    return f"{words} {instruction.value}" if instruction.kind is ActionKind.MIGRATE else words
 
 
 def _in_words(instruction: Instruction) -> str:

@@ -35,7 +35,12 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=with_verdicts(store, site.name, store.actions(site.name, since=now - LEDGER)),
+        actions=with_verdicts(
+            store,
+            site.name,
+            store.actions(site.name, since=now - LEDGER),
+            surveyed=site.policies.tunables.survey,
+        ),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),

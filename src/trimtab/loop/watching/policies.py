@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ORDER: Final = ("tunables", "balance", "allocator", "trim")
 """What takes longest comes last: it gives way to the next slot."""
+MEASURING_S: Final = 300.0
+"""Longer than a survey of a first target and of those beside it takes."""
 
 
 def armed(site: Site) -> tuple[str, ...]:
@@ -113,7 +115,8 @@ class PolicyKeeper:
                     extra = fields(action=action.id, outcome=str(action.outcome))
                     self.log.warning("an interrupted action was settled", extra=extra)
             self._settled = True
-        observed = self.place.observe(self.driver)
+        measuring = self.place.site.policies.tunables.armed and not gives_way(MEASURING_S)
+        observed = self.place.observe(self.driver, measuring=measuring)
         results = []
         for policy in armed(self.place.site):
             plan = decided(observed, policy, self.place.clock())
@@ -135,7 +138,7 @@ class PolicyKeeper:
             observed = self.place.observe(surroundings.driver)
             plan = decided(observed, policy, self.place.clock())
             try:
-                actions = carry_out(plan, surroundings, done.append)
+                actions = carry_out(self.place, plan, observed, surroundings, done.append)
             except TrimtabError as error:  # the other policies may still be kept
                 self.log.error("a plan was broken off", extra=fields(problem=error.message))
                 self._settled = False
