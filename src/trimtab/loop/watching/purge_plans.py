@@ -34,7 +34,7 @@ from trimtab.visible import visible
 _END_S: Final = 30.0
 """So long a process may take to end when it is asked to: a scan writes its checkpoint."""
 _COMMAND: Final = (sys.executable, "-m", "trimtab.cli.main", "purge")
-_SAID_BYTES: Final = 65536
+_OUTPUT_BYTES: Final = 65536
 _NOT_NEEDED: Final = "nothing-needed"
 
 
@@ -138,18 +138,18 @@ class PurgePlanning:
     def _next(self) -> None:
         words = self._left[0].words
         self.log.info(f"purge {words[0]} begins", extra=fields(words=list(words)))
-        with self._said("ab") as said:
+        with self._output("ab") as output:
             self._process = subprocess.Popen(
                 [*self.command, *words, "--json"],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 env={**os.environ, STORE_VARIABLE: self.store},
                 start_new_session=True,
             )
 
     @contextlib.contextmanager
-    def _said(self, mode: str) -> Iterator[IO[bytes]]:
+    def _output(self, mode: str) -> Iterator[IO[bytes]]:
         assert self.site.policies.purge.directory is not None
         assert self.due_at is not None
         directory = Path(self.site.policies.purge.directory)
@@ -165,9 +165,9 @@ class PurgePlanning:
 
     def _problem(self, exit_code: int) -> tuple[str, str]:
         """Return code and sentence of the error that a command ended with."""
-        with self._said("rb") as said:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID_BYTES))
-            lines = said.read().decode(errors="replace").split("\n")
+        with self._output("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
+            lines = output.read().decode(errors="replace").split("\n")
         for line in reversed(lines):
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 error = json.loads(line)["error"]
