@@ -444,6 +444,7 @@ def tables_of(document: dict) -> Iterator[tuple[str, dict]]:
     for name, table in document["properties"].items():
         yield name, table if "properties" in table else table["additionalProperties"]
     yield "servers.ssh", document["properties"]["servers"]["properties"]["ssh"]
+    yield "alerts.mail", document["properties"]["alerts"]["properties"]["mail"]
     for name in POLICY_TABLES:
         yield name, document["properties"]["policy"]["properties"][name.removeprefix("policy.")]
 
@@ -460,7 +461,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     known = set()
     for name, definition in tables_of(schema.json_schema()):
         for key, field in definition["properties"].items():
-            if f"{name}.{key}" in {"servers.ssh", "servers.home", *POLICY_TABLES}:
+            if f"{name}.{key}" in {"servers.ssh", "servers.home", "alerts.mail", *POLICY_TABLES}:
                 continue  # tables of their own
             known.add((name, key))
             if "default" in field:

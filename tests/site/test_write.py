@@ -124,7 +124,6 @@ def test_comments_of_others_stay_comments() -> None:
         replace(LOCAL, path="/scratch\udcff"),
         replace(LOCAL, path="scratch"),
         replace(LOCAL, limits=SiteLimits(fullness=0.6)),
-        replace(LOCAL, policies=Policies(trim=TrimPolicy(armed=True))),
         replace(LOCAL, limits=SiteLimits(window_s=1e-300)),
         replace(LOCAL, servers=Servers(oss=("a b",))),
         replace(LOCAL, snapshot_schedule=" every 1h"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 
 if TYPE_CHECKING:
+    from trimtab.errors import UsageError
     from trimtab.model.run import Run
+    from trimtab.model.site import Site
     from trimtab.record.slots import Slot
     from trimtab.site.load import LoadedSite
 
@@ -27,7 +30,29 @@ if TYPE_CHECKING:
     is_flag=True,
     help="As --status, and show what the armed policies would change now. Changes nothing.",
 )
-def command(where: str, store_url: str | None, once: bool, status: bool, dry_run: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json", "journal"]),
+    help="One line an event: text, JSON, or fields for journald. Default: text on a terminal, "
+    "else JSON.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least severe events that are logged.",
+)
+def command(
+    where: str,
+    store_url: str | None,
+    *,
+    once: bool,
+    status: bool,
+    dry_run: bool,
+    log_format: str | None,
+    log_level: str,
+) -> None:
     """Run a site's probes, take its snapshots and keep its armed policies, on schedule.
 
     Each run is judged.
@@ -38,11 +63,12 @@ def command(where: str, store_url: str | None, once: bool, status: bool, dry_run
     With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
     """
     from trimtab.cli.render.watch import print_slots
-    from trimtab.errors import ToolError, UsageError
+    from trimtab.errors import ToolError
     from trimtab.launch.notify import from_environment
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import open_driver, reach_of, with_store
     from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.companions import observers_of
     from trimtab.loop.watching.log import configured
     from trimtab.loop.watching.watch import Watch, items
     from trimtab.report import documents
@@ -57,13 +83,10 @@ def command(where: str, store_url: str | None, once: bool, status: bool, dry_run
     loaded = _site(where)
     site = loaded.site
     if not once and not items(site):
-        raise UsageError(
-            f"nothing is scheduled for {site.name}: there is nothing to wait for",
-            code="schedule-missing",
-            hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
-        )
+        raise _nothing_scheduled(site)
     reach = reach_of(site)
-    log = configured(clock=reach.clock)
+    level = getattr(logging, log_level.upper())
+    log = configured(form=log_format, level=level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
@@ -79,6 +102,7 @@ def command(where: str, store_url: str | None, once: bool, status: bool, dry_run
             log=log,
             notify=from_environment(),
         )
+        watch.observe(observers_of(site, store, log=log, clock=reach.clock))
         slots = watch.run(once=once)
         place = str(store.location)
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
@@ -88,6 +112,16 @@ def command(where: str, store_url: str | None, once: bool, status: bool, dry_run
         lambda: documents.kept.WatchDocument(site.name, place, tuple(slots)),
         lambda: print_slots(site.name, place, slots, runs) if once else None,
         error=error if failed else None,
+    )
+
+
+def _nothing_scheduled(site: Site) -> UsageError:
+    from trimtab.errors import UsageError
+
+    return UsageError(
+        f"nothing is scheduled for {site.name}: there is nothing to wait for",
+        code="schedule-missing",
+        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
     )
 
 

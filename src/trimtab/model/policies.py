@@ -122,7 +122,7 @@ _NODE_SETS: Final = replace(
     read=lambda value: tuple(map(unfold_nodes, TEXTS.read(value))),
     write=lambda sets: listed(tuple(map(fold_nodes, sets))),
 )
-_WINDOW_KIND: Final = of_text(
+WINDOW: Final = of_text(
     parse_window, "stretch of a day", "01:00-05:00", write=lambda window: quoted(str(window))
 )
 
@@ -168,7 +168,7 @@ class TrimPolicy:
     every_s: float = key(DURATION, "Due after this time at the latest.", 86400.0)
     written: float = key(FRACTION, "Due after writes of this part of the capacity.", 0.1)
     window: Window | None = key(
-        _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
+        WINDOW, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
     slower: float | None = key(

@@ -39,6 +39,7 @@ from trimtab.config.schema import key, table, tables
 from trimtab.config.targets import fold_targets, unfold_targets
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
+from trimtab.model.notifying import Alerts, MetricsExport, Webhook
 from trimtab.model.policies import Policies
 from trimtab.visible import visible
 
@@ -430,6 +431,14 @@ class Site:
     )
     store: SiteStore = table(SiteStore, "Where results are kept.")
     policies: Policies = table(Policies, "What Trimtab may change, and when.", at="policy")
+    alerts: Alerts = table(Alerts, "What is told of its problems, and when.")
+    webhooks: tuple[Webhook, ...] = tables(
+        Webhook,
+        "webhook",
+        "Alerts over HTTP: to a chat, Alertmanager or the site's own.",
+        named=True,
+    )
+    metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
     hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
     reads_recorded: bool = key(
         SWITCH,

@@ -15,6 +15,7 @@ from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
+from trimtab.site.notify_checks import notify_problems
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
@@ -43,6 +44,7 @@ def problems(site: Site) -> Iterator[Problem]:
             code="limits-reversed",
         )
     yield from hardware_problems(site.hardware)
+    yield from notify_problems(site)
     for probe in site.probes:
         yield from _probe(site, probe)
     for launcher in site.launchers:

@@ -8,7 +8,7 @@ goes on where this one stopped, and nothing is done twice or lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -42,6 +42,7 @@ from trimtab.loop.watching.agenda import (
 from trimtab.loop.watching.analysis import IncidentWatch
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
+from trimtab.loop.watching.observers import Observer, Observers
 from trimtab.loop.watching.policies import PolicyKeeper, armed
 from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
@@ -143,11 +144,16 @@ class Watch:
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
+        self._observers = Observers((), self.log)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
         self._recovered_s = 0.0
         self._announced: tuple[datetime, str] | None = None
+
+    def observe(self, observers: Sequence[Observer]) -> None:
+        """Let these look on: after each slot, while the watch waits, and at its end."""
+        self._observers = Observers(observers, self.log)
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:
         """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
@@ -171,6 +177,8 @@ class Watch:
                 self.log.info("the watch ends", extra=fields(reason=error.message))
                 self._release()
                 raise
+            finally:
+                self._observers.close()
             self._release()
             return done
 
@@ -328,6 +336,7 @@ class Watch:
         except Exception:
             extra = fields(at=slot.due_at)
             self.log.exception("what a slot brought was not looked at", extra=extra)
+        self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
         """Run the probes that are to confirm a suspect and are due."""
@@ -343,6 +352,7 @@ class Watch:
 
     def _rest(self) -> None:
         """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
+        self._observers.idle(self._clock())
         planned, now = next_item(self._known()), self._clock()
         confirming = self._incident_watch.next_due()
         if confirming is not None and (planned is None or confirming < planned[0]):
