@@ -11,6 +11,7 @@ from trimtab.loop.acting.verdicts import with_verdicts
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 LEDGER: Final = timedelta(days=30)
+"""Trims and resets are over by then; what was set or closed is in force until it is taken back."""
+_LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
 """Troubles that say that data may be wrong: while they last, nothing is changed."""
@@ -35,12 +38,7 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=with_verdicts(
-            store,
-            site.name,
-            store.actions(site.name, since=now - LEDGER),
-            surveyed=site.policies.tunables.survey,
-        ),
+        actions=ledger(store, site, now),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),
@@ -48,6 +46,14 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         integrity=integrity(site, snapshot),
         clock_jump_s=0.0 if latest is None else max(0.0, (latest.at - now).total_seconds()),
     )
+
+
+def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
+    """Return the actions of the last thirty days, and older ones that may be in force."""
+    since, surveyed = now - LEDGER, site.policies.tunables.survey
+    older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
+    recent = store.actions(site.name, since=since)
+    return (*older, *with_verdicts(store, site.name, recent, surveyed=surveyed))
 
 
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
