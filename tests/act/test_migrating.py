@@ -1,6 +1,7 @@
 """Which files are moved off which targets, and which stay, with the reason."""
 
 from dataclasses import replace
+from typing import Any
 
 from tests.act.world import NOW, action, ago, codes, held_by, ost, seen, site, snapshot
 from tests.support.each import for_each
@@ -14,9 +15,9 @@ DAY_S = 86400.0
 GIB = 2**30
 
 
-def full(number: int, fullness: float = 0.9, **changes: object) -> TargetSnapshot:
+def full(number: int, fullness: float = 0.9, **changes: Any) -> TargetSnapshot:
     """Return a closed target of 1,000 GiB."""
-    readings = {"create_enabled": False} | changes
+    readings: dict[str, Any] = {"create_enabled": False} | changes
     used = {("used_bytes", None): round(fullness * 1000 * GIB)}
     free = {("available_bytes", None): round((1 - fullness) * 1000 * GIB)}
     return ost(number, fullness, labelled=used | free, **readings)
