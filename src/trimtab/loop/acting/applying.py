@@ -214,7 +214,21 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
     except TrimtabError as error:
         if error.code == RIGHT_LOST:
             raise  # what became of it is for the next run to find out
-        return _end_of(error)
+        end = _end_of(error)
+        if end.outcome is Outcome.NOT_STORED:
+            end = replace(end, found=_value_now(instruction, driver))
+        return end
+
+
+def _value_now(instruction: Instruction, driver: Driver) -> str | None:
+    """Return what a setting was left at: what is taken back later is known by it."""
+    if instruction.setting is None:
+        return None
+    try:
+        setting = driver.settings(instruction.target).get(instruction.setting)
+    except TrimtabError:
+        return None
+    return setting.value if isinstance(setting, Setting) else None
 
 
 def _end_of(answer: object, read_back: str | None = None) -> _End:

@@ -332,7 +332,7 @@ def _named(observed: Observed, prefix: str | None) -> str | None:
     named = [each.id for each in observed.actions if each.id.startswith(prefix)]
     if len(named) == 1:
         return named[0]
-    problem = f"{len(named)} actions have" if named else "no action of the last thirty days has"
+    problem = f"{len(named)} actions have" if named else "no action that may be in force has"
     raise UsageError(
         f"{problem} an id that begins with {visible(prefix[:40])!r}",
         code="action-ambiguous" if named else "action-unknown",
