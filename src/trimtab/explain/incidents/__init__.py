@@ -109,13 +109,14 @@ def find_troubles(
     lost, lone = without_lone_runs(every, frames, runs)
     first_spells = tuple(spells)
     spells = [spell for spell in spells if spell not in lost]
-    for judgement, _ in judged:
+    for judgement, frame in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
         near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
         taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
-        spells += unsteady(judgement, low, taken, limits.window_s)
+        share = A_MONTH / len(judged)
+        spells += unsteady(judgement, frame, low, taken, window_s=limits.window_s, a_month=share)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 
