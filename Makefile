@@ -168,6 +168,8 @@ soak-purge: .venv/.core .venv/.dev
 docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas
 	$(BIN)/python scripts/benchmarks_page.py
+	$(BIN)/python scripts/metrics_page.py
+	$(BIN)/python scripts/dashboard.py deploy/grafana
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
 lock: $(UV)

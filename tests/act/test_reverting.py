@@ -125,6 +125,16 @@ def test_a_percentage_that_reads_rounded_is_still_ours():
     assert writes(decide(seen([target], actions=(row,)), None, NOW)) == [("set", "MDT0000", "90%")]
 
 
+def test_what_a_failed_way_back_left_is_taken_back_again():
+    tried = wrote(
+        600, "0", "2000", outcome=Outcome.NOT_STORED, found="1000", reverts=("a",), policy="revert"
+    )
+    (again,) = decide(reading("1000", A, tried), None, NOW).instructions
+    assert (again.before, again.value, again.reverts) == ("1000", "2000", ("a",))
+    by_others = decide(reading("500", A, tried), None, NOW)
+    assert list(codes(by_others).values()) == ["changed-by-others"]
+
+
 def test_what_was_permanent_is_taken_back_for_every_mount_to_come():
     row = replace(A, instruction=replace(A.instruction, permanent=True))
     (instruction,) = decide(reading("0", row), None, NOW).instructions

@@ -426,3 +426,27 @@ def test_plan_by_plan_every_target_gets_the_value_and_then_nothing_is_written(va
     assert widths[0] <= 1
     assert widths[-1] == 0
     assert sum(widths) == sum(value not in {"0", "0 (12)"} for value in values)
+
+
+def test_a_scheduler_comes_before_the_other_settings_of_its_queue():
+    scheduler, requests = "drives/queue/scheduler", "drives/queue/nr_requests"
+    shown = {scheduler: "none", requests: "1023", WBT: "0", C1: "25"}
+    policy = {"scheduler": "mq-deadline", "nr_requests": "256", "mb_c1_threshold": "50"}
+    observed = alone(shown, policy)
+    first = decide(observed, NOW)
+    assert [row.setting for row in first.instructions] == [scheduler, C1]
+    assert codes(first) == {("OST0000", requests): "waits-for-scheduler"}
+    # The kernel has set it anew with the scheduler: no drift, and nobody else's change.
+    later = replace(
+        carried_out(observed, first, NOW),
+        snapshot=snapshot([ost(0, settings=shown | {scheduler: "mq-deadline", requests: "64"})]),
+    )
+    then = [row for row in decide(later, NOW).instructions if row.setting != C1]
+    assert [(row.setting, row.before, row.value) for row in then] == [(requests, "64", "256")]
+    # A scheduler that is left alone keeps nothing waiting.
+    taken = action(
+        ActionKind.SET, "OST0000", 60.0, outcome=Outcome.REFUSED, setting=scheduler,
+        before="none", value="mq-deadline",
+    )  # fmt: skip
+    refused = replace(observed, actions=(taken,))
+    assert requests in [row.setting for row in decide(refused, NOW).instructions]

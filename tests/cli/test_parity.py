@@ -126,6 +126,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "targets": (site,),
         "snapshot": (site,),
         "watch": (site, "--once"),
+        "alerts": (site,),
         "status": (),
         "runs": (),
         "tune": (site,),

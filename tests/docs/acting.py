@@ -12,7 +12,18 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.drivers.lustre.writes import ROWS, TRIM_UNDO, TRIM_WHY, Row, trim_words
+from trimtab.drivers.lustre.writes import (
+    BY_KEY,
+    LIST_PERMANENT,
+    PERMANENT,
+    PERMANENT_UNDO,
+    PERMANENT_WHY,
+    ROWS,
+    TRIM_UNDO,
+    TRIM_WHY,
+    Row,
+    trim_words,
+)
 
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "fstrim": "/usr/sbin/fstrim", "tee": "/usr/bin/tee"}
 MOUNT_POINT_LETTERS: Final = 16
@@ -53,6 +64,7 @@ _ALIASES: Final = {
     "RECOVERY": "Whether a target is in recovery: then nothing is changed.",
     "CREATION": "Close OSTs to new files, and open them.",
     "PLACEMENT": "How an MDT chooses OSTs.",
+    "PERMANENT": "The same for every mount to come, on the MGS alone; and what is stored there.",
     "CLIENT": "Settings of a client.",
     "LDISKFS": "Settings of the block allocator, and its goal. tee does not limit the value; the\n"
     "# program on the server does.",
@@ -103,6 +115,12 @@ def wanted() -> dict[str, list[str]]:
         commands["RECOVERY"].append(f"{PATHS['lctl']} get_param -n {name}")
     for row in ROWS:
         commands[_alias(row)] += _commands(row)
+    commands["PERMANENT"].append(" ".join([PATHS["lctl"], *LIST_PERMANENT[1:]]))
+    for row in map(BY_KEY.__getitem__, PERMANENT):
+        for name in _names(row):
+            start = f"{PATHS['lctl']} set_param -P"
+            commands["PERMANENT"].append(f"{start} -d {name}")
+            commands["PERMANENT"] += [f"{start} {name}\\={value}" for value in _values(row)]
     argv = trim_words("/MOUNTS/x", 0, 1)
     number = "0x" + _HEX * 16
     for letters in range(1, MOUNT_POINT_LETTERS + 1):
@@ -134,6 +152,11 @@ def table() -> str:
         name = re.sub(r"\{([a-z]+)\}", lambda match: match[1].upper(), row.name)
         values = row.grammar.text
         lines.append(f"| `{name}` | {values} | {right} | {row.undo} | {row.why} |")
+    names = ", ".join(f"`{BY_KEY[key].name.rpartition('.')[2]}`" for key in PERMANENT)
+    lines.append(
+        f"| {names} of `lod.FS-MDT-mdtlov`, permanently | as above, or none "
+        f"| root, or `sudo lctl set_param -P`, on the MGS | {PERMANENT_UNDO} | {PERMANENT_WHY} |"
+    )
     lines.append(
         "| free blocks of a target | a range of bytes | root, or `sudo fstrim` "
         f"| {TRIM_UNDO} | {TRIM_WHY} |"

@@ -14,10 +14,13 @@ from tests.docs.test_deploy import PYTHON, Account, granted
 from tests.support import loopback
 
 from trimtab.drivers.lustre.writes import (
+    LIST_PERMANENT,
+    PERMANENT,
     ROWS,
     Row,
     get_words,
     name_of,
+    permanent_words,
     recovery_name,
     set_words,
     tee_words,
@@ -75,6 +78,11 @@ def _commands() -> Iterator[list[str]]:
                 yield tee_words(name)
             else:
                 yield from (set_words(row, name, value) for value in _values(row))
+    yield list(LIST_PERMANENT)
+    for key in PERMANENT:
+        row, name = name_of(key, {"fs": "scratch", "mdt": "MDT0001"})
+        yield permanent_words(row, name, None)
+        yield from (permanent_words(row, name, value) for value in _values(row))
     for service in ("scratch-OST012a", "scratch-MDT0001"):
         yield get_words(recovery_name(service))
     for point in ("/mnt/lustre/ost0", "/mnt/lustre/scratch-OST012a"):
@@ -122,6 +130,9 @@ def test_near_misses_are_refused(account: Account) -> None:
         ["lctl", "set_param", f"{count}=0", f"{count}=0"],
         ["lctl", "set_param", "-P", f"{count}=0"],
         ["lctl", "set_param", f"{count}=0 -P"],
+        ["lctl", "set_param", "-P", "lod.scratch-MDT*-mdtlov.qos_prio_free=80"],
+        ["lctl", "set_param", "-P", "-d", count],
+        ["lctl", "--device", "MGS", "llog_cancel", "params"],
         ["lctl", "set_param", f"{count}=123456"],
         ["lctl", "set_param", count.replace("scratch", "other") + "=0"],
         ["lctl", "set_param", "osc.scratch-OST0001-osc-ffff8881253af000.checksums=0"],

@@ -1,4 +1,4 @@
-"""``lfs`` on a client: df, osts, mdts, check, pool_list, getname, setstripe, getstripe."""
+"""``lfs`` on a client: df, osts, mdts, check, pool_list, getname, setstripe, getstripe, migrate."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         "getname": _getname,
         "setstripe": setstripe,
         "getstripe": getstripe,
+        "migrate": migrate,
+        "path2fid": path2fid,
     }.get(command)
     if known is None:
         return Output("", f"lfs: '{command}' is not a valid command.\n", 4)
@@ -358,6 +360,28 @@ def allocate(state: FakeLustre, count: int = 1, index: int = -1, mdt: str = "MDT
     for one in chosen:
         one.inodes_used += 1
     return [one.index for one in chosen]
+
+
+def migrate(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return ``lfs migrate`` of one file: its objects go where a new file's would."""
+    path = argv[-1]
+    layout = state.layouts.get(path)
+    if layout is None:
+        words = "cannot open source file: No such file or directory"
+        return Output("", f"error: lfs migrate: {path}: {words}\n", 2)
+    chosen = allocate(state, len(layout))
+    if not chosen:
+        words = "cannot create volatile file: No space left on device"
+        return Output("", f"error: lfs migrate: {path}: {words}\n", 28)
+    state.layouts[path] = chosen
+    return Output()
+
+
+def path2fid(state: FakeLustre, argv: Sequence[str]) -> Output:
+    """Return the FID of a file: by its place among those that there are."""
+    if argv[-1] not in state.layouts:
+        return Output("", f"lfs path2fid: can't get fid for '{argv[-1]}'\n", 2)
+    return Output(f"[0x200000402:{list(state.layouts).index(argv[-1]) + 1:#x}:0x0]\n")
 
 
 def getstripe(state: FakeLustre, argv: Sequence[str]) -> Output:

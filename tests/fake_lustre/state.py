@@ -250,6 +250,8 @@ class FakeLustre:
         Seconds since 1970 for whatever prints a time; a simulation moves it.
     parameters
         What ``set_param`` set and no other field holds, by full name.
+    permanent
+        What ``set_param -P`` set: full name to value, set anew with each mount.
     survey_s
         How long obdfilter-survey takes for each of its tests.
     layouts
@@ -282,6 +284,7 @@ class FakeLustre:
     parameters: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, list[int]] = field(default_factory=dict)
     pools: dict[str, list[str]] = field(default_factory=dict)
+    permanent: dict[str, str] = field(default_factory=dict)
     survey_s: float = 0.0
     next_ost: int = 0
     complained: list[str] = field(default_factory=list)
@@ -395,6 +398,7 @@ class FakeLustre:
         own = f".{self.file_system}-{target.name}"
         for name in [name for name in self.parameters if own in name]:
             del self.parameters[name]
+        self.parameters |= {name: text for name, text in self.permanent.items() if own in name}
 
     def kill_server(self, name: str) -> None:
         """Let a server be gone, with its targets."""

@@ -30,6 +30,8 @@ _FACTORS = {"write": 1.0, "rewrite": 1.02, "read": 1.3}
 def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return what ``lctl --device NAME COMMAND ...`` answers for an echo client."""
     name, command, rest = argv[0], argv[1] if len(argv) > 1 else "", argv[2:]
+    if (name, command, *rest) == ("MGS", "llog_print", "params"):
+        return _permanent(state, host)
     server = state.server(host) if host else None
     if server is None or name not in server.echo_clients:
         return Output("", f"No device found for name {name}: Invalid argument\n", 22)
@@ -42,6 +44,20 @@ def on_device(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
         server.echo_clients.remove(name)
         return Output()
     return Output("", f"lctl: '{command}' is not a valid command.\n", 4)
+
+
+def _permanent(state: FakeLustre, host: str | None) -> Output:
+    """Return the log of what was set permanently, as in ``params/set_param_P_delete``."""
+    if host != state.target("MDT0000").server:
+        return Output("", "No device found for name MGS: Invalid argument\n", 22)
+    rows = enumerate(state.permanent.items(), start=2)
+    return Output(
+        "".join(
+            f"- {{ index: {n}, event: set_param, device: {state.file_system}, "
+            f"parameter: {name}, value: {value} }}\n"
+            for n, (name, value) in rows
+        )
+    )
 
 
 def batch(state: FakeLustre, host: str | None, lines: Sequence[str]) -> Output:

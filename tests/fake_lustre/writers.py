@@ -14,6 +14,8 @@ from .state import MAX_CREATE_COUNT, FakeLustre, Output
 
 def set_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
     """Return ``lctl set_param``: it prints what was asked for, whatever is kept."""
+    if "-P" in argv:
+        return _permanently(state, host, [word for word in argv if word != "-P"])
     quiet = "-n" in argv
     stdout: list[str] = []
     stderr: list[str] = []
@@ -43,6 +45,23 @@ def set_param(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Outpu
             stderr.append(f"error: set_param: setting '{path}'='{value}': {text}\n")
             exit_code = exit_code or problem
     return Output("".join(stdout), "".join(stderr), exit_code)
+
+
+def _permanently(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
+    """Return ``lctl set_param -P [-d]`` of exact names: the MGS keeps them, and sends them out."""
+    if host != state.target("MDT0000").server:
+        return Output("", "error: set_param: setting parameter: Operation not supported\n", 95)
+    deletes = argv[0] == "-d"
+    for word in argv[deletes:]:
+        name, _, value = word.partition("=")
+        if deletes:
+            state.permanent.pop(name, None)
+            continue
+        state.permanent[name] = value
+        for server in state.servers:
+            for one, leaf in find(state, server.name, name):
+                write(state, server.name, one, leaf, value)
+    return Output()
 
 
 def write(state: FakeLustre, host: str | None, one: Instance | None, leaf: Leaf, value: str) -> int:

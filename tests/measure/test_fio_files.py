@@ -394,6 +394,7 @@ def test_line_ends(path: Path) -> None:
     of_formats.check_line_ends(FORMAT, source(path))
 
 
+@pytest.mark.calibration
 @sampled
 @each_small
 def test_changed_files_do_no_harm(path: Path) -> None:

@@ -59,6 +59,9 @@ def test_actions_are_listed_by_time_and_site(store: Store) -> None:
     assert store.actions("s") == (first, second)
     assert store.actions("s", since=LATER) == (second,)
     assert store.actions("unknown") == ()
+    kind = first.instruction.kind
+    assert store.actions("s", kinds=(kind,)) == (first, second)
+    assert store.actions("s", kinds=tuple(each for each in ActionKind if each is not kind)) == ()
     with raises(UsageError, "action-unknown"):
         store.action("s", "f")
     with raises(UsageError, "action-ambiguous"):

@@ -274,7 +274,21 @@ permanent = ["lod/qos_prio_free"]
         (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "small letters"),
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
-        at_end("[policy.trim]\narmed = true", "policy-armed", "armed = false"),
+        (
+            SITE + '[policy.purge]\nschedule = "daily at 03:00"\ndirectory = "/d"',
+            ":5",
+            "[policy.purge] policy",
+            "path-missing",
+            "purge.toml",
+        ),
+        (
+            SITE + '[policy.purge]\npolicy = "/p"\nschedule = "daily at 03:00"\ndirectory = "d"',
+            ":8",
+            "[policy.purge] directory",
+            "path-missing",
+            None,
+        ),
+        at_end("[policy.tunables]\narmed = true", "settings-missing", "wbt_lat_usec"),
         (SITE + "[policy.gating]", ":5", "[policy.gating]", "unknown-key", None),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
         (SITE.replace('"/scratch"', '"/a/../b"'), ":4", "[site] path", "path-with-dots", None),
@@ -437,13 +451,16 @@ def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
 
 
-POLICY_TABLES = ("policy.tunables", "policy.allocator", "policy.trim", "policy.balance")
+POLICY_TABLES = tuple(
+    f"policy.{name}" for name in ("tunables", "allocator", "trim", "balance", "purge")
+)
 
 
 def tables_of(document: dict) -> Iterator[tuple[str, dict]]:
     for name, table in document["properties"].items():
         yield name, table if "properties" in table else table["additionalProperties"]
     yield "servers.ssh", document["properties"]["servers"]["properties"]["ssh"]
+    yield "alerts.mail", document["properties"]["alerts"]["properties"]["mail"]
     for name in POLICY_TABLES:
         yield name, document["properties"]["policy"]["properties"][name.removeprefix("policy.")]
 
@@ -460,7 +477,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     known = set()
     for name, definition in tables_of(schema.json_schema()):
         for key, field in definition["properties"].items():
-            if f"{name}.{key}" in {"servers.ssh", "servers.home", *POLICY_TABLES}:
+            if f"{name}.{key}" in {"servers.ssh", "servers.home", "alerts.mail", *POLICY_TABLES}:
                 continue  # tables of their own
             known.add((name, key))
             if "default" in field:

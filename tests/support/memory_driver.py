@@ -115,7 +115,9 @@ class MemoryDriver:
             driver=self.name,
             complete=all(state.answers for state in self.state.values()),
             targets=tuple(
-                TargetSnapshot(self._target(state), self._readings(state))
+                TargetSnapshot(
+                    self._target(state), self._readings(state), self.settings(state.name)
+                )
                 for state in self.state.values()
             ),
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from tests.support.memory_driver import MemoryDriver
 
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
+from trimtab.loop.watching.observers import Observer
 from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site, SiteProbe
@@ -142,6 +143,7 @@ def a_watch(
     clock: Moving,
     *,
     until: datetime | None = None,
+    observers: Sequence[Observer] = (),
     **changes: object,
 ) -> Watch:
     """Return a watch in simulated time that ends with `Ended` when ``until`` has come."""
@@ -161,4 +163,6 @@ def a_watch(
         "holder": "here:1:1",
         "gone": lambda holder: True,
     }
-    return Watch(site, store, **(fields | changes))  # type: ignore[arg-type]
+    watch = Watch(site, store, **(fields | changes))  # type: ignore[arg-type]
+    watch.observe(observers)
+    return watch

@@ -27,7 +27,8 @@ class Observed:
         An earlier snapshot, at least an hour older where there is one: for rates and for what
         changed since.
     actions
-        The ledger of the last thirty days at least, oldest first, those without an outcome too.
+        The ledger, oldest first, those without an outcome too: what was set, closed or opened ever,
+        and the other actions of the last thirty days at least.
     busy
         Target to why it must be left alone now: a probe or survey runs on it, a purge, a rebuild,
         recovery. The empty name stands for all targets.

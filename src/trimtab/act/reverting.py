@@ -86,7 +86,16 @@ def _back(
     if newest is not None and newest.id not in ledger.reverted and newest.at > rows[-1].at:
         text = f"a later action set {key[1]} to {newest.instruction.value}: revert that first"
         return Message("changed-later", text)
-    return _restored(key[1], rows, seen)
+    return _restored(key[1], rows, _tries(ledger, key, rows), seen)
+
+
+def _tries(ledger: Ledger, key: Key, rows: list[Action]) -> list[Action]:
+    """Return attempts to take back the same actions, which left another value than intended."""
+    return [
+        row
+        for row in ledger.of(*key)
+        if row.instruction.reverts and row.at > rows[-1].at and may_have_written(row)
+    ]
 
 
 def _opened(ledger: Ledger, rows: list[Action], seen: TargetSnapshot) -> Instruction | Message:
@@ -108,7 +117,9 @@ def _partly_closed(seen: TargetSnapshot) -> bool:
     return any(r.name == "create_enabled" and r.label and r.value is False for r in seen.readings)
 
 
-def _restored(setting: str, rows: list[Action], seen: TargetSnapshot) -> Instruction | Message:
+def _restored(
+    setting: str, rows: list[Action], tries: list[Action], seen: TargetSnapshot
+) -> Instruction | Message:
     """Return the writing of the oldest value of before, where the newest of ours is still read."""
     first, last = rows[0].instruction, rows[-1].instruction
     current = seen.settings.get(setting)
@@ -120,7 +131,7 @@ def _restored(setting: str, rows: list[Action], seen: TargetSnapshot) -> Instruc
     original, *others = unfolded(first.before or "")
     if unfolded(current.value) == (original, *others):
         return Message("not-in-force", f"{setting} is {current.value} already")
-    if not _is_ours(setting, current.value, rows):
+    if not _is_ours(setting, current.value, [*rows, *tries]):
         text = f"{setting} is {current.value}, neither {last.value} nor {first.before}"
         return Message("changed-by-others", f"{text}: somebody else changed it")
     if others:

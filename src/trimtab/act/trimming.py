@@ -73,6 +73,10 @@ def decide(observed: Observed, now: datetime) -> Plan:
 def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime) -> _Due | None:
     """Return a target that is due by what was written to it, or by time."""
     policy = observed.site.policies.trim
+    tried = ledger.last_tried(seen.target.name, str(ActionKind.TRIM))
+    if tried is not None and tried.outcome is not Outcome.DONE and "interrupted" in tried.facts:
+        text = "its last trim was interrupted: the rest is still to do"
+        return _Due(seen, math.inf, Message("trim-interrupted", text))
     last = ledger.last_done(seen.target.name, str(ActionKind.TRIM))
     trimmed_at = _trimmed_at(seen, last, now)
     if trimmed_at is None:

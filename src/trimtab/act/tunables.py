@@ -23,7 +23,7 @@ from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
 from trimtab.act.rollout import Progress, turn
 from trimtab.act.targets import server_of, why_left_alone
-from trimtab.act.values import differing, is_same, unfolded
+from trimtab.act.values import differing, is_same, leaf_of, unfolded
 from trimtab.act.wishes import Wish, desired, matches
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
@@ -35,6 +35,7 @@ _SETTLED: Final = timedelta(hours=1)
 """Nor, within this time, one that a write without an answer did not bring about."""
 _PARAMETERS: Final = frozenset({"lod", "lov", "lmv", "mdd", "mdt", "obdfilter", "osp", "osc"})
 """Settings that ``lctl set_param -P`` takes; those of ldiskfs and of drives it does not."""
+_SCHEDULER: Final = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,32 @@ def decide(observed: Observed, now: datetime, *, again: bool = False) -> Plan:
             pending.append(wish)
         else:
             untouched.append(Untouched(wish.seen.target.name, reason, wish.setting))
+    pending, behind = _schedulers_first(pending)
     instructions, waiting = _rolled_out(case, lacking, pending)
-    return _planned(observed, instructions, [*untouched, *waiting], now)
+    return _planned(observed, instructions, [*untouched, *behind, *waiting], now)
+
+
+def _schedulers_first(pending: list[Wish]) -> tuple[list[Wish], list[Untouched]]:
+    """Return what need not wait, and the settings of queues whose scheduler is to change first.
+
+    Linux sets ``nr_requests`` and ``wbt_lat_usec`` of a queue anew with its scheduler: written
+    before it they would be lost, and what the plan saw of them is not what the write would find.
+    """
+    first = {
+        (wish.seen.target.name, wish.setting.rpartition("/")[0])
+        for wish in pending
+        if leaf_of(wish.setting) == _SCHEDULER
+    }
+    ready: list[Wish] = []
+    behind: list[Untouched] = []
+    for wish in pending:
+        name, (queue, _, leaf) = wish.seen.target.name, wish.setting.rpartition("/")
+        if leaf == _SCHEDULER or (name, queue) not in first:
+            ready.append(wish)
+            continue
+        text = f"{queue}/{_SCHEDULER} is set first: it changes other settings of its queue"
+        behind.append(Untouched(name, Message("waits-for-scheduler", text), wish.setting))
+    return ready, behind
 
 
 def _planned(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -40,6 +41,7 @@ def act(
     words: Sequence[str],
     targets: str | None = None,
     action: str | None = None,
+    index: Path | None = None,
 ) -> None:
     """Plan a policy for a site, carry it out with ``--apply``, and show the result.
 
@@ -66,6 +68,7 @@ def act(
         applying=apply,
         targets=targets,
         action=action,
+        index=index,
         expected=click.get_current_context().meta.get(_PLAN),
     )
     reasons = [reason for each in result.actions if (reason := reason_of(each)) is not None]

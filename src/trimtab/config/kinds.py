@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from trimtab.config.problems import NAME as NAME_FORM
 from trimtab.config.problems import BadValue, did_you_mean, problem_of
+from trimtab.config.schedule import parse_schedule
 from trimtab.errors import UsageError
 from trimtab.units import parse_bytes, parse_duration, parse_fraction, parse_unit
 from trimtab.visible import visible
@@ -520,4 +521,10 @@ TEXTS: Final = Kind(
     lambda value: read_texts(value, "a list of texts", 'write ["one", "two"]'),
     listed,
     schema={"type": "array", "items": {"type": "string"}},
+)
+
+SCHEDULE: Final = of_text(
+    lambda text: parse_schedule(text).text,
+    "schedule",
+    *("every 1h", "daily at 20:00", "30 2 * * *"),
 )

@@ -17,6 +17,7 @@ _OF_CODES: Final = {
     "answer-cut": Outcome.UNKNOWN,
     "answer-invalid": Outcome.UNKNOWN,
     "write-hangs": Outcome.UNKNOWN,
+    "not-confirmed": Outcome.UNKNOWN,
     "read-back-failed": Outcome.UNKNOWN,
     "trim-hangs": Outcome.UNKNOWN,
     "partly-written": Outcome.UNKNOWN,

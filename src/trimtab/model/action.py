@@ -146,7 +146,8 @@ FACTS: Final[Mapping[str, str]] = {
     "slower": "by which fraction the target got slower, 0.07; negative: faster",
     "verdict": "pending while a measurement of the effect is still expected",
     "bytes_written_total": "the target's counter when a trim began",
-    "interrupted": "its process was killed: what it did can go on at once",
+    "interrupted": "killed, or gave-way: what it did can go on at once",
+    "permanent_before": "the permanent value of before, empty where there was none",
     "effect": "seen, or none where the file system shows no sign of an action that was done",
 }
 """Names in `Action.facts` that controllers read."""

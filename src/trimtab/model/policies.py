@@ -11,7 +11,10 @@ from trimtab.config.kinds import (
     DURATION,
     DURATION_OR_ZERO,
     FRACTION,
+    RATE,
+    SCHEDULE,
     SWITCH,
+    TEXT,
     TEXTS,
     WHOLE_SIZE,
     Kind,
@@ -120,7 +123,7 @@ _NODE_SETS: Final = replace(
     read=lambda value: tuple(map(unfold_nodes, TEXTS.read(value))),
     write=lambda sets: listed(tuple(map(fold_nodes, sets))),
 )
-_WINDOW_KIND: Final = of_text(
+WINDOW: Final = of_text(
     parse_window, "stretch of a day", "01:00-05:00", write=lambda window: quoted(str(window))
 )
 
@@ -145,6 +148,7 @@ class TunablesPolicy:
     )
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
+    survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ class TrimPolicy:
     every_s: float = key(DURATION, "Due after this time at the latest.", 86400.0)
     written: float = key(FRACTION, "Due after writes of this part of the capacity.", 0.1)
     window: Window | None = key(
-        _WINDOW_KIND, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
+        WINDOW, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
     slower: float | None = key(
@@ -203,6 +207,7 @@ class BalancePolicy:
         "How a target is closed: auto chooses what the version has.",
         "auto",
     )
+    bandwidth_bytes_per_s: float = key(RATE, "Most that moving a file may use.", 100e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,31 @@ class AllocatorPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgePlanPolicy:
+    """When the watch makes a purge plan; a person arms and runs it.
+
+    Attributes
+    ----------
+    policy
+        File of the purge policy.
+    directory
+        Of root alone; each plan and its index get a new directory in it.
+    """
+
+    schedule: str | None = key(SCHEDULE, "When a plan is made; without it only on request.", None)
+    policy: str | None = key(
+        TEXT, "File of the purge policy.", None, example='"/etc/trimtab/purge.toml"'
+    )
+    directory: str | None = key(
+        TEXT,
+        "Where indexes and plans are written, of root alone.",
+        None,
+        example='"/var/lib/trimtab/plans"',
+    )
+    publish: bool = key(SWITCH, "Whether users get their lists at once.", True)
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """Everything that a site lets Trimtab change; nothing is armed unless its file says so."""
 
@@ -224,5 +254,7 @@ class Policies:
     allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
     trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
+    purge: PurgePlanPolicy = table(PurgePlanPolicy, "When purge plans are made and published.")
+    schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
     most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
     stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)

@@ -15,6 +15,7 @@ from trimtab.config.kinds import (
     DURATION,
     DURATION_OR_ZERO,
     FRACTION,
+    SCHEDULE,
     SWITCH,
     TEXT,
     TEXTS,
@@ -33,11 +34,12 @@ from trimtab.config.kinds import (
 )
 from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.config.problems import BadValue
-from trimtab.config.schedule import find_zone, parse_schedule
+from trimtab.config.schedule import find_zone
 from trimtab.config.schema import key, table, tables
 from trimtab.config.targets import fold_targets, unfold_targets
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
+from trimtab.model.notifying import Alerts, MetricsExport, Webhook
 from trimtab.model.policies import Policies
 from trimtab.visible import visible
 
@@ -156,11 +158,6 @@ def _words(read: Callable[[object], Any], example: str, write: Any = listed, **m
     return replace(TEXTS, read=read, write=write, example=example, **more)
 
 
-SCHEDULE: Final = of_text(
-    lambda text: parse_schedule(text).text,
-    "schedule",
-    *("every 1h", "daily at 20:00", "30 2 * * *"),
-)
 ZONE: Final = of_text(_read_zone, "time zone", "Europe/Berlin")
 _NODES: Final = of_text(
     unfold_nodes,
@@ -434,6 +431,14 @@ class Site:
     )
     store: SiteStore = table(SiteStore, "Where results are kept.")
     policies: Policies = table(Policies, "What Trimtab may change, and when.", at="policy")
+    alerts: Alerts = table(Alerts, "What is told of its problems, and when.")
+    webhooks: tuple[Webhook, ...] = tables(
+        Webhook,
+        "webhook",
+        "Alerts over HTTP: to a chat, Alertmanager or the site's own.",
+        named=True,
+    )
+    metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
     hardware: Hardware = table(Hardware, "What it is built of, for trimtab ladder.")
     reads_recorded: bool = key(
         SWITCH,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
@@ -100,10 +100,23 @@ class ActingRecords(Connections):
                 connection.execute(insert(schema.action).values(values))
 
     def actions(
-        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Collection[ActionKind] | None = None,
     ) -> tuple[Action, ...]:
-        """Return the actions on a site that began within ``since`` and ``until``, oldest first."""
+        """Return the actions on a site that began within ``since`` and ``until``, oldest first.
+
+        Parameters
+        ----------
+        kinds
+            Only these; ``None``: all.
+        """
         query = queries.between(_of_site(site), schema.action.c.at, since, until)
+        if kinds is not None:
+            query = query.where(schema.action.c.kind.in_([kind.value for kind in kinds]))
         with self._reading() as connection:
             records = connection.execute(query).all()
         return tuple(map(_to_action, records))

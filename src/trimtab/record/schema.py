@@ -12,6 +12,7 @@
          1──n incident           as it was last found, with its explanation
          1──n action             what was done to it, before and after
          1──1 acting             which process may, and how many had the right before
+         1──n alert              what people were told of it, and who got it
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -40,7 +41,7 @@ from sqlalchemy import (
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_revision"
@@ -269,4 +270,25 @@ acting = Table(
     Column("token", BigInteger, nullable=False),
     Column("holder", AnyText),
     Column("until", UtcMicroseconds),
+)
+
+alert = Table(
+    "alert",
+    metadata,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", _ID, nullable=False, unique=True),
+    Column("site", ForeignKey("site.number"), nullable=False),
+    Column("subject", AnyText, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("at", UtcMicroseconds, nullable=False),
+    Column("since", UtcMicroseconds),
+    Column("title", AnyText, nullable=False),
+    Column("lines", PlainJson, nullable=False),
+    # What people know after it: the next decisions rest on it.
+    Column("facts", PlainJson, nullable=False),
+    # Receiver to state, time and detail.
+    Column("deliveries", PlainJson, nullable=False),
+    Index(None, "site", "at"),
 )

@@ -87,6 +87,45 @@ class Lease:
     until: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class ItemState:
+    """One item of the watch.
+
+    Attributes
+    ----------
+    next_at
+        When its next slot starts, jitter included.
+    running
+        Its slot that is under way.
+    last
+        Its latest slot that ended; ``None`` where there was none.
+    """
+
+    item: str
+    next_at: datetime
+    running: Slot | None
+    last: Slot | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """The watch of a site.
+
+    Attributes
+    ----------
+    lease
+        Of the process that watches it; ``None`` where none does.
+    items
+        The next one first.
+    """
+
+    site: str
+    store: str
+    at: datetime
+    lease: Lease | None
+    items: tuple[ItemState, ...]
+
+
 def of_site(site: str) -> Select[Any]:
     """Return the question for all slots of a site, each with its ``site_name``."""
     return (

@@ -17,6 +17,8 @@ from trimtab.model.event import Event
 from trimtab.model.run import RawOutput, Run
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.acting import ActingRecords
+from trimtab.record.alerting import AlertRecords
+from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
 from trimtab.record.integrity import problems
@@ -28,7 +30,7 @@ from trimtab.record.watched import WatchRecords
 _CANDIDATES_SHOWN = 5
 
 
-class Store(WatchRecords, ExplainingRecords, ActingRecords):
+class Store(WatchRecords, ExplainingRecords, ActingRecords, AlertRecords, CountRecords):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
     Safe to use from several threads and by several processes at once. Every method raises

@@ -15,6 +15,7 @@ from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
+from trimtab.site.notify_checks import notify_problems
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
@@ -43,6 +44,7 @@ def problems(site: Site) -> Iterator[Problem]:
             code="limits-reversed",
         )
     yield from hardware_problems(site.hardware)
+    yield from notify_problems(site)
     for probe in site.probes:
         yield from _probe(site, probe)
     for launcher in site.launchers:
@@ -54,14 +56,32 @@ def problems(site: Site) -> Iterator[Problem]:
                 code="launcher-kind",
             )
     policies = site.policies
-    for name in ("tunables", "allocator", "trim", "balance"):
-        if getattr(policies, name).armed:
+    if policies.tunables.armed and not policies.tunables.settings:
+        yield Problem(
+            ("policy", "tunables", "armed"),
+            "it is armed, and there is no setting to hold",
+            'write settings = {wbt_lat_usec = "0"}',
+            code="settings-missing",
+        )
+    plans = policies.purge
+    for name in ("policy", "directory"):
+        path = getattr(plans, name)
+        if plans.schedule is not None and (path is None or not path.startswith("/")):
             yield Problem(
-                ("policy", name, "armed"),
-                "the watch of this version changes nothing by itself",
-                "write armed = false, or leave it out; a person applies with --apply",
-                code="policy-armed",
+                ("policy", "purge", name),
+                "a scheduled purge plan needs it, as an absolute path",
+                f'write {name} = "/etc/trimtab/purge.toml"'
+                if name == "policy"
+                else 'write directory = "/var/lib/trimtab/plans"',
+                code="path-missing",
             )
+    if plans.schedule is not None and DRIVERS[site.driver].simulated:
+        yield Problem(
+            ("policy", "purge", "schedule"),
+            "a simulated file system has no files to purge",
+            "leave it out",
+            code="purge-simulated",
+        )
     unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
     if unknown:
         yield Problem(

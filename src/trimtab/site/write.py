@@ -14,6 +14,7 @@ from trimtab.config.writer import Comments, Writer
 from trimtab.errors import RefusedError, UnreadableError, UsageError
 from trimtab.model.driver import DRIVERS
 from trimtab.model.hardware import Hardware
+from trimtab.model.notifying import Alerts, MetricsExport
 from trimtab.model.policies import Policies
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh
 from trimtab.site.load import parse_site
@@ -24,6 +25,14 @@ _OF_PHASES: Final = frozenset(
     {"transfer_size", "block_size", "duration", "direct", "target_pinning", "options"}
 )
 """Keys of a probe that writes and reads in turn."""
+_UNUSED: Final[dict[tuple[str, ...], tuple[str, object]]] = {
+    ("policy",): ("policies", Policies()),
+    ("alerts",): ("alerts", Alerts()),
+    ("alerts", "mail"): ("alerts", Alerts()),
+    ("metrics",): ("metrics", MetricsExport()),
+    ("hardware",): ("hardware", Hardware()),
+}
+"""Tables that are left out where the site has nothing of them."""
 
 
 def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | None = None) -> str:
@@ -45,12 +54,13 @@ def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | N
         UTF-8.
     """
     writer = Writer(SCHEMA, skip=_is_skipped, comments=comments)
-    probes, launchers = map(SCHEMA.group, ("probe", "launcher"))
+    probes, launchers, webhooks = map(SCHEMA.group, ("probe", "launcher", "webhook"))
     tables = [
         _head(site, remarks),
         *writer.tables(site),
         *writer.items(probes, site.probes),
         *writer.items(launchers, site.launchers),
+        *writer.items(webhooks, site.webhooks),
     ]
     if not site.probes:
         tables += writer.items(probes, [SiteProbe("hourly", schedule="every 1h")], hidden=True)
@@ -71,18 +81,17 @@ def _is_skipped(entry: Table | Entry, whole: Any) -> bool:
         return _is_skipped_in_probe(entry.location[-1], whole)
     if not isinstance(whole, Site):
         return False
+    if entry.location in _UNUSED:
+        name, unused = _UNUSED[entry.location]
+        return getattr(whole, name) == unused
     driver = DRIVERS[whole.driver]
     match entry.location:
         case ("servers", *rest):
             unused = not driver.has_servers and whole.servers == Servers()
             local = whole.servers.reach == "local" and whole.servers.ssh == Ssh()
             return unused or (rest == ["ssh"] and local)
-        case ("policy",):
-            return whole.policies == Policies()
         case ("policy", ("tunables" | "allocator" | "trim" | "balance") as name):
             return getattr(whole.policies, name) == getattr(Policies(), name)
-        case ("hardware",):
-            return whole.hardware == Hardware()
         case ("hardware", name):
             return getattr(whole.hardware, name) is None
         case ("site", "file_system"):

@@ -1,13 +1,14 @@
 """The twin behind the driver protocol: a simulated file system that looks like a real one.
 
-What is set, is set for all OSTs: a scenario has one value of each setting. What is done to one
-target (trimmed, closed, its allocator reset) is done to the column that stands for it, so it takes
-a scenario with a column for each OST.
+What is done to one target (set, trimmed, closed, its allocator reset) is done to the column that
+stands for it, so it takes a scenario with a column for each OST. What is set is lost where the
+target moves to another server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -19,10 +20,11 @@ from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.guest import Guest
 from trimtab.twin.instruments.layout import layout_of, mdt_name, ost_name
-from trimtab.twin.instruments.snapshots import DRIVER, SOURCE, snapshot_of
+from trimtab.twin.instruments.snapshots import DRIVER, LAST_GROUP, SOURCE, snapshot_of
 from trimtab.twin.launcher import TwinLauncher, find_twin_launcher
 from trimtab.twin.life import Life
 from trimtab.twin.programs import Programs
+from trimtab.twin.scenario.model import Trim
 from trimtab.twin.simulation.readings import readings
 from trimtab.twin.site_store import devices_of
 from trimtab.visible import visible
@@ -39,6 +41,11 @@ _KEYS: Final = {
 }
 """Percentages on a real system, fractions in a scenario."""
 _THROTTLING: Final = "drives/queue/wbt_lat_usec"
+_CREATION: Final = "osp/max_create_count"
+_MOUNT: Final = "mount/options"
+_CREATES: Final = {"0": False, "20000": True}
+_DISCARDS: Final = {"rw": False, "rw,discard": True}
+_MOST_LATENCY_S: Final = 60.0
 _TRIM_S: Final = 60.0
 """Of one OST, assumed: seed 003 shows minutes for 30 TiB that were never trimmed."""
 
@@ -93,18 +100,20 @@ class TwinDriver:
         return {} if target_snapshot is None else dict(target_snapshot.settings)
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Write a setting, of all targets, and return it as read back."""
+        """Write a setting of one target, and return it as read back."""
         settings = self.settings(target)
         if name not in settings:
             raise UsageError(
                 f"there is no setting {visible(name[:80])!r} on {target}", code="setting-unknown"
             )
-        if name == _THROTTLING:
-            self._set_throttling(value)
-        elif name in _KEYS:
-            self._set_key(_KEYS[name], _percent(name, value) / 100.0)
+        kind, number = self._part(target)
+        if name == _CREATION:
+            self.life.do("creation", column=number, enabled=_word(value, _CREATES))
+        elif name == LAST_GROUP:
+            _word(value, {"0": True})
+            self.life.do("reset", column=number)
         else:
-            raise RefusedError(f"{name} cannot be set on the twin", code="setting-read-only")
+            self.life.do("set-alone", kind=kind, number=number, values=scenario_values(name, value))
         return self.settings(target)[name]
 
     def trim(
@@ -114,36 +123,46 @@ class TwinDriver:
 
         A stretch counts when it is the last of those that cover the OST.
         """
-        column = self._column(target)
+        part = self._part(target)
         if start < 0 or (length is not None and length <= 0):
             raise UsageError(
                 f"{start} and {length} are not the start and length of a range",
                 code="range-invalid",
             )
-        if isinstance(column, NotAvailable):
-            return column
-        capacity = float(self.life.simulation.state.capacity_bytes[column])
-        part = 1.0 if length is None else min(1.0, length / capacity)
+        kind, number = part
+        simulation = self.life.simulation
+        if kind == "ost":
+            capacity = float(simulation.state.capacity_bytes[number])
+        else:
+            capacity = simulation.mdt_trims.capacity_bytes
+        share = 1.0 if length is None else min(1.0, length / capacity)
         begin = min(1.0, start / capacity)
         self.life.claim()
-        self.life.pass_by(_TRIM_S * part)
-        trimmed_bytes = self.life.do("trim", column=column, start=begin, length=part)
+        self.life.pass_by(_TRIM_S * share)
+        if kind == "ost":
+            trimmed_bytes = self.life.do("trim", column=number, start=begin, length=share)
+        else:
+            trimmed_bytes = self.life.do("trim-mdt", number=number, start=begin, length=share)
         return TrimResult(target, start, length, round(trimmed_bytes))
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Return how the scenario trims."""
-        column = self._column(target)
-        if isinstance(column, NotAvailable):
-            return column
+        """Return how the scenario trims; it never trims MDTs."""
+        kind, number = self._part(target)
         simulation = self.life.simulation
-        trim, state = simulation.scenario.trim, simulation.state
+        if kind == "ost":
+            state = simulation.state
+            trim = simulation.own_settings.of(simulation.scenario, number).trim
+            last_s, discarded = state.last_trim_s[number], state.bytes_discarded_total[number]
+        else:
+            trim, trims = Trim(), simulation.mdt_trims
+            last_s, discarded = trims.last_trim_s[number], trims.discarded_bytes[number]
         every = () if trim.every_s is None else (f"every {trim.every_s / 3600:g} h (scenario)",)
         return TrimPractice(
             mount_option="discard" if trim.discard else None,
             timer_active=False,
             scheduled=every,
-            trimmed_since_mount=not bool(state.last_trim_s[column] != state.last_trim_s[column]),
-            discarded_bytes=round(float(state.bytes_discarded_total[column])),
+            trimmed_since_mount=not math.isnan(last_s),
+            discarded_bytes=round(float(discarded)),
             sources={"mount_option": SOURCE, "timer_active": SOURCE, "scheduled": SOURCE},
             reasons={} if trim.discard else {"mount_option": "the scenario mounts without discard"},
         )
@@ -182,15 +201,15 @@ class TwinDriver:
     def _act(
         self, target: str, deed: Callable[[int], tuple[str, dict[str, bool]]]
     ) -> NotAvailable | None:
-        column = self._column(target)
-        if isinstance(column, NotAvailable):
-            return column
+        kind, column = self._part(target)
+        if kind == "mdt":
+            return NotAvailable("an MDT of the twin is not closed or reset")
         name, arguments = deed(column)
         self.life.do(name, of=None, column=column, **arguments)
         return None
 
-    def _column(self, target: str) -> int | NotAvailable:
-        """Return the column that stands for an OST alone.
+    def _part(self, target: str) -> tuple[str, int]:
+        """Return ``ost`` and the column that stands for an OST alone, or ``mdt`` and its number.
 
         Raises
         ------
@@ -200,17 +219,17 @@ class TwinDriver:
             Its column stands for others too.
         """
         columns = self.life.simulation.columns
-        self._checked(target)
-        if not target.startswith("OST"):
-            return NotAvailable("an MDT of the twin is not trimmed, closed or reset")
-        column = int(columns.member[int(target[3:], 16)])
+        number = int(self._checked(target)[3:], 16)
+        if target.startswith("MDT"):
+            return "mdt", number
+        column = int(columns.member[number])
         if columns.weight[column] > 1:
             raise RefusedError(
                 f"{target} is simulated together with {int(columns.weight[column]) - 1} others",
                 code="target-not-alone",
                 hint='write classes = "all" into [resolution] of the scenario',
             )
-        return column
+        return "ost", column
 
     def _checked(self, target: str) -> str:
         simulation = self.life.simulation
@@ -220,34 +239,55 @@ class TwinDriver:
             raise UsageError(f"there is no target {visible(target[:80])!r}", code="target-unknown")
         return target
 
-    def _set_throttling(self, value: str) -> None:
-        try:
-            latency_s = int(value) / 1e6
-        except ValueError:
-            latency_s = -1.0
-        if not 0.0 <= latency_s <= 60.0:
-            raise UsageError(
-                f"{_THROTTLING} does not take {visible(value[:40])!r}", code="malformed-value"
-            )
-        self._set_key("queue.writeback_throttling", latency_s > 0.0)
-        if latency_s > 0.0:
-            self._set_key("queue.target_latency", latency_s)
 
-    def _set_key(self, key: str, value: object) -> None:
-        self.life.do("set", key=key, value=value)
-
-
-def _percent(name: str, value: str) -> float:
-    """Return the number of a percentage as a setting takes it.
+def scenario_values(name: str, value: str) -> dict[str, object]:
+    """Return keys and values of a scenario for a setting that snapshots show.
 
     Raises
     ------
     UsageError
-        It is none.
+        The setting does not take that value.
+    RefusedError
+        A scenario has no such setting.
+
+    Examples
+    --------
+    >>> scenario_values("ldiskfs/md0/mb_c2_threshold", "25")
+    {'allocator.c2': 0.25}
     """
+    if name == _THROTTLING:
+        return _throttling(value)
+    if name in _KEYS:
+        return {_KEYS[name]: _percent(value) / 100.0}
+    if name == _MOUNT:
+        return {"trim.discard": _word(value, _DISCARDS)}
+    raise RefusedError(f"{name} cannot be set on the twin", code="setting-read-only")
+
+
+def _throttling(value: str) -> dict[str, object]:
+    """Return the keys for a latency in microseconds; 0 throttles nothing."""
+    text = value.strip()
+    latency_s = int(text) / 1e6 if text.isascii() and text.isdecimal() else -1.0
+    if not 0.0 <= latency_s <= _MOST_LATENCY_S:
+        raise _malformed(value, f"0 to {_MOST_LATENCY_S * 1e6:.0f}")
+    if latency_s == 0.0:
+        return {"queue.writeback_throttling": False}
+    return {"queue.writeback_throttling": True, "queue.target_latency": latency_s}
+
+
+def _word(value: str, words: Mapping[str, bool]) -> bool:
+    if value.strip() not in words:
+        raise _malformed(value, " or ".join(words))
+    return words[value.strip()]
+
+
+def _percent(value: str) -> float:
     text = value.strip().removesuffix("%")
     if not (text.isascii() and text.isdecimal()) or int(text) > 100:
-        raise UsageError(
-            f"{name} does not take {visible(value[:40])!r}", code="malformed-value", hint="0 to 100"
-        )
+        raise _malformed(value, "0 to 100")
     return float(text)
+
+
+def _malformed(value: str, hint: str) -> UsageError:
+    text = f"the setting does not take {visible(value[:40])!r}"
+    return UsageError(text, code="malformed-value", hint=hint)

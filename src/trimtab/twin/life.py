@@ -140,7 +140,8 @@ class Life:
         Parameters
         ----------
         deed
-            ``set``, ``trim``, ``creation``, ``reset``, ``write`` or ``remove``.
+            ``set``, ``set-alone``, ``trim``, ``trim-mdt``, ``creation``, ``reset``, ``write`` or
+            ``remove``.
         of
             The directory in which files are written or removed.
 
@@ -190,7 +191,9 @@ class Life:
         simulation = self.simulation
         deeds: dict[str, Callable[..., Any]] = {
             "set": simulation.set_key,
+            "set-alone": simulation.set_alone,
             "trim": simulation.trim,
+            "trim-mdt": simulation.trim_mdt,
             "creation": simulation.set_creation,
             "reset": simulation.reset_allocator,
             "write": simulation.write,

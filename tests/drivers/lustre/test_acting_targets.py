@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.drivers.lustre.changing import AT, EINVAL, GIB, OST, SET, a_world, attempt, code
 from tests.fake_lustre.state import FakeLustre, Fault
+from tests.support.codes import raises
 from tests.support.narrow import instance, present
 
 from trimtab.drivers.lustre.writing import Result
@@ -205,16 +206,16 @@ def test_what_is_not_confirmed_is_put_back() -> None:
     assert world.counts == [0, 0]
     world.fake.pass_time(20)
     assert world.counts == [20000, 20000]
-    assert [result.detail.code for result in world.driver.confirm()] == ["nothing-pending"] * 2
+    with raises(ToolError, "setting-not-kept"):
+        world.driver.confirm()
+    world.driver.confirm()  # there is nothing left to confirm
 
 
 def test_what_is_confirmed_stays() -> None:
     world = a_world(dead_man_s=60.0)
     assert world.driver.set_creation(OST, False) is None
     setting = instance(Setting, world.driver.set("MDT0000", "lod/qos_prio_free", "80"))
-    results = world.driver.confirm()
-    assert [result.outcome for result in results] == [Outcome.DONE] * 3
-    assert world.driver.confirm() == ()
+    world.driver.confirm()
     world.fake.pass_time(500)
     assert world.counts == [0, 0]
     world.driver.snapshot(AT)
@@ -230,7 +231,7 @@ def test_a_value_of_before_that_is_never_written_is_not_put_back() -> None:
     world.driver.snapshot(AT)
     name = f"ldiskfs/{device}/prealloc_table"
     assert instance(Setting, world.driver.set(OST, name, "256 512")).value == "256 512"
-    assert world.driver.confirm() == ()
+    world.driver.confirm()
     world.fake.pass_time(100)
     assert server.files[path] == "256 512 \n"
 
@@ -240,6 +241,19 @@ def test_a_server_that_dies_before_the_answer_puts_back_what_it_wrote() -> None:
     world.fake.faults.append(Fault("half", "ssh", lines=2, times=1, after_calls=0))
     answer = attempt(lambda: world.driver.set("MDT0000", "lod/qos_prio_free", "80"))
     assert outcome_of(answer)[0] in {Outcome.UNKNOWN}
+    world.fake.faults.clear()
+    world.fake.pass_time(61)
+    world.driver.snapshot(AT)
+    setting = instance(Setting, world.driver.settings("MDT0000")["lod/qos_prio_free"])
+    assert setting.value == "90%"
+
+
+def test_a_server_that_cannot_be_told_puts_back_what_was_changed() -> None:
+    world = a_world(dead_man_s=60.0)
+    assert isinstance(world.driver.set("MDT0000", "lod/qos_prio_free", "80"), Setting)
+    world.fake.faults.append(Fault("hang", "ssh"))
+    with raises(ToolError, "not-confirmed"):
+        world.driver.confirm()
     world.fake.faults.clear()
     world.fake.pass_time(61)
     world.driver.snapshot(AT)

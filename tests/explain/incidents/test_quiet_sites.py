@@ -138,7 +138,7 @@ def beside_jobs(seed: int, *, slow: slice | None = None) -> Troubles:
 
 @pytest.mark.calibration
 def test_jobs_that_a_probe_meets_now_and_then_are_no_incidents(trials: int) -> None:
-    """Under 0.3 a month; with chance taken for one of a fixed rate that is known exactly it was 9."""
+    """Under 0.3 a month; it was 9 with chance of a fixed rate that is known exactly."""
     false = [incident for seed in range(4 * trials) for incident in beside_jobs(seed).incidents]
     months = 4 * trials * DAYS / 30
     assert len(false) <= 0.3 * months + 3 * (0.3 * months) ** 0.5 * (trials == 1), [

@@ -162,6 +162,8 @@ def test_a_failure_is_told_for_what_it_is(
     with surroundings(tmp_path, memory) as around:
         (action,) = apply(plan(instruction()), around)
     assert action.outcome is outcome
+    # What the setting was left at: the way back knows it by that.
+    assert action.found == ("2000" if outcome is Outcome.NOT_STORED else None)
 
 
 def test_a_stage_waits_for_all_of_the_one_before(tmp_path: Path) -> None:

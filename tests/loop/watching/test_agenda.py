@@ -20,9 +20,9 @@ from trimtab.loop.watching.agenda import (
     MissMany,
     advanced,
     decide,
+    next_item,
     occupied,
     position,
-    wake_at,
 )
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -44,7 +44,7 @@ def an_agenda(*items: Item, until: datetime = NOON) -> Agenda:
 def test_nothing_is_due_before_its_start() -> None:
     agenda = an_agenda(an_item(jitter_s=90))
     assert decide(agenda, NOON + HOUR + 89 * MINUTE / 60) == []
-    assert wake_at(agenda) == NOON + HOUR + timedelta(seconds=90)
+    assert next_item(agenda) == (NOON + HOUR + timedelta(seconds=90), "probe:hourly")
     begin = Begin("probe:hourly", NOON + HOUR)
     assert decide(agenda, NOON + HOUR + timedelta(seconds=90)) == [begin]
 
@@ -137,8 +137,8 @@ def test_every_slot_of_a_year_is_begun_once_across_the_changes_of_clocks(
     item = an_item(text, zone=zone)
     agenda, now, end = an_agenda(item), NOON, NOON + 366 * 24 * HOUR
     begun = []
-    while (wake := wake_at(agenda)) is not None and wake <= end:
-        now = wake
+    while (upcoming := next_item(agenda)) is not None and upcoming[0] <= end:
+        now = upcoming[0]
         (work,) = decide(agenda, now)
         assert isinstance(work, Begin)
         begun.append(work.due_at)

@@ -185,6 +185,7 @@ row = st.builds(
 )
 
 
+@pytest.mark.calibration
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(row, max_size=12), st.integers(1, 5))
 def test_totals_are_those_of_counting_one_by_one(

@@ -48,7 +48,9 @@ def state_of(
     for place, one in enumerate(fields(OstState)):
         if one.name in FLAGS:
             values[one.name] = np.full(count, one.name in ("create_enabled", "answers"))
-        elif one.name.startswith("allocator_") and "requests" not in one.name:
+        elif one.name.startswith("allocator_") and one.name.endswith(
+            ("loops_total", "considered_total")
+        ):
             base = 1e5 * (place + 1) + np.arange(criteria) * 1e3
             values[one.name] = number[:, None] * 10 + base + hours * 100
         else:
@@ -76,6 +78,8 @@ def state_of(
             inodes_used=1e9 + own,
             metadata_operations_total=1e10 + own + hours * 1e6,
             server_cpu_fraction=0.1 + own / 100,
+            bytes_discarded_total=own * 1e9,
+            last_trim_s=np.full(mdts, START.timestamp() - 86400.0),
         ),
         column=np.arange(osts) % count,
         settings=settings,

@@ -16,7 +16,7 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.model.telemetry import NotAvailable, Setting
 from trimtab.twin.driver import TwinDriver
 from trimtab.twin.path import TwinPath
-from trimtab.twin.scenario.keys import value_of
+from trimtab.twin.scenario.model import Fault
 
 DAY_S = 86400.0
 
@@ -28,28 +28,160 @@ def a_driver(**changes: Any) -> TwinDriver:
 
 
 SETTINGS = [
-    ("ldiskfs/md0/mb_c1_threshold", "25", "allocator.c1", 0.25),
-    ("ldiskfs/md0/mb_c2_threshold", "15", "allocator.c2", 0.15),
-    ("ldiskfs/md0/mb_c3_threshold", "5", "allocator.c3", 0.05),
-    ("lod/qos_threshold_rr", "17%", "placement.qos_threshold_rr", 0.17),
-    ("lod/qos_prio_free", "90%", "placement.qos_prio_free", 0.90),
+    ("OST0002", "ldiskfs/md0/mb_c1_threshold", "35", "25"),
+    ("OST0002", "ldiskfs/md0/mb_c2_threshold", "25", "15"),
+    ("OST0002", "ldiskfs/md0/mb_c3_threshold", "15", "5"),
+    ("OST0002", "drives/queue/wbt_lat_usec", "7000", "2000"),
+    ("OST0002", "drives/queue/wbt_lat_usec", "0", "2000"),
+    ("OST0002", "mount/options", "rw,discard", "rw"),
+    ("OST0002", "osp/max_create_count", "0", "20000"),
+    ("MDT0001", "lod/qos_threshold_rr", "5%", "17%"),
+    ("MDT0001", "lod/qos_prio_free", "100%", "91%"),
+    ("MDT0001", "drives/queue/wbt_lat_usec", "0", "2000"),
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "key", "fraction"), SETTINGS)
-def test_percentages_reach_the_simulation_as_fractions(
-    name: str, value: str, key: str, fraction: float
+def shown(driver: TwinDriver, target: str, name: str) -> str:
+    setting = driver.settings(target)[name]
+    assert isinstance(setting, Setting)
+    return setting.value
+
+
+@pytest.mark.parametrize(("target", "name", "value", "default"), SETTINGS)
+def test_a_setting_is_set_on_one_target_alone(
+    target: str, name: str, value: str, default: str
 ) -> None:
-    driver = a_driver()
-    mine = "OST0000"
-    if name not in driver.settings(mine):
-        mine = "MDT0000"
-    answer = driver.set(mine, name, value)
+    driver = a_driver(mdts=replace(small_scenario().mdts, count=2))
+    scenario = driver.life.simulation.scenario
+    answer = driver.set(target, name, value)
     assert isinstance(answer, Setting)
-    assert value_of(driver.life.simulation.scenario, key) == pytest.approx(fraction)
-    assert answer.value.removesuffix("%") == value.removesuffix("%")
-    told = driver.life.simulation.events[-1]
-    assert key in told.detail
+    assert answer.value == shown(driver, target, name) == value
+    kind = target[:3]
+    others = [f"{kind}{number:04x}" for number in range(4 if kind == "OST" else 2)]
+    others.remove(target)
+    assert {shown(driver, other, name) for other in others} == {default}
+    assert driver.life.simulation.scenario is scenario
+    driver.life.pass_by(DAY_S)
+    assert shown(driver, target, name) == value
+    driver.set(target, name, default)
+    assert shown(driver, target, name) == default
+
+
+def test_what_was_set_and_taken_back_leaves_no_trace() -> None:
+    """Nor does setting what is set already: the same writes, to the last bit."""
+    busy = replace(small_scenario().users, fullness=0.8, daily_writes_bytes=2.0**30)
+    left, touched = a_driver(users=busy), a_driver(users=busy)
+    for target, name, value, default in SETTINGS:
+        if target.startswith("OST"):
+            touched.set(target, name, value)
+            touched.set(target, name, default)
+    for driver in (left, touched):
+        driver.life.pass_by(10 * DAY_S)
+    one, other = (driver.life.simulation for driver in (left, touched))
+    for name in ("fullness", "amplification", "walks_per_request"):
+        assert np.array_equal(one.trace.of(name), other.trace.of(name))
+    assert not other.own_settings.scenarios
+
+
+def could_write(driver: TwinDriver) -> np.ndarray:
+    """Return what each OST could write now."""
+    simulation = driver.life.simulation
+    moment = simulation._moment(simulation.now, (), simulation._shares())
+    return simulation._rates.osts(simulation.scenario, moment.terms, from_clients=False).write
+
+
+def test_throttling_off_speeds_up_that_target_alone() -> None:
+    # Spare blocks are few where a drive is full, so that it copies.
+    busy = replace(small_scenario().users, fullness=0.8, daily_writes_bytes=2.0**30)
+    left, off = a_driver(users=busy), a_driver(users=busy)
+    for driver in (left, off):
+        driver.life.pass_by(10 * DAY_S)
+    off.set("OST0001", "drives/queue/wbt_lat_usec", "0")
+    before, after = could_write(left), could_write(off)
+    assert after[1] > 1.02 * before[1]
+    assert np.array_equal(after[[0, 2, 3]], before[[0, 2, 3]])
+
+
+def test_a_threshold_reaches_the_allocator_of_that_target_alone() -> None:
+    full = replace(small_scenario().users, fullness=0.82, daily_writes_bytes=2.0**30)
+    left, raised = a_driver(users=full), a_driver(users=full)
+    raised.set("OST0001", "ldiskfs/md0/mb_c3_threshold", "40")
+    for driver in (left, raised):
+        driver.life.pass_by(20 * DAY_S)
+    before, after = (
+        driver.life.simulation.miniature.walks_per_request for driver in (left, raised)
+    )
+    assert after[1] != before[1]
+    assert np.array_equal(after[[0, 2, 3]], before[[0, 2, 3]])
+
+
+def test_discard_hands_over_what_that_target_deletes() -> None:
+    driver = a_driver()
+    driver.set("OST0003", "mount/options", "rw,discard")
+    driver.life.pass_by(2 * DAY_S)
+    discarded = driver.life.simulation.state.bytes_discarded_total
+    assert discarded[3] > 0.0 == discarded[:3].max()
+    practice = driver.trim_practice("OST0003")
+    assert not isinstance(practice, NotAvailable)
+    assert practice.mount_option == "discard"
+
+
+def test_an_mdt_places_its_part_of_the_files_by_its_own_rule() -> None:
+    users = replace(small_scenario().users, fullness_spread=0.1)
+    both = {
+        "users": users,
+        "mdts": replace(small_scenario().mdts, count=2),
+        "placement": replace(small_scenario().placement, kind="weighted", qos_threshold_rr=1.0),
+    }
+    shares = []
+    for mdts in (0, 1, 2):
+        driver = a_driver(**both)
+        for number in range(mdts):
+            driver.set(f"MDT{number:04x}", "lod/qos_threshold_rr", "0%")
+            driver.set(f"MDT{number:04x}", "lod/qos_prio_free", "100%")
+        shares.append(driver.life.simulation._shares())
+    (none, around), (half, some), (all_, drawn) = shares
+    assert np.allclose(half, (none + all_) / 2)
+    assert not np.allclose(none, all_)
+    assert (around, some, drawn) == (True, False, False)
+
+
+def test_what_is_set_is_lost_where_the_target_moves() -> None:
+    away = Fault(START + timedelta(hours=3), "failover", START + timedelta(hours=6), (1,))
+    driver = a_driver(faults=(away,))
+    name = "ldiskfs/md0/mb_c2_threshold"
+    for target in ("OST0001", "OST0002"):
+        driver.set(target, name, "25")
+    driver.life.pass_by(3 * 3600.0)
+    assert (shown(driver, "OST0001", name), shown(driver, "OST0002", name)) == ("15", "25")
+    driver.set("OST0001", name, "25")
+    driver.life.pass_by(4 * 3600.0)
+    assert (shown(driver, "OST0001", name), shown(driver, "OST0002", name)) == ("15", "25")
+
+
+def test_what_is_set_for_all_is_set_where_a_target_had_its_own() -> None:
+    driver = a_driver()
+    name = "ldiskfs/md0/mb_c2_threshold"
+    driver.set("OST0001", name, "25")
+    driver.set("OST0001", "drives/queue/wbt_lat_usec", "0")
+    driver.life.do("set", key="allocator.c2", value=0.15)
+    assert shown(driver, "OST0001", name) == "15"
+    assert shown(driver, "OST0001", "drives/queue/wbt_lat_usec") == "0"
+
+
+def test_the_pointer_of_the_allocator_is_shown_and_set_back() -> None:
+    name = "ldiskfs/md0/mb_last_group"
+    driver = a_driver()
+    driver.life.pass_by(5 * DAY_S)
+    groups = {target: int(shown(driver, target, name)) for target in ("OST0000", "OST0001")}
+    assert max(groups.values()) > 0
+    driver.set("OST0000", name, "0")
+    driver.set("OST0001", name, "0")
+    assert shown(driver, "OST0001", name) == "0"
+    driver.life.pass_by(DAY_S)
+    assert int(shown(driver, "OST0001", name)) < 16
+    with raises(UsageError, "malformed-value"):
+        driver.set("OST0000", name, "5")
 
 
 @pytest.mark.parametrize("value", ["101", "-1", "0.5", "", "%", "\uff11", "ten"])
@@ -61,30 +193,18 @@ def test_what_is_no_percentage_is_refused(value: str) -> None:
     assert driver.life.simulation.scenario is before
 
 
-def test_throttling_is_set_in_microseconds() -> None:
+def test_what_is_no_latency_is_refused() -> None:
     driver = a_driver()
-    name = "drives/queue/wbt_lat_usec"
-    answer = driver.set("OST0002", name, "7000")
-    assert isinstance(answer, Setting)
-    queue = driver.life.simulation.scenario.queue
-    assert (queue.writeback_throttling, queue.target_latency_s) == (True, pytest.approx(0.007))
-    # Of all OSTs: a scenario has one value.
-    assert driver.settings("OST0001")[name] == replace(answer)
-    driver.set("OST0002", name, "0")
-    assert driver.life.simulation.scenario.queue.writeback_throttling is False
-    shown = driver.settings("OST0000")[name]
-    assert isinstance(shown, Setting)
-    assert shown.value == "0"
     for wrong in ("-1", "a", "0.5", "99999999999"):
         with raises(UsageError, "malformed-value"):
-            driver.set("OST0000", name, wrong)
+            driver.set("OST0000", "drives/queue/wbt_lat_usec", wrong)
 
 
 def test_what_a_server_shows_and_the_twin_cannot_change_is_refused() -> None:
     driver = a_driver()
     known = driver.settings("OST0000")
-    fixed = [name for name in known if name not in {one[0] for one in SETTINGS}]
-    fixed.remove("drives/queue/wbt_lat_usec")
+    fixed = [name for name in known if name not in {row[1] for row in SETTINGS}]
+    fixed.remove("ldiskfs/md0/mb_last_group")
     assert fixed
     for name in fixed:
         with raises(RefusedError, "setting-read-only"):
@@ -170,21 +290,38 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
         lambda: driver.set_creation("OST0000", False),
         lambda: driver.reset_allocator("OST0000"),
         lambda: driver.trim_practice("OST0000"),
+        lambda: driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", "25"),
     ):
         with raises(RefusedError, "target-not-alone") as refused:
             act()
         assert 'classes = "all"' in str(refused.value.hint)
-    answer = driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", "25")
-    assert isinstance(answer, Setting)
 
 
-def test_mdts_are_not_trimmed_closed_or_reset() -> None:
+def test_an_mdt_is_trimmed() -> None:
     driver = a_driver()
-    for answer in (
-        driver.trim("MDT0000"),
-        driver.set_creation("MDT0000", False),
-        driver.reset_allocator("MDT0000"),
-    ):
+    driver.life.pass_by(DAY_S)
+    first = driver.trim("MDT0000")
+    assert isinstance(first, TrimResult)
+    seen = driver.snapshot(driver.clock()).of("MDT0000")
+    assert seen is not None
+    assert first.trimmed_bytes == seen.number("available_bytes")
+    assert seen.number("bytes_discarded_total") == first.trimmed_bytes
+    assert seen.value("last_trim_at") == (START + timedelta(hours=25)).isoformat()
+    practice = driver.trim_practice("MDT0000")
+    assert not isinstance(practice, NotAvailable)
+    assert (practice.trimmed_since_mount, practice.has_mechanism) == (True, False)
+    again = driver.trim("MDT0000")
+    assert isinstance(again, TrimResult)
+    assert again.trimmed_bytes == 0
+    driver.life.pass_by(DAY_S)
+    later = driver.trim("MDT0000")
+    assert isinstance(later, TrimResult)
+    assert 0 < later.trimmed_bytes < first.trimmed_bytes
+
+
+def test_mdts_are_not_closed_or_reset() -> None:
+    driver = a_driver()
+    for answer in (driver.set_creation("MDT0000", False), driver.reset_allocator("MDT0000")):
         assert isinstance(answer, NotAvailable)
 
 

@@ -57,6 +57,7 @@ def balance(of: Simulation) -> float:
     return totals.stored_at_start + totals.written - stored - totals.deleted - totals.purged
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("classes", [None, 3])
 def test_every_byte_is_accounted_for(classes):
     scenario = small(
@@ -178,6 +179,7 @@ def test_closed_osts_take_nothing_until_they_are_opened():
     assert of.events[0].targets == ("OST0002",)
 
 
+@pytest.mark.calibration
 def test_gating_holds_osts_near_the_limit():
     scenario = small(
         20.0, gating=Gating(enabled=True, limit=0.62, reopen=0.61, every_s=3600.0), probes=()
@@ -193,6 +195,7 @@ def test_gating_holds_osts_near_the_limit():
     assert (falling <= 0.0).all()
 
 
+@pytest.mark.calibration
 def test_a_silent_ost_hangs_jobs_and_is_missing_in_surveys():
     fault = Fault(START + 10 * HOUR, "silent-ost", START + 30 * HOUR, (5,))
     of = ran(small(faults=(fault,)))
@@ -377,6 +380,7 @@ def test_a_rebuilding_ost_is_degraded_and_slower_and_one_moved_shares_a_server()
     assert of.state.server.tolist() == list(range(8))
 
 
+@pytest.mark.calibration
 def test_a_purge_brings_it_under_its_target_and_says_how_old_it_went():
     purge = Purge(enabled=True, target=0.5, min_age_s=7 * DAY)
     of = ran(small(3.0, purge=purge, probes=()))
@@ -476,6 +480,7 @@ def test_a_change_that_what_was_set_by_hand_stands_against_is_told_and_not_made(
     assert "fewer" in told[0].detail
 
 
+@pytest.mark.calibration
 def test_an_epoch_of_a_day_writes_what_24_of_an_hour_write():
     users = replace(small().users, burstiness=0.0, quota_bytes=None)
     written = []

@@ -96,6 +96,7 @@ def crowded(daily: float = 30e15) -> Scenario:
     return replace(plain, users=asked, faults=(), changes=())
 
 
+@pytest.mark.calibration
 def test_users_write_no_more_than_the_servers_carry() -> None:
     of = ran(crowded(), 2.0)
     machine = hardware(of.scenario.osts, of.scenario.server)

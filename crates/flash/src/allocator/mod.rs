@@ -185,6 +185,11 @@ impl Allocator {
         Ok(())
     }
 
+    /// The group from which the next large request of the first stream is searched.
+    pub fn last_group(&self) -> u32 {
+        self.last.first().copied().unwrap_or(0)
+    }
+
     /// Takes up to the units of a request; `None`: nothing is free.
     pub fn serve(&mut self, request: &Request) -> Result<Option<Extent>, Error> {
         self.check(request)?;

@@ -7,7 +7,7 @@ use crate::allocator::{Counts, LOOPS};
 type Figure = (&'static str, fn(&Ost) -> f64);
 
 /// Counts since an OST was made, in units, and how it is now, as fractions of it.
-const FIGURES: [Figure; 16] = [
+const FIGURES: [Figure; 17] = [
     ("requests", |ost| ost.requests as f64),
     ("extents", |ost| ost.allocator.counts().requests as f64),
     ("goals", |ost| ost.allocator.counts().goals as f64),
@@ -24,6 +24,8 @@ const FIGURES: [Figure; 16] = [
         0 => 0.0,
         runs => f64::from(ost.units() - ost.used_units()) / runs as f64,
     }),
+    // Where the next large request is searched from, as a part of all groups.
+    ("last_group", |ost| f64::from(ost.allocator.last_group()) / ost.freed.len() as f64),
     ("files", |ost| ost.files.closed() as f64),
     ("wear_mean", |ost| {
         let wear = ost.drive.superblocks().1;

@@ -13,7 +13,7 @@ from trimtab.cli.render.text import (
     print_table,
     table,
 )
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
@@ -36,12 +36,26 @@ def print_visit(visit: Visit, *, command: str) -> None:
         That applies the plan.
     """
     out, plan = console(), visit.plan
-    out.print(f"{visible(plan.site)} {plan.policy}: {_summary(visit)}")
+    out.print(f"{visible(plan.site)} {plan.policy}: {_summary(plan, visit.actions)}")
     for action in visit.settled:
         out.print(f"  settled: {_in_words(action.instruction)}: {visible(action.detail or '')}")
     if visit.actions:
         _print_actions(out, visit.actions)
-    elif plan.instructions:
+    _print_rest(out, plan, planned=not visit.actions)
+    if plan.instructions and not plan.held and not visit.applied:
+        out.print(f"\nNothing was changed. To apply it: {visible(command)}")
+
+
+def print_plan(plan: Plan) -> None:
+    """Print what a policy would change."""
+    out = console()
+    out.print(f"{visible(plan.site)} {plan.policy}: {_summary(plan, ())}")
+    _print_rest(out, plan, planned=True)
+
+
+def _print_rest(out: Console, plan: Plan, *, planned: bool) -> None:
+    """Print the instructions of a plan, where none was begun, and what it leaves alone."""
+    if planned and plan.instructions:
         _print_instructions(out, plan.instructions)
     if plan.untouched:
         out.print(f"\n{plural(len(plan.untouched), 'difference')} left alone:")
@@ -53,8 +67,6 @@ def print_visit(visit: Visit, *, command: str) -> None:
     if plan.held:
         out.print("\nNothing may be changed now:", style="bold")
         print_sentences(out, plan.held)
-    elif plan.instructions and not visit.applied:
-        out.print(f"\nNothing was changed. To apply it: {visible(command)}")
 
 
 def print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect]) -> None:
@@ -82,13 +94,12 @@ def print_ledger(actions: Sequence[Action], effects: Sequence[PlanEffect]) -> No
         print_table(out, plans)
 
 
-def _summary(visit: Visit) -> str:
-    plan = visit.plan
-    if visit.actions:
-        done = sum(action.outcome is Outcome.DONE for action in visit.actions)
-        left = len(plan.instructions) - len(visit.actions)
+def _summary(plan: Plan, actions: Sequence[Action]) -> str:
+    if actions:
+        done = sum(action.outcome is Outcome.DONE for action in actions)
+        left = len(plan.instructions) - len(actions)
         rest = f", {left} not begun" if left else ""
-        return f"{done} of {plural(len(visit.actions), 'change')} done{rest}"
+        return f"{done} of {plural(len(actions), 'change')} done{rest}"
     if plan.instructions:
         return f"{plural(len(plan.instructions), 'change')} planned"
     return "nothing to change"
@@ -131,7 +142,8 @@ def _result(action: Action) -> str:
 def _change(instruction: Instruction) -> str:
     if instruction.kind is ActionKind.SET:
         return f"{instruction.setting} {instruction.before} -> {instruction.value}"
-    return instruction.kind.value.replace("-", " ")
+    words = instruction.kind.value.replace("-", " ")
+    return f"{words} {instruction.value}" if instruction.kind is ActionKind.MIGRATE else words
 
 
 def _in_words(instruction: Instruction) -> str:

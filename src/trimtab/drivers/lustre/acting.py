@@ -18,7 +18,15 @@ from trimtab.drivers.lustre.backing import Backing
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.drivers.lustre.writes import BY_KEY, NotInTable, as_read, check_value, name_of
+from trimtab.drivers.lustre.writes import (
+    BY_KEY,
+    PERMANENT,
+    NotInTable,
+    as_read,
+    check_value,
+    name_of,
+    permanent_words,
+)
 from trimtab.drivers.lustre.writing import Result, Writer
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.message import Message
@@ -40,6 +48,7 @@ _CLIENT_ROWS: Final = {
 }
 """Settings of a client, as a snapshot names them, to their row."""
 _PER_INSTRUCTION_S: Final = 0.5
+_PERMANENT_HINT: Final = f"of the settings of targets, these are: {', '.join(PERMANENT)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,33 @@ def setting_orders(
     place = _Place(serving[0].name, f"{view.file_system}-{target}")
     orders = tuple(_device_orders(place, backing, words, value))
     return orders or not_available("no-device", f"no device beneath {target} is seen")
+
+
+def permanent_order(view: View, target: str, name: str, value: str | None) -> Order | NotAvailable:
+    """Return what sets a setting for every mount to come, on the MGS; ``None``: forgets it.
+
+    Raises
+    ------
+    RefusedError
+        The setting is not among those that are set permanently.
+    UsageError
+        The value is none that is written.
+    """
+    if name not in PERMANENT:
+        raise RefusedError(
+            f"{name} is not set permanently", code="setting-not-permanent", hint=_PERMANENT_HINT
+        )
+    fields = {"fs": view.file_system, "mdt": target}
+    row, parameter = name_of(name, fields)
+    try:
+        permanent_words(row, parameter, value)
+    except NotInTable as error:
+        raise UsageError(str(error), code=error.code) from error
+    servers = [server.name for server in view.servers.values() if server.has_mgs]
+    if len(servers) != 1:
+        return not_available("mgs-not-seen", f"the MGS is seen on {len(servers)} of the servers")
+    instruction = {"do": "permanent", "row": name, "fields": fields, "value": value}
+    return Order(servers[0], target, parameter, instruction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +393,27 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
             raise ToolError(text, code=code)
         case _:
             return NotAvailable(Message(code, text))
+
+
+def confirm_results(results: Sequence[Result]) -> None:
+    """Return where every server lets a change stay.
+
+    Raises
+    ------
+    ToolError
+        ``setting-not-kept``: some of it was put back, or changed, before it was confirmed.
+        ``not-confirmed``: a server could not be told, and puts it back when its time is over.
+    """
+    failures = [result for result in results if not result.done]
+    if not failures:
+        return
+    late = {Outcome.SKIPPED, Outcome.CHANGED}
+    worst = next((result for result in failures if result.outcome not in late), failures[0])
+    if worst.outcome in late:
+        text = f"it was not confirmed in time, and {worst.server} put it back: {worst.detail}"
+        raise ToolError(text, code="setting-not-kept")
+    text = f"it could not be confirmed, and {worst.server} puts it back: {worst.detail}"
+    raise ToolError(text, code="not-confirmed")
 
 
 _HINTS: Final = {

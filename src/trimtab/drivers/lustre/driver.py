@@ -14,7 +14,12 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import CpuTimes, busy_fraction, read_cpu_times
+from trimtab.drivers.local.counters import (
+    CpuTimes,
+    busy_fraction,
+    read_cpu_times,
+    read_write_times,
+)
 from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.acting import (
     Attempt,
@@ -23,8 +28,10 @@ from trimtab.drivers.lustre.acting import (
     as_setting,
     carry_out,
     client_orders,
+    confirm_results,
     creation_orders,
     is_open,
+    permanent_order,
     setting_orders,
     switch_orders,
 )
@@ -122,7 +129,7 @@ class LustreDriver:
         self._mechanism = mechanism
         self._written: dict[tuple[str, str], Setting] = {}
         self._now: dict[tuple[str, str], str] = {}
-        self._unconfirmed: dict[tuple[str, bool], list[str]] = {}
+        self._unconfirmed: dict[tuple[str, bool], dict[str, str]] = {}
 
     @property
     def clock(self) -> Clock:
@@ -224,6 +231,29 @@ class LustreDriver:
         self._written[target, name] = setting
         return setting
 
+    def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
+        """Set a setting for every mount to come; ``None``: have it forgotten there.
+
+        Returns
+        -------
+        str
+            Its permanent value of before, empty where it had none.
+
+        Raises
+        ------
+        UsageError, RefusedError, ToolError
+            As `set` does.
+        """
+        self._check(target)
+        if self._writer is None:
+            return not_available("driver-read-only", _READING_ONLY)
+        order = permanent_order(self._seen(), target, name, value)
+        if isinstance(order, NotAvailable):
+            return order
+        (result,) = self._writer.act(order.server, [order.instruction])
+        why = answer_of(Attempt([(order, result)]), f"permanent {name} of {target}")
+        return (result.before or "") if why is None else why
+
     def trim(
         self, target: str, start: int = 0, length: int | None = None
     ) -> TrimResult | NotAvailable:
@@ -305,9 +335,26 @@ class LustreDriver:
         return backing.trim_practice()
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
-        """Return that a server's trim watches the times of writes itself."""
+        """Return how long writes of the drives beneath a target have taken: asks its server."""
         self._check(target)
-        return not_available("server-watches", "a trim on a server watches its writes there")
+        serving = self._seen().serving(target)
+        if len(serving) != 1:
+            return NotAvailable(why_not_served(self._seen(), target))
+        name = serving[0].name
+        alone = replace(self._servers, oss=(name,), mds=(), clients=())
+        server = ask_servers(alone, self._file_system, fan_out=self._fan_out)[name]
+        if not server.answered:
+            return NotAvailable(server.why_no("parameters"))
+        backing = read_backing(server, target)
+        writes, busy_s = 0, 0.0
+        for drive in backing.description.own_drives:
+            times = read_write_times(backing.host, drive.name)
+            if isinstance(times, NotAvailable):
+                return times
+            writes, busy_s = writes + times.writes, busy_s + times.busy_s
+        if not writes:
+            return not_available("no-writes", f"no drive beneath {target} has counted a write")
+        return WriteTimes(writes, busy_s)
 
     def describe(self, target: str) -> PathDescription | NotAvailable:
         """Return what lay beneath a target on its server at the last snapshot.
@@ -399,21 +446,27 @@ class LustreDriver:
             return orders
         return answer_of(self._carry_out(orders), f"{names[0]} of {target}")
 
-    def confirm(self) -> tuple[Result, ...]:
+    @property
+    def dead_man_s(self) -> float | None:
+        """After how many seconds a server puts back what was not confirmed; ``None``: never."""
+        return None if self._writer is None else self._writer.dead_man_s
+
+    def confirm(self) -> None:
         """Let what was changed stay, where the servers put it back otherwise.
 
-        Returns
-        -------
-        tuple[Result, ...]
-            One for each change; ``skipped`` with ``nothing-pending`` was put back already.
+        Raises
+        ------
+        ToolError
+            Some of it was put back already or reads otherwise, or is going to be put back since a
+            server could not be told.
         """
         waiting, self._unconfirmed = self._unconfirmed, {}
         results: list[Result] = []
         for (server, here), ids in waiting.items():
             assert self._writer is not None
-            instructions = [{"do": "confirm", "id": identifier} for identifier in ids]
+            instructions = [{"do": "confirm", "id": identifier} for identifier in ids.values()]
             results += self._writer.act(server, instructions, go_on=True, here=here)
-        return tuple(results)
+        confirm_results(results)
 
     def _carry_out(
         self, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
@@ -423,8 +476,9 @@ class LustreDriver:
         for order, result in attempt.results:
             if result.found is not None:
                 self._now[order.server, order.name] = result.found
-            if result.armed and result.id is not None:
-                self._unconfirmed.setdefault((order.server, here), []).append(result.id)
+            # What failed is put back: by this driver, or by a server that it lost.
+            if result.armed and attempt.failure is None and result.id is not None:
+                self._unconfirmed.setdefault((order.server, here), {})[order.name] = result.id
         return attempt
 
     def _as_written(

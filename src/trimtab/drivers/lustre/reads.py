@@ -78,7 +78,7 @@ IMPORT_LINES: Final = (
 )
 """An MDS has an import for each OST: 300 of 1.3 KB each, of which these lines matter."""
 
-SERVED_DEVICES: Final = r" (obdfilter|mdt) "
+SERVED_DEVICES: Final = r" (obdfilter|mdt|mgs) "
 """An MDS has a device for each OST besides the targets that it serves."""
 
 _LDISKFS_SETTINGS: Final = (
@@ -188,7 +188,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "devices": {
         "argv": ("lctl", "dl"),
         "keep": SERVED_DEVICES,
-        "why": "which targets the server serves",
+        "why": "which targets the server serves, and whether the MGS is there",
     },
     "kernel-log": {
         "argv": ("dmesg",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.asking import ask_name
 from trimtab.drivers.lustre.driver import LustreDriver
@@ -12,6 +14,9 @@ from trimtab.launch.launchers import Execute
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import lustre_name as name_in_mounts
 from trimtab.model.site import Site
+
+DEAD_MAN_S: Final = 120.0
+"""Longer than a change of a target takes on its servers, one of which may have to be waited for."""
 
 __all__ = ["lustre_name", "name_at", "name_in_mounts", "open_for_acting", "open_site"]
 
@@ -28,7 +33,7 @@ def open_site(site: Site, clock: Clock) -> LustreDriver:
 
 
 def open_for_acting(
-    site: Site, clock: Clock, *, token: int, who: str, dead_man_s: float | None = None
+    site: Site, clock: Clock, *, token: int, who: str, dead_man_s: float | None = DEAD_MAN_S
 ) -> LustreDriver:
     """Return the driver of a site with the right to change it.
 

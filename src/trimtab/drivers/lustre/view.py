@@ -93,6 +93,13 @@ class ServerView:
         return tuple(links(self.imports, self.file_system, on=self.name))
 
     @cached_property
+    def has_mgs(self) -> bool:
+        """Whether the MGS, which keeps permanent parameters, runs here."""
+        listed = self.answer.command("devices")
+        devices = () if listed is None else parse_device_list(listed.stdout)
+        return any(device.type == "mgs" for device in devices)
+
+    @cached_property
     def served(self) -> dict[str, str]:
         """Every target that it serves now, with what says so."""
         sources: dict[str, str] = {}

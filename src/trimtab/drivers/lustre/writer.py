@@ -1,7 +1,7 @@
 """Writes on a server what the table of `writes` allows, and answers each instruction as it goes.
 
 This text is sent to a server behind those of `collector_tree`, `collector`, `writes`,
-`writer_machine`, `writer_looks` and `writer_trim`, on the standard input of
+`writer_machine`, `writer_looks`, `writer_permanent` and `writer_trim`, on the standard input of
 ``python3 -I -S - [ROOT [STATE]]``. It stands alone as they do: Python 3.6, standard library. The
 last line of what is sent is ``act(<the request, JSON in a string>)``.
 
@@ -34,6 +34,7 @@ from trimtab.drivers.lustre.writer_looks import (
     read_now,
 )
 from trimtab.drivers.lustre.writer_machine import Machine
+from trimtab.drivers.lustre.writer_permanent import do_permanent
 from trimtab.drivers.lustre.writer_trim import do_trim
 from trimtab.drivers.lustre.writes import (
     FIELDS,
@@ -261,7 +262,14 @@ def put_back(machine, record):
 
 # All of them -------------------------------------------------------------------------------------
 
-_UNDER_LOCK = {"set": do_set, "restore": do_restore, "confirm": do_confirm}
+_UNDER_LOCK = {
+    "set": do_set,
+    "restore": do_restore,
+    "confirm": do_confirm,
+    "permanent": lambda acting, n, instruction: do_permanent(
+        acting, n, instruction, own_name(acting.request, instruction)
+    ),
+}
 
 
 class Acting:

@@ -5,9 +5,9 @@ It is sent to a server with the writing program and checked there once more, so 
 Python 3.6, standard library, no other module of Trimtab. Names are built here from a template and
 fields whose form is checked; a name, path, value or wildcard from outside never gets through.
 
-Left out on purpose: ``osp.*.active`` (it blocks destroys), ``conf_param`` and ``set_param -P``
-(permanent), ``discard_max_bytes`` (0 cannot be undone), checksums off, statistics (a write resets
-them), ``reserved_clusters``, ``trigger_fs_error``.
+Left out on purpose: ``osp.*.active`` (it blocks destroys), ``conf_param``, ``set_param -P`` of
+anything but `PERMANENT`, ``discard_max_bytes`` (0 cannot be undone), checksums off, statistics (a
+write resets them), ``reserved_clusters``, ``trigger_fs_error``.
 """
 
 import collections
@@ -255,6 +255,12 @@ ROWS = (
 )
 BY_KEY = {row.key: row for row in ROWS}
 
+PERMANENT = ("lod/qos_threshold_rr", "lod/qos_prio_free", "lod/qos_maxage")
+"""Rows that may be set for every mount to come too: never what closes a target."""
+LIST_PERMANENT = ["lctl", "--device", "MGS", "llog_print", "params"]
+PERMANENT_UNDO = "the permanent value of before, which the action keeps; none where there was none"
+PERMANENT_WHY = "for every mount to come; only what the site file lists as permanent"
+
 TRIM_WHY = "tells the flash beneath a target which blocks are free, a range at a time"
 TRIM_UNDO = "nothing to undo: blocks of files are not touched"
 
@@ -292,6 +298,16 @@ def set_words(row, name, value):
     """Return the command that sets a parameter."""
     check_value(row, value)
     return ["lctl", "set_param", name + "=" + value]
+
+
+def permanent_words(row, name, value):
+    """Return the command that sets a parameter for every mount to come; ``None`` forgets it."""
+    if row.key not in PERMANENT:
+        raise NotInTable("setting-not-writable", f"{row.key} is not set permanently")
+    if value is None:
+        return ["lctl", "set_param", "-P", "-d", name]
+    check_value(row, value)
+    return ["lctl", "set_param", "-P", name + "=" + value]
 
 
 def get_words(name):

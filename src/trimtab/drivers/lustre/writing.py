@@ -29,6 +29,7 @@ _PARTS: Final = (
     "writes.py",
     "writer_machine.py",
     "writer_looks.py",
+    "writer_permanent.py",
     "writer_trim.py",
     "writer.py",
 )
@@ -68,6 +69,8 @@ class Result:
         By which a change is confirmed.
     armed
         Whether the server puts it back unless it is confirmed.
+    before
+        Of a permanent setting: its permanent value before, empty where it had none.
     """
 
     server: str
@@ -79,6 +82,7 @@ class Result:
     next_start: int | None = None
     id: str | None = None
     armed: bool = False
+    before: str | None = None
 
     @property
     def done(self) -> bool:
@@ -247,6 +251,7 @@ def _result(server: str, n: int, lines: _Lines, result: ProcessResult) -> Result
             ranges=ranges,
             next_start=line.get("next_start"),
             armed=line.get("armed") is True,
+            before=None if line.get("before") is None else str(line["before"]),
         )
     if lines.over is not None and lines.over.get("refused"):
         code, text = str(lines.over["refused"]), visible(str(lines.over.get("detail")))

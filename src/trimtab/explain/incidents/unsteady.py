@@ -36,7 +36,6 @@ def unsteady(
     frame: pl.DataFrame,
     dips: Sequence[Spell],
     taken: Sequence[Window],
-    *,
     window_s: float,
     a_month: float = A_MONTH,
 ) -> list[Spell]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,8 @@ from trimtab.loop.acting.pacing import Pacing
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(minutes=10)
 """The right to act is renewed before each instruction; of a process that hangs it lapses then."""
 RIGHT_LOST: Final = "right-lost"
+GivesWay = Callable[[float], bool]
+"""Whether something that goes before is due within so many seconds."""
+PERMANENT_BEFORE: Final = "permanent_before"
+
+
+def never(seconds: float) -> bool:
+    """Give way to nothing."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,9 @@ class Surroundings:
         Of one step of a trim.
     resume
         Target to where its last trim was interrupted, in bytes.
+    gives_way
+        Where it says so no instruction is begun, and a trim ends after its present range, to be
+        resumed.
     """
 
     driver: Driver
@@ -52,6 +64,8 @@ class Surroundings:
     deadman: DeadMan
     resume: dict[str, int]
     pacing: Pacing
+    migrate_bytes_per_s: float = 100e6
+    gives_way: GivesWay = never
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,7 @@ class _End:
     outcome: Outcome
     found: str | None = None
     detail: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def apply(
@@ -98,13 +113,24 @@ def apply(
     for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
         of_stage = []
         for instruction in stage:
+            if surroundings.gives_way(0.0):
+                break
             of_stage.append(_carried_out(plan, instruction, surroundings))
             progress(of_stage[-1])
-        of_stage = [_read_again(action, surroundings) for action in of_stage]
+            if _is_alarming(of_stage[-1]):
+                break
+        of_stage = _read_stage_again(of_stage, surroundings)
         actions += of_stage
+        if surroundings.gives_way(0.0):
+            break
         if any(action.outcome is not Outcome.DONE for action in of_stage):
             break
     return tuple(actions)
+
+
+def _is_alarming(action: Action) -> bool:
+    """Return whether what came of an action forbids even what does not depend on it."""
+    return action.instruction.kind is ActionKind.MIGRATE and action.outcome is Outcome.FAILED
 
 
 def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surroundings) -> Action:
@@ -134,6 +160,16 @@ def _keep_right(site: str, surroundings: Surroundings) -> None:
         )
 
 
+def _read_stage_again(actions: list[Action], surroundings: Surroundings) -> list[Action]:
+    """Return the actions of a stage as their values are after all of it."""
+    written = [
+        a for a in actions if a.instruction.kind is ActionKind.SET and a.outcome is Outcome.DONE
+    ]
+    if len(written) > 1:
+        surroundings.driver.snapshot(surroundings.clock())  # it may know settings from there
+    return [_read_again(action, surroundings) for action in actions]
+
+
 def _read_again(action: Action, surroundings: Surroundings) -> Action:
     """Return an action as its value is after the whole stage.
 
@@ -151,7 +187,8 @@ def _read_again(action: Action, surroundings: Surroundings) -> Action:
 
 
 def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
-    line = EndLine(surroundings.clock(), action.id, end.outcome.value, end.found, end.detail)
+    at, facts = surroundings.clock(), {**action.facts, **end.facts}
+    line = EndLine(at, action.id, end.outcome.value, end.found, end.detail, facts)
     surroundings.journal.write(line)
     action = ended(action, line)
     surroundings.store.put_action(action)
@@ -163,20 +200,35 @@ def _done(action: Action, surroundings: Surroundings) -> _End:
     try:
         match instruction.kind:
             case ActionKind.SET:
-                return _set(instruction, surroundings)
+                return _set(action, surroundings)
             case ActionKind.TRIM:
                 return _trim(action, surroundings)
             case ActionKind.CLOSE | ActionKind.OPEN:
                 enabled = instruction.kind is ActionKind.OPEN
-                return _end_of(driver.set_creation(instruction.target, enabled))
+                end = _end_of(driver.set_creation(instruction.target, enabled))
+                return _confirmed(end, driver)
             case ActionKind.RESET_ALLOCATOR:
                 return _end_of(driver.reset_allocator(instruction.target))
             case ActionKind.MIGRATE:
-                return _End(Outcome.SKIPPED, detail="files are not migrated by this version")
+                return _migrate(action, surroundings)
     except TrimtabError as error:
         if error.code == RIGHT_LOST:
             raise  # what became of it is for the next run to find out
-        return _end_of(error)
+        end = _end_of(error)
+        if end.outcome is Outcome.NOT_STORED:
+            end = replace(end, found=_value_now(instruction, driver))
+        return end
+
+
+def _value_now(instruction: Instruction, driver: Driver) -> str | None:
+    """Return what a setting was left at: what is taken back later is known by it."""
+    if instruction.setting is None:
+        return None
+    try:
+        setting = driver.settings(instruction.target).get(instruction.setting)
+    except TrimtabError:
+        return None
+    return setting.value if isinstance(setting, Setting) else None
 
 
 def _end_of(answer: object, read_back: str | None = None) -> _End:
@@ -185,8 +237,9 @@ def _end_of(answer: object, read_back: str | None = None) -> _End:
     return _End(outcome, read_back, str(reason) or None)
 
 
-def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
+def _set(action: Action, surroundings: Surroundings) -> _End:
     """Write a setting where it still has the value that the plan saw; read it back."""
+    instruction = action.instruction
     assert instruction.setting is not None
     assert instruction.value is not None
     driver, target = surroundings.driver, instruction.target
@@ -197,23 +250,107 @@ def _set(instruction: Instruction, surroundings: Surroundings) -> _End:
     if current.value != instruction.before:
         detail = f"it was {instruction.before} in the plan and is {current.value} now"
         return _End(Outcome.CHANGED, current.value, detail)
+    if instruction.permanent and _permanent_writer(driver) is None:
+        return _End(Outcome.SKIPPED, detail="nothing is set permanently on this file system")
     with surroundings.deadman.armed(instruction):
         stored = driver.set(target, instruction.setting, instruction.value)
     if isinstance(stored, NotAvailable):
         return _end_of(stored)
-    return _End(Outcome.DONE, stored.value)
+    end = _End(Outcome.DONE, stored.value)
+    if instruction.permanent:
+        end = _set_permanently(action, end, surroundings)
+    return _confirmed(end, driver)
+
+
+def _set_permanently(action: Action, done: _End, surroundings: Surroundings) -> _End:
+    """Set for every mount to come what was set now; where that fails, put the value back."""
+    driver, instruction = surroundings.driver, action.instruction
+    target = instruction.target
+    assert instruction.setting is not None
+    assert instruction.before is not None
+    value, write = _permanent_value(action, surroundings), _permanent_writer(driver)
+    assert write is not None
+    try:
+        answer = write(target, instruction.setting, value)
+    except TrimtabError as error:
+        answer = error
+    if isinstance(answer, str):
+        return replace(done, facts={PERMANENT_BEFORE: answer})
+    end = _end_of(answer)
+    try:
+        back = driver.set(target, instruction.setting, instruction.before)
+        _confirmed(done, driver)
+    except TrimtabError as error:
+        back = NotAvailable(error.message)
+    if isinstance(back, NotAvailable):
+        detail = f"{end.detail}; not put back: {back.reason}"
+        return _End(Outcome.UNKNOWN, done.found, detail)
+    return replace(end, found=back.value, detail=f"not set permanently, and put back: {end.detail}")
+
+
+def _permanent_writer(driver: Driver) -> Callable[[str, str, str | None], object] | None:
+    return getattr(driver, "set_permanent", None)
+
+
+def _permanent_value(action: Action, surroundings: Surroundings) -> str | None:
+    """Return the permanent value to set; of a way back the one of before, ``None`` for none."""
+    instruction = action.instruction
+    if not instruction.reverts:
+        return instruction.value
+    oldest = instruction.reverts[-1]
+    actions = surroundings.store.actions(action.site)
+    facts = next((row.facts for row in actions if row.id == oldest), {})
+    return facts.get(PERMANENT_BEFORE, instruction.value) or None
+
+
+def _confirmed(end: _End, driver: Driver) -> _End:
+    """Let a change that was read back stay, where the servers put it back otherwise."""
+    confirm = getattr(driver, "confirm", None)
+    if confirm is not None and end.outcome is Outcome.DONE:
+        confirm()
+    return end
 
 
 def _trim(action: Action, surroundings: Surroundings) -> _End:
+    """Trim a target, and note the counters that tell its effect and when the next is due."""
+    driver, target = surroundings.driver, action.instruction.target
+    before = driver.snapshot(surroundings.clock()).of(target)
+    capacity = None if before is None else before.number("capacity_bytes")
+    if before is None or capacity is None:
+        raise ToolError(f"the size of {target} is not known", code="capacity-unknown")
+    end = _trim_ranges(action, surroundings, int(capacity))
+    written = before.number("bytes_written_total")
+    facts = {} if written is None else {"bytes_written_total": str(int(written))}
+    if end.outcome is Outcome.DONE and int(end.found or 0):
+        after = driver.snapshot(surroundings.clock()).of(target)
+        facts |= _trim_effect(before, after)
+    return replace(end, facts={**facts, **end.facts})
+
+
+def _trim_effect(before: TargetSnapshot, after: TargetSnapshot | None) -> dict[str, str]:
+    """Return whether the device's counter of discards has moved, where it ever did."""
+    name = "bytes_discarded_total"
+    counted_before = before.number(name)
+    counted = None if after is None else after.number(name)
+    if counted is None or counted_before is None:
+        return {}
+    if counted > counted_before:
+        return {"effect": "seen"}
+    # Some devices never count what is discarded: that of md is none of its drives'.
+    return {"effect": "none"} if counted == counted_before > 0 else {}
+
+
+def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int) -> _End:
     """Trim a target range after range, from where an interrupted trim of it ended."""
     driver, target = surroundings.driver, action.instruction.target
-    trimmed_bytes = 0
+    trimmed_bytes, longest_s = 0, 0.0
+    begin_bytes = surroundings.resume.get(target, 0)
     surroundings.pacing.begin(target)
-    for start, length in ranges(
-        _capacity(driver, target, surroundings.clock()),
-        surroundings.range_bytes,
-        surroundings.resume.get(target, 0),
-    ):
+    for start, length in ranges(capacity_bytes, surroundings.range_bytes, begin_bytes):
+        if start > begin_bytes and surroundings.gives_way(longest_s):
+            detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
+            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
+        begun = surroundings.clock()
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):
             return _end_of(result, str(trimmed_bytes))
@@ -221,16 +358,21 @@ def _trim(action: Action, surroundings: Surroundings) -> _End:
         line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
         surroundings.journal.write(line)
         surroundings.pacing.wait(target)
+        longest_s = max(longest_s, (surroundings.clock() - begun).total_seconds())
         _keep_right(action.site, surroundings)
     return _End(Outcome.DONE, str(trimmed_bytes))
 
 
-def _capacity(driver: Driver, target: str, now: datetime) -> int:
-    snapshot = driver.snapshot(now).of(target)
-    capacity = None if snapshot is None else snapshot.number("capacity_bytes")
-    if capacity is None:
-        raise ToolError(f"the size of {target} is not known", code="capacity-unknown")
-    return int(capacity)
+def _migrate(action: Action, surroundings: Surroundings) -> _End:
+    from trimtab.loop.acting.migrating import migrate
+
+    outcome, place, detail = migrate(
+        action.instruction,
+        surroundings.driver,
+        surroundings.migrate_bytes_per_s,
+        lambda: _keep_right(action.site, surroundings),
+    )
+    return _End(outcome, place, detail)
 
 
 def ranges(

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Final
 from trimtab.act.observed import Observed
 from trimtab.explain.troubles import site_state
 from trimtab.loop.acting.verdicts import with_verdicts
+from trimtab.loop.purging.place import purge_place
+from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind
+from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.trim import TrimPractice
+from trimtab.record.chain import is_locked
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
     from trimtab.record.store import Store
 
 LEDGER: Final = timedelta(days=30)
+"""Trims and resets are over by then; what was set or closed is in force until it is taken back."""
+_LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
 """Troubles that say that data may be wrong: while they last, nothing is changed."""
@@ -31,7 +38,7 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=with_verdicts(store, site.name, store.actions(site.name, since=now - LEDGER)),
+        actions=ledger(store, site, now),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),
@@ -41,12 +48,22 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
     )
 
 
+def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
+    """Return the actions of the last thirty days, and older ones that may be in force."""
+    since, surveyed = now - LEDGER, site.policies.tunables.survey
+    older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
+    recent = store.actions(site.name, since=since)
+    return (*older, *with_verdicts(store, site.name, recent, surveyed=surveyed))
+
+
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
     """Return why targets must be left alone; the empty name stands for all."""
     reasons: dict[str, Message] = {}
     for slot in store.open_slots(site.name):
-        if slot.item != "snapshot":
+        if slot.item.startswith(PROBE_PREFIX):
             reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
+    if not DRIVERS[site.driver].simulated and is_locked(purge_place().journals):
+        reasons[""] = Message("purge-running", "a purge is running on this host")
     for target in snapshot.targets:
         if target.value("degraded") is True:
             reasons[target.target.name] = Message("target-degraded", "its array is being rebuilt")

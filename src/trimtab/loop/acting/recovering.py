@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
+from trimtab.loop.acting.deadman import dead_man_s
 from trimtab.loop.acting.journal import EndLine, Journal, ended, journalled
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.telemetry import Setting
@@ -12,6 +13,9 @@ from trimtab.model.telemetry import Setting
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
     from trimtab.record.store import Store
+
+MARGIN: Final = timedelta(minutes=2)
+"""A server begins a write that long after the journal's line at the most."""
 
 
 def recover(
@@ -57,7 +61,11 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
     instruction = action.instruction
     outcome, state = Outcome.UNKNOWN, None
     detail = "its process was killed: whether it was done is not known"
-    if instruction.kind is ActionKind.SET and instruction.setting is not None:
+    wait_s = dead_man_s(driver)
+    pending = wait_s is not None and now - action.at < timedelta(seconds=wait_s) + MARGIN
+    if pending and instruction.kind in {ActionKind.SET, ActionKind.CLOSE}:
+        detail = "its process was killed, and its server may be about to put back the value"
+    elif instruction.kind is ActionKind.SET and instruction.setting is not None:
         setting = driver.settings(instruction.target).get(instruction.setting)
         if isinstance(setting, Setting):
             state = setting.value
@@ -73,7 +81,7 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
             outcome = Outcome.DONE if enabled is wanted else Outcome.SKIPPED
             state = "open" if enabled else "closed"
             detail = "its process was killed; this is how the target is now"
-    elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR}:
+    elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR, ActionKind.MIGRATE}:
         outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
     facts = {"interrupted": "killed"}
     return EndLine(now, action.id, outcome.value, state, detail, facts)

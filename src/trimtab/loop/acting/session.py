@@ -10,15 +10,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.act import reverting, tunables
+from trimtab.act import migrating, reverting, tunables
 from trimtab.act.observed import Observed
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.acting.applying import LEASE, Surroundings, apply
-from trimtab.loop.acting.deadman import DeadMan, dead_man
+from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
+from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
+from trimtab.loop.acting.events import last_run, log_actions
 from trimtab.loop.acting.journal import directory_of, opened
+from trimtab.loop.acting.measuring import (
+    changed,
+    first_targets,
+    pending,
+    survey,
+    survey_if_possible,
+)
 from trimtab.loop.acting.observing import observe
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.acting.recovering import interrupted_trims, recover
@@ -34,12 +43,11 @@ from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
 from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.model.driver import DRIVERS
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import new_identifier
 from trimtab.model.site import Site
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Clock, Driver
     from trimtab.record.store import Store
 
 CONTROLLERS: Final = {
@@ -49,6 +57,7 @@ CONTROLLERS: Final = {
     "balance": "trimtab.act.balance",
 }
 """Policy to the module whose ``decide(observed, now)`` plans it."""
+_SURVEYED: Final = frozenset({"tunables", "again"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,7 @@ def visit(
     targets: str | None = None,
     action: str | None = None,
     expected: str | None = None,
+    index: Path | None = None,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> Visit:
     """Observe a site, decide, and with ``applying`` carry the plan out.
@@ -107,14 +117,16 @@ def visit(
     Parameters
     ----------
     policy
-        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``revert`` and
-        ``reopen`` take back what was done.
+        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``migrate`` moves files
+        off full targets, ``revert`` and ``reopen`` take back what was done.
     targets
         Only these, as ``OST[0000-0003]``.
     action
         Beginning of the id of the action to revert; all where ``None``.
     expected
         `Plan.id` that a person has seen: another plan is not applied.
+    index
+        Of a purge: with ``migrate``, what it tells of files.
 
     Raises
     ------
@@ -124,32 +136,117 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
-    clock = clock_of(site)
     with open_store(with_store(site, store_url), create=True) as store:
         know_site(store, site)
+        place = Place(site, store, clock_of(site))
         location = str(store.location)
+
+        def planned(observed: Observed) -> Plan:
+            plan = _plan(observed, policy, place.clock(), action, index)
+            return plan if targets is None else _narrowed(plan, observed, targets)
+
         if not applying:
-            driver = open_driver(site, clock=clock)
-            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
-            return Visit(site, location, plan)
-        with _carrying_out(site, store) as surroundings:
-            driver = surroundings.driver
-            settled = recover(surroundings.journal, store, driver, site.name, clock())
-            plan = _plan(observe(site, driver, store, clock()), policy, clock(), targets, action)
+            observed = place.observe(open_driver(site, clock=place.clock))
+            return Visit(site, location, planned(observed))
+        with carrying_out(place) as surroundings:
+            settled = settle(place, surroundings)
+            observed = place.observe(surroundings.driver, measuring=policy in _SURVEYED)
+            plan = planned(observed)
             if expected not in {None, plan.id}:
                 raise RefusedError(
                     f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
                     code="plan-changed",
                     hint="see it again: without --apply",
                 )
-            actions = () if plan.held else apply(plan, surroundings, progress)
-            _log(store, plan, actions)
+            actions = carry_out(place, plan, observed, surroundings, progress)
         return Visit(site, location, plan, True, settled, actions)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site whose store is open, in the time that passes there.
+
+    Attributes
+    ----------
+    open_acting
+        `open_acting_driver`, or what stands for it.
+    sleep
+        Waits for that many seconds, by the same clock.
+    """
+
+    site: Site
+    store: Store
+    clock: Clock
+    open_acting: Callable[..., Driver] = open_acting_driver
+    sleep: Callable[[float], None] = time.sleep
+
+    def observe(self, driver: Driver, *, measuring: bool = False) -> Observed:
+        """Return the site as it is now.
+
+        Parameters
+        ----------
+        measuring
+            Whether first targets that still await their survey are surveyed.
+        """
+        observed = observe(self.site, driver, self.store, self.clock())
+        waiting = pending(observed) if measuring else ()
+        if not waiting:
+            return observed
+        survey_if_possible(self.site, self.store, driver, observed, waiting)
+        return observe(self.site, driver, self.store, self.clock())
+
+
+def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
+    """Find out what became of actions of processes that were killed, and return these."""
+    journal, site = surroundings.journal, place.site.name
+    settled = recover(journal, place.store, surroundings.driver, site, place.clock())
+    log_actions(place.store, site, last_run(journal, site, settled))
+    return settled
+
+
+def carry_out(
+    place: Place,
+    plan: Plan,
+    observed: Observed,
+    surroundings: Surroundings,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> tuple[Action, ...]:
+    """Carry out a plan that is not held; what was done is in the log book, also of a part.
+
+    Where the site wants it the first target of a rollout is surveyed before and after.
+    """
+    if plan.held:
+        return ()
+    site, store, driver = place.site, place.store, surroundings.driver
+    surveyed = site.policies.tunables.survey and plan.policy == "tunables"
+    first = first_targets(plan) if surveyed else ()
+    if first:
+        survey(site, store, driver, observed, first)
+    begun = surroundings.clock()
+    try:
+        actions = apply(plan, surroundings, progress)
+    finally:
+        done = store.actions(site.name, since=begun)
+        log_actions(store, site.name, [action for action in done if action.plan == plan.id])
+    survey_if_possible(site, store, driver, observed, changed(actions, first))
+    return actions
+
+
 @contextlib.contextmanager
-def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
-    clock = clock_of(site)
+def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surroundings]:
+    """Hold the right to act on a site, its journal and its driver.
+
+    Parameters
+    ----------
+    gives_way
+        As `Surroundings.gives_way`.
+
+    Raises
+    ------
+    RefusedError
+        Another process acts on the site.
+    """
+    site, store, clock = place.site, place.store, place.clock
     holder = this_process()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(opened(directory_of(store), site.name))
@@ -157,9 +254,10 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
         token = store.take_right(site.name, holder, now=now, until=now + LEASE, gone=is_gone)
         stack.callback(store.release_right, site.name, token)
         who = f"{getpass.getuser()}@{platform.node()}"
-        driver = open_acting_driver(site, clock=clock, token=token, who=who)
-        simulated = DRIVERS[site.driver].simulated
-        guard = DeadMan() if simulated else stack.enter_context(dead_man(driver))
+        driver = place.open_acting(site, clock=clock, token=token, who=who)
+        # A server that puts back by itself outlives this host, too.
+        guarded = DRIVERS[site.driver].simulated or dead_man_s(driver) is not None
+        guard = DeadMan() if guarded else stack.enter_context(dead_man(driver))
         yield Surroundings(
             driver=driver,
             store=store,
@@ -170,49 +268,25 @@ def _carrying_out(site: Site, store: Store) -> Iterator[Surroundings]:
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
             resume=interrupted_trims(journal, site.name),
-            pacing=Pacing(driver, site.policies.trim, time.sleep),
+            pacing=Pacing(driver, site.policies.trim, place.sleep),
+            migrate_bytes_per_s=site.policies.balance.bandwidth_bytes_per_s,
+            gives_way=gives_way,
         )
 
 
-_EVENTS: Final = {
-    "trim": EventKind.TRIM,
-    "close": EventKind.TARGET_CLOSED,
-    "open": EventKind.TARGET_OPENED,
-}
-
-
-def _log(store: Store, plan: Plan, actions: tuple[Action, ...]) -> None:
-    """Write what was done into the site's log book: incidents are compared with it."""
-    wrote = [action for action in actions if action.outcome is not None and action.outcome.wrote]
-    for kind in dict.fromkeys(action.instruction.kind for action in wrote):
-        of_kind = [action for action in wrote if action.instruction.kind is kind]
-        first, last = of_kind[0], of_kind[-1]
-        settings = dict.fromkeys(
-            f"{action.instruction.setting} = {action.instruction.value}"
-            for action in of_kind
-            if action.instruction.setting is not None
-        )
-        detail = f"{plan.policy} {plan.id}: {kind.value} {', '.join(settings)}".rstrip()
-        store.add_event(
-            Event(
-                id=new_identifier(first.at),
-                site=plan.site,
-                kind=_EVENTS.get(kind.value, EventKind.CONFIG_CHANGE),
-                at=first.at,
-                until=last.until,
-                targets=tuple(dict.fromkeys(action.instruction.target for action in of_kind)),
-                detail=detail[:2000],
-                source="action",
-            )
-        )
+def decided(observed: Observed, policy: str, now: datetime) -> Plan:
+    """Return the plan of one of `CONTROLLERS`."""
+    return import_module(CONTROLLERS[policy]).decide(observed, now)
 
 
 def _plan(
-    observed: Observed, policy: str, now: datetime, targets: str | None, action: str | None
+    observed: Observed, policy: str, now: datetime, action: str | None, index: Path | None
 ) -> Plan:
-    """Return what a policy makes of what was observed, for the targets that were named."""
+    """Return what a policy makes of what was observed."""
     if policy in CONTROLLERS:
-        plan = import_module(CONTROLLERS[policy]).decide(observed, now)
+        plan = decided(observed, policy, now)
+    elif policy == "migrate":
+        plan = migrating.decide(observed, _index_of(index), now)
     elif policy == "again":
         plan = tunables.decide(observed, now, again=True)
     else:
@@ -220,14 +294,29 @@ def _plan(
     if policy == "reopen":
         opening = (each for each in plan.instructions if each.kind is ActionKind.OPEN)
         plan = replace(plan, instructions=tuple(opening))
-    if targets is None:
-        return plan
+    return plan
+
+
+def _narrowed(plan: Plan, observed: Observed, targets: str) -> Plan:
+    """Return what a plan has for the targets that were named."""
     names = _known(observed, unfold_targets(targets))
     return replace(
         plan,
         instructions=tuple(each for each in plan.instructions if each.target in names),
         untouched=tuple(each for each in plan.untouched if each.target in names),
     )
+
+
+def _index_of(directory: Path | None) -> migrating.Index:
+    from trimtab.loop.acting.migrating import read_index
+
+    if directory is None:
+        raise UsageError(
+            "which files lie on a target is told by an index",
+            code="index-missing",
+            hint="make one: trimtab purge scan; then --index DIR",
+        )
+    return read_index(directory)
 
 
 def _named(observed: Observed, prefix: str | None) -> str | None:
@@ -243,7 +332,7 @@ def _named(observed: Observed, prefix: str | None) -> str | None:
     named = [each.id for each in observed.actions if each.id.startswith(prefix)]
     if len(named) == 1:
         return named[0]
-    problem = f"{len(named)} actions have" if named else "no action of the last thirty days has"
+    problem = f"{len(named)} actions have" if named else "no action that may be in force has"
     raise UsageError(
         f"{problem} an id that begins with {visible(prefix[:40])!r}",
         code="action-ambiguous" if named else "action-unknown",

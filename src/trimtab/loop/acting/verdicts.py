@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.rollout import CANARY
 from trimtab.model.action import Action, ActionKind, Outcome
 
 if TYPE_CHECKING:
@@ -22,8 +23,16 @@ SURVEYS: Final = 5
 """So many surveys before a change, and after it, are compared."""
 
 
-def with_verdicts(store: Store, site: str, actions: Sequence[Action]) -> tuple[Action, ...]:
-    """Return actions with `FACTS` ``slower`` where surveys before and after them tell."""
+def with_verdicts(
+    store: Store, site: str, actions: Sequence[Action], *, surveyed: bool = False
+) -> tuple[Action, ...]:
+    """Return actions with `FACTS` ``slower`` where surveys before and after them tell.
+
+    Parameters
+    ----------
+    surveyed
+        Whether first targets are surveyed for that: until one was, its ``verdict`` is pending.
+    """
     untold = [action for action in actions if _is_asked(action)]
     if not untold:
         return tuple(actions)
@@ -31,9 +40,12 @@ def with_verdicts(store: Store, site: str, actions: Sequence[Action]) -> tuple[A
     changed = {action.instruction.target for action in untold}
     known = {}
     for action in untold:
-        slower = _slower(frame, action.instruction.target, changed, action.at, action.until)
+        target = action.instruction.target
+        slower = _slower(frame, target, changed, action.at, action.until)
         if slower is not None:
             known[action.id] = replace(action, facts={**action.facts, "slower": f"{slower:.4f}"})
+        elif surveyed and action.instruction.stage == CANARY and target.startswith("OST"):
+            known[action.id] = replace(action, facts={**action.facts, "verdict": "pending"})
     return tuple(known.get(action.id, action) for action in actions)
 
 
@@ -41,6 +53,7 @@ def _is_asked(action: Action) -> bool:
     return (
         action.outcome is Outcome.DONE
         and action.instruction.kind is ActionKind.SET
+        and not action.instruction.reverts
         and "slower" not in action.facts
     )
 

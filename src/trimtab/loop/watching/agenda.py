@@ -20,11 +20,16 @@ from typing import Final
 from trimtab.config.schedule import Schedule
 
 GRACE_S: Final = 1800.0
-"""The longest that a slot may be late; half its period where that is shorter."""
+"""The longest that a slot may be late; half its period where that is shorter. Of policies, which
+measure nothing, the whole period."""
 MISSED_ONE_BY_ONE: Final = 1000
 """More missed slots in a row are one event."""
 SNAPSHOT: Final = "snapshot"
 PROBE_PREFIX: Final = "probe:"
+POLICIES: Final = "policies"
+"""The slot in which armed policies are kept."""
+PURGE_PLAN: Final = "purge-plan"
+"""The slot whose process makes a purge plan."""
 NOT_RUNNING: Final = "the watch was not running"
 HELD_UP: Final = "the watch was held up: the machine slept or its clock was moved"
 
@@ -39,7 +44,7 @@ class Item:
     Attributes
     ----------
     name
-        ``probe:NAME`` or ``snapshot``.
+        ``snapshot``, ``probe:NAME``, ``policies`` or ``purge-plan``.
     timezone
         Of schedules in local time; an IANA name.
     jitter
@@ -53,8 +58,9 @@ class Item:
 
     @property
     def grace(self) -> timedelta:
-        """How long after its start a slot may still be begun."""
-        return timedelta(seconds=min(self.schedule.period_s / 2, GRACE_S))
+        """How long after its start a slot may still be begun, as `GRACE_S` says."""
+        share = 1.0 if self.name == POLICIES else 0.5
+        return timedelta(seconds=min(self.schedule.period_s * share, GRACE_S))
 
     def start(self, due_at: datetime) -> datetime:
         """Return when a slot is begun at the earliest."""
@@ -143,11 +149,11 @@ def position(item: Item, decided_until: datetime) -> Position:
 def decide(agenda: Agenda, now: datetime) -> list[Work]:
     """Return what to do at a time: everything that was missed, then at most one slot to begin.
 
-    Of several that could begin, the one that was to start first does, snapshots before probes:
-    what comes next is decided when it has ended.
+    Of several that could begin, the one that was to start first does, snapshots before probes and
+    probes before policies: what comes next is decided when it has ended.
     """
     work: list[Work] = []
-    ready: list[tuple[datetime, bool, str, Begin]] = []
+    ready: list[tuple[datetime, int, str, Begin]] = []
     for pending in agenda.positions:
         if pending.item.start(pending.next_due) > now:
             continue
@@ -155,7 +161,7 @@ def decide(agenda: Agenda, now: datetime) -> list[Work]:
         work += missed
         if (start := pending.item.start(due_at)) <= now:
             name = pending.item.name
-            ready.append((start, name != SNAPSHOT, name, Begin(name, due_at)))
+            ready.append((start, _rank(name), name, Begin(name, due_at)))
     return [*work, min(ready)[-1]] if ready else work
 
 
@@ -175,6 +181,30 @@ def occupied(agenda: Agenda, activity: str, since: datetime, until: datetime) ->
     """Return the agenda that knows what kept the watch busy; only the latest few are kept."""
     latest = (*agenda.occupations, Occupation(activity, since, until))[-_OCCUPATIONS_KEPT:]
     return replace(agenda, occupations=latest)
+
+
+def next_item(agenda: Agenda) -> tuple[datetime, str] | None:
+    """Return what starts next, and when; ``None`` when nothing is ever due."""
+    starts = [
+        (pending.item.start(pending.next_due), _rank(pending.item.name), pending.item.name)
+        for pending in agenda.positions
+    ]
+    start, _, name = min(starts, default=(None, 0, ""))
+    return None if start is None else (start, name)
+
+
+def something_else_due(agenda: Agenda, item: str, now: datetime) -> bool:
+    """Return whether the start of another item has come."""
+    return any(
+        pending.item.name != item and pending.item.start(pending.next_due) <= now
+        for pending in agenda.positions
+    )
+
+
+def _rank(item: str) -> int:
+    if item == SNAPSHOT:
+        return 0
+    return 1 if item.startswith(PROBE_PREFIX) else 2
 
 
 def wake_at(agenda: Agenda) -> datetime | None:

@@ -20,6 +20,8 @@ def configured(
     *,
     level: int = logging.INFO,
     clock: Callable[[], datetime] | None = None,
+    form: str | None = None,
+    site: str | None = None,
 ) -> logging.Logger:
     """Return the watch's logger, writing to stderr: text on a terminal, else JSON.
 
@@ -29,10 +31,20 @@ def configured(
     ----------
     clock
         Says when each line was; ``None``: the host's.
+    form
+        ``text``, ``json`` or ``journal``; ``None``: as the stream is.
+    site
+        For the field ``TRIMTAB_SITE`` of the journal.
     """
     where = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(where)
-    handler.setFormatter(TextLine() if where.isatty() else JsonLine())
+    if form == "journal":
+        from trimtab.loop.watching.journal_log import JournalHandler
+
+        handler: logging.Handler = JournalHandler(site=site)
+    else:
+        handler = logging.StreamHandler(where)
+        is_text = where.isatty() if form is None else form == "text"
+        handler.setFormatter(TextLine() if is_text else JsonLine())
     if clock is not None:
         handler.addFilter(partial(_at, clock))
     log = logging.getLogger(NAME)

@@ -8,7 +8,7 @@ goes on where this one stopped, and nothing is done twice or lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,10 +19,14 @@ from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
+from trimtab.loop.acting.session import Place
 from trimtab.loop.probing.probe import ProbeRunner
 from trimtab.loop.probing.reach import since_boot_s
+from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.agenda import (
+    POLICIES,
     PROBE_PREFIX,
+    PURGE_PLAN,
     SNAPSHOT,
     Agenda,
     Begin,
@@ -32,12 +36,16 @@ from trimtab.loop.watching.agenda import (
     Work,
     advanced,
     decide,
+    next_item,
     occupied,
-    wake_at,
+    something_else_due,
 )
 from trimtab.loop.watching.analysis import IncidentWatch
 from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_process
 from trimtab.loop.watching.log import NAME, fields
+from trimtab.loop.watching.observers import Observer, Observers
+from trimtab.loop.watching.policies import PolicyKeeper, armed
+from trimtab.loop.watching.purge_plans import PurgePlanning
 from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
@@ -52,12 +60,13 @@ REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
 RECOVER_AGAIN_S: Final = 3600.0
 """So often is looked for slots that an error left half done: one that stays is told every hour."""
+ONCE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
 """A clock that goes back by less is being slewed."""
 
 
 def items(site: Site) -> tuple[Item, ...]:
-    """Return what is due on a site by a schedule: its snapshots and its probes.
+    """Return what is due on a site by a schedule: snapshots, probes, and armed policies.
 
     Raises
     ------
@@ -66,6 +75,9 @@ def items(site: Site) -> tuple[Item, ...]:
     """
     wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
     wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
+    if armed(site):
+        wanted.append((POLICIES, site.policies.schedule, 0.0))
+    wanted.append((PURGE_PLAN, site.policies.purge.schedule, 0.0))
     return tuple(
         Item(
             name,
@@ -95,6 +107,8 @@ class Watch:
         This process, and whether another is known to be no more.
     elapsed_s
         Returns the seconds since some moment, by a clock that nobody sets.
+    open_acting
+        Opens the driver with the right to change the file system: `open_acting_driver`.
 
     Raises
     ------
@@ -116,6 +130,7 @@ class Watch:
         holder: str | None = None,
         gone: Callable[[str], bool] = is_gone,
         elapsed_s: Callable[[], float] = since_boot_s,
+        open_acting: Callable[..., Driver] = open_acting_driver,
     ) -> None:
         self.site, self.store = site, store
         self._clock, self._sleep, self._gone = clock, sleep, gone
@@ -127,13 +142,24 @@ class Watch:
         self._patience = Patience(self.log, clock, self._pause, self._outage)
         surroundings = clock, self.log, self._notify, self._patience, self._holder, self._alive
         self._work = SlotWork(site, store, driver, probe, *surroundings)
+        if armed(site):
+            place = Place(site, store, clock, open_acting, self._wait)
+            self._work.keeper = PolicyKeeper(place, driver, self.log)
+        if site.policies.purge.schedule is not None:
+            self._work.planning = PurgePlanning(site, store.location.url, self.log)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
+        self._observers = Observers((), self.log)
         self._agenda: Agenda | None = None
         self._lease_until: datetime | None = None
         self._latest: datetime | None = None
         self._recovered_s = 0.0
+        self._announced: tuple[datetime, str] | None = None
+
+    def observe(self, observers: Sequence[Observer]) -> None:
+        """Let these look on: after each slot, while the watch waits, and at its end."""
+        self._observers = Observers(observers, self.log)
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:
         """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
@@ -154,9 +180,13 @@ class Watch:
                     done = ()
             except (Interrupted, TrimtabError) as error:
                 self._notify.stopping()
+                if self._work.planning is not None:
+                    self._work.planning.stop()
                 self.log.info("the watch ends", extra=fields(reason=error.message))
                 self._release()
                 raise
+            finally:
+                self._observers.close()
             self._release()
             return done
 
@@ -181,6 +211,8 @@ class Watch:
                 agenda = self._agenda = advanced(self._known(), task)
             now = self._clock()
         ended += self._confirm(now)
+        if planned := self._guarded(self._work.planned):
+            ended.append(planned)
         self._retention.prune(self._clock())
         return tuple(ended)
 
@@ -201,9 +233,14 @@ class Watch:
         for item in self._items:
             if item.name == SNAPSHOT:
                 continue
-            if slot := self._guarded(partial(self._work.probe, item.name, item.until(now))):
+            if slot := self._guarded(partial(self._begin(item.name), item.name, item.until(now))):
                 ended.append(slot)
                 self._look_at(slot)
+        while self._work.is_planning:
+            if planned := self._guarded(self._work.planned):
+                ended.append(planned)
+            else:
+                self._wait(ONCE_POLL_S)
         return tuple(ended)
 
     # Setting up
@@ -237,6 +274,8 @@ class Watch:
         store, name = self.store, self.site.name
         for slot in self._patience.keep("reading slots", lambda: store.open_slots(name)):
             item = by_name.get(slot.item)
+            if slot.item == PURGE_PLAN and self._work.is_planning:
+                continue
             in_time = item is not None and self._clock() <= item.latest(slot.due_at)
             if closed := self._guarded(partial(self._take_up, slot, again=in_time)):
                 ended.append(closed)
@@ -259,8 +298,8 @@ class Watch:
         reason = AN_ERROR_ENDED_IT if slot.holder == self._holder else ENDED_WHILE_IT_RAN
         if slot.run is not None:
             return self._work.go_on(slot, reason)
-        if again:
-            return self._work.probe(slot.item, slot.due_at)
+        if again or (slot.item == PURGE_PLAN and self._work.planning is not None):
+            return self._begin(slot.item)(slot.item, slot.due_at)
         return self._work.give_up(slot, reason)
 
     # Doing
@@ -271,8 +310,7 @@ class Watch:
         if not isinstance(work, Begin):
             return self._guarded(partial(self._work.miss_many, work))
         since = self._clock()
-        begin = self._work.snapshot if work.item == SNAPSHOT else self._work.probe
-        slot = self._guarded(partial(begin, work.item, work.due_at))
+        slot = self._guarded(partial(self._begin(work.item), work.item, work.due_at))
         until, item_text = self._clock(), work.item.replace(":", " ")
         if self._agenda is not None:
             reason = f"the {item_text} of {work.due_at:%H:%M} was still running"
@@ -281,6 +319,20 @@ class Watch:
             self._lease_until = None  # another process may have it by now: ask
         self._renew_lease(until)
         return slot
+
+    def _begin(self, item: str) -> Callable[[str, datetime], Slot | None]:
+        if item == SNAPSHOT:
+            return self._work.snapshot
+        if item == PURGE_PLAN:
+            return self._work.purge_plan
+        if item == POLICIES:
+            return partial(self._work.policies, gives_way=self._gives_way)
+        return self._work.probe
+
+    def _gives_way(self, seconds: float) -> bool:
+        """Return whether a snapshot or a probe is due so soon while policies are kept."""
+        agenda, until = self._agenda, self._clock() + timedelta(seconds=seconds)
+        return agenda is not None and something_else_due(agenda, POLICIES, until)
 
     def _guarded(self, call: Callable[[], Slot | None]) -> Slot | None:
         """Do a slot; an error of one slot never ends the watch."""
@@ -303,6 +355,7 @@ class Watch:
         except Exception:
             extra = fields(at=slot.due_at)
             self.log.exception("what a slot brought was not looked at", extra=extra)
+        self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
         """Run the probes that are to confirm a suspect and are due."""
@@ -318,15 +371,30 @@ class Watch:
 
     def _rest(self) -> None:
         """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
-        planned, now = (wake_at(self._known()), self._incident_watch.next_due()), self._clock()
-        wake = min((at for at in planned if at is not None), default=None)
-        left_s = REST_MAX_S if wake is None else (wake - now).total_seconds()
-        if wake is not None:
-            self._notify.status(f"waiting for {wake.isoformat(timespec='seconds')}")
+        self._observers.idle(self._clock())
+        planned, now = next_item(self._known()), self._clock()
+        confirming = self._incident_watch.next_due()
+        if confirming is not None and (planned is None or confirming < planned[0]):
+            planned = confirming, "a confirming probe"
+        left_s = REST_MAX_S if planned is None else (planned[0] - now).total_seconds()
+        if planned is not None:
+            at, item = planned[0].isoformat(timespec="seconds"), planned[1]
+            self._notify.status(f"next: {item} at {at}")
+            if planned != self._announced:
+                self._announced = planned
+                self.log.info("next", extra=fields(item=item, at=at))
         self._notify.alive()
         if left_s > 0:
             longest_s = min(REST_MAX_S, self._notify.alive_every_s or REST_MAX_S)
             self._sleep(min(left_s, longest_s))
+
+    def _wait(self, seconds: float) -> None:
+        """Sleep within a slot: with signs of life."""
+        left_s = seconds
+        while left_s > 0:
+            self._alive()
+            self._sleep(min(left_s, REST_MAX_S))
+            left_s -= REST_MAX_S
 
     def _pause(self, seconds: float) -> None:
         self._notify.status("waiting for the store")

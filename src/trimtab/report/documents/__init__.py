@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from trimtab.report.documents import acting as acting
+    from trimtab.report.documents import alerted as alerted
     from trimtab.report.documents import judged as judged
     from trimtab.report.documents import kept as kept
     from trimtab.report.documents import measured as measured
@@ -29,6 +30,9 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
     "watch": "kept.WatchDocument",
+    "alerts": "alerted.AlertsDocument",
+    "alerts-test": "alerted.AlertsTestDocument",
+    "watch-status": "kept.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "kept.StatusDocument",
     "judge": "judged.JudgeDocument",
@@ -80,6 +84,6 @@ def document_of(schema: str) -> type:
 
 def __getattr__(name: str) -> ModuleType:
     """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
-    if name not in {"acting", "judged", "kept", "measured", "purged", "simulated"}:
+    if name not in {"acting", "alerted", "judged", "kept", "measured", "purged", "simulated"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.model.action import Plan
 from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.status import SeriesStatus, SlowestTargets, Status
 from trimtab.record.kept import KeptOutput
-from trimtab.record.slots import Slot
-from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
+from trimtab.record.slots import Lease, Slot, WatchState
+from trimtab.report.documents import acting, measured  # noqa: F401 (declare plans, runs, verdicts)
 from trimtab.report.documents.encode import shape
 
 
@@ -70,6 +71,20 @@ class WatchDocument:
     slots: tuple[Slot, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WatchStateDocument:
+    """``trimtab watch --status | --dry-run --json``: what ran last, and what comes next.
+
+    Attributes
+    ----------
+    plans
+        With ``--dry-run``: what the armed policies would change now.
+    """
+
+    state: WatchState
+    plans: tuple[Plan, ...]
+
+
 shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
 shape(
     SlowestTargets,
@@ -86,4 +101,6 @@ shape(
 shape(KeptOutput, omit=["pruned_at"])
 shape(OutputRow, inline={"output": ()})
 shape(Slot, omit=["site", "started_at", "ended_at", "holder"])
+shape(Lease, omit=["site"])
 shape(StatusDocument, inline={"status": ()})
+shape(WatchStateDocument, inline={"state": ()})

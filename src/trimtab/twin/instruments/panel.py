@@ -47,7 +47,8 @@ class _Template:
     cpu_rows, network_rows
         Where the two readings of each server stand.
     flags
-        Create, degraded and read-only of each OST, by which the texts of settings were made.
+        Create, degraded, read-only and the allocator's last group of each OST, by which the texts
+        of settings were made.
     """
 
     base: Base
@@ -57,7 +58,7 @@ class _Template:
     mdt_rows: np.ndarray
     cpu_rows: np.ndarray
     network_rows: np.ndarray
-    flags: list[tuple[bool, bool, bool]]
+    flags: list[tuple[bool, bool, bool, int]]
 
 
 class Panel:
@@ -96,9 +97,12 @@ class Panel:
             len(osts),
             len(whole.mdts),
             whole.settings,
+            whole.own_settings,
+            whole.own_mdt_settings,
             whole.concurrent_jobs is None,
             osts.failed_over.tobytes(),
             np.isnan(osts.last_trim_s).tobytes(),
+            np.isnan(whole.mdts.last_trim_s).tobytes(),
             np.isnan(osts.free_space_fragmented_fraction).tobytes(),
         )
 
@@ -121,17 +125,19 @@ class Panel:
         )
 
     @staticmethod
-    def _flags(whole: TargetState, number: int) -> tuple[bool, bool, bool]:
+    def _flags(whole: TargetState, number: int) -> tuple[bool, bool, bool, int]:
         osts = whole.osts
         return (
             bool(osts.create_enabled[number]),
             bool(osts.degraded[number]),
             bool(osts.read_only[number]),
+            int(osts.allocator_last_group[number]),
         )
 
     def _settings(self, whole: TargetState, number: int) -> list[str]:
-        flags = self._flags(whole, number)
-        return [*ost_settings(whole.settings, self._devices, *flags).values()]
+        *flags, last_group = self._flags(whole, number)
+        settings = whole.own_settings.get(number, whole.settings)
+        return [*ost_settings(settings, self._devices, *flags).values(), str(last_group)]
 
     def _fill(self, template: _Template, whole: TargetState) -> None:
         """Put the values of a state into a template."""
@@ -139,11 +145,17 @@ class Panel:
         for key, values in ost_columns(whole, self.layout).items():
             _put(now, template.places[key], rows, values, is_time=key[0] == "last_trim_at")
         for number in range(osts):
-            if (flags := self._flags(whole, number)) != template.flags[number]:
-                template.flags[number] = flags
+            *flags, last_group = known = self._flags(whole, number)
+            if known == template.flags[number]:
+                continue
+            *flags_before, _ = template.flags[number]
+            template.flags[number] = known
+            if flags == flags_before:
+                now.texts[(number + 1) * rows - 1] = str(last_group)
+            else:
                 settings = self._settings(whole, number)
                 now.texts[(number + 1) * rows - len(settings) : (number + 1) * rows] = settings
-        # Of MDTs too only numbers change: their texts are those of the settings.
+        # Of MDTs only numbers and the time of a trim change.
         mdts = mdt_targets(whole, self.layout)
         readings = chain.from_iterable(target.readings for target in mdts)
         for row, reading in zip(template.mdt_rows.tolist(), readings, strict=True):
@@ -151,6 +163,8 @@ class Panel:
                 now.numbers[row] = reading.value
             elif isinstance(reading.value, int):
                 now.integers[row] = reading.value
+            elif reading.name == "last_trim_at" and reading.value is not None:
+                now.texts[row] = str(reading.value)
         busy, moved = machine_values(whole, self.layout)
         now.numbers[template.cpu_rows] = busy
         now.integers[template.network_rows] = moved

@@ -58,6 +58,9 @@ _CLIENT_KERNELS: Final = {
 }
 """Without and with the mitigation, which comes with a kernel of its own."""
 
+LAST_GROUP: Final = "ldiskfs/md0/mb_last_group"
+"""It moves with the writes, so it is no part of what targets share."""
+
 Columns = dict[tuple[str, str | None], Sequence[float | int | str | bool | None] | np.ndarray]
 """Name and label of a reading to one value a target; arrays have a value for each."""
 
@@ -154,7 +157,9 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("errors_total", None): [0] * count,
         ("failover_active", None): state.failed_over,
         ("import_state", None): ["FULL"] * count,
-        ("wbt_latency_s", DRIVE): [settings.wbt_latency_s] * count,
+        ("wbt_latency_s", DRIVE): [
+            whole.own_settings.get(number, settings).wbt_latency_s for number in range(count)
+        ],
         ("discard_granularity_bytes", None): [DISCARD_GRANULARITY_BYTES] * count,
         ("bytes_written_total", None): whole_of(state.bytes_written_total),
         ("bytes_read_total", None): whole_of(state.bytes_read_total),
@@ -235,7 +240,9 @@ def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapsh
             for (name, label), value in zip(keys, values, strict=True)
         )
         flags = (osts.create_enabled[number], osts.degraded[number], osts.read_only[number])
-        settings = _settings(whole.settings, devices, *map(bool, flags))
+        state = whole.own_settings.get(number, whole.settings)
+        last_group = Setting(LAST_GROUP, str(int(osts.allocator_last_group[number])), SOURCE)
+        settings = {**_settings(state, devices, *map(bool, flags)), LAST_GROUP: last_group}
         snapshots.append(
             TargetSnapshot(Target(target, "ost", str(names[number])), readings, settings)
         )
@@ -255,19 +262,13 @@ def _silent(target: str) -> TargetSnapshot:
 
 def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
     """Return what is known of each MDT."""
-    mdts, settings = state.mdts, state.settings
-    texts = _named({
-        "mdt/readonly": "0",
-        "mdt/no_create": "0",
-        "lod/qos_threshold_rr": f"{100 * settings.qos_threshold_rr:.0f}%",
-        "lod/qos_prio_free": f"{100 * settings.qos_prio_free:.0f}%",
-        "drives/queue/wbt_lat_usec": f"{settings.wbt_latency_s * 1e6:.0f}",
-    })  # fmt: skip
+    mdts = state.mdts
     network = _mds_network(mdts)
     snapshots: list[TargetSnapshot] = []
     for number in range(len(mdts)):
         place = number // MDTS_PER_SERVER
         server = layout.mdses[place]
+        settings = state.own_mdt_settings.get(number, state.settings)
         values: dict[tuple[str, str | None], float | int | str | bool | None] = {
             ("capacity_bytes", None): round(mdts.capacity_bytes[number]),
             ("used_bytes", None): round(mdts.used_bytes[number]),
@@ -286,6 +287,8 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
             ("network_bytes_total", None): round(network[place]),
             ("network_errors_total", None): NETWORK_ERRORS,
             ("metadata_operations_total", None): round(mdts.metadata_operations_total[number]),
+            ("bytes_discarded_total", None): round(mdts.bytes_discarded_total[number]),
+            ("last_trim_at", None): _trims(mdts.last_trim_s[[number]])[0],
             ("concurrent_jobs", None): state.concurrent_jobs,
             ("client_bytes_written_total", None): None,
             ("client_bytes_read_total", None): None,
@@ -295,12 +298,25 @@ def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
             for (name, label), value in values.items()
         )
         readings += _MDT_UNKNOWN
-        snapshots.append(TargetSnapshot(Target(mdt_name(number), "mdt", server), readings, texts))
+        target = Target(mdt_name(number), "mdt", server)
+        snapshots.append(TargetSnapshot(target, readings, _mdt_settings(settings)))
     return snapshots
+
+
+@lru_cache(maxsize=64)
+def _mdt_settings(settings: SettingState) -> dict[str, Setting]:
+    return _named({
+        "mdt/readonly": "0",
+        "mdt/no_create": "0",
+        "lod/qos_threshold_rr": f"{100 * settings.qos_threshold_rr:.0f}%",
+        "lod/qos_prio_free": f"{100 * settings.qos_prio_free:.0f}%",
+        "drives/queue/wbt_lat_usec": f"{settings.wbt_latency_s * 1e6:.0f}",
+    })  # fmt: skip
 
 
 _WHY_MDT: Final[Mapping[str, str]] = {
     "degraded": "Lustre keeps no such flag for an MDT",
+    "last_trim_at": "no trim is known",
     "concurrent_jobs": "no scheduler was queried",
     "client_bytes_written_total": "no data on this MDT",
     "client_bytes_read_total": "no data on this MDT",
@@ -312,7 +328,7 @@ _MDT_KNOWN: Final = frozenset(
         *("capacity_bytes", "used_bytes", "available_bytes", "inodes_total", "inodes_free"),
         *("create_enabled", "read_only", "errors_total", "server", "failover_active"),
         *("import_state", "wbt_latency_s", "server_cpu_fraction", "network_bytes_total"),
-        *("network_errors_total", "metadata_operations_total"),
+        *("network_errors_total", "metadata_operations_total", "bytes_discarded_total"),
         *_WHY_MDT,
     }
 )

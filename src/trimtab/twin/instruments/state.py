@@ -7,7 +7,7 @@ The simulation fills a `TargetState`, one value a column; where columns stand fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -61,6 +61,8 @@ class OstState:
         Seconds since 1970 UTC; NaN: never.
     allocator_useless_loops_total, allocator_groups_considered_total
         ``(n, criteria)``, in the order of `CRITERIA`.
+    allocator_last_group
+        Block group from which the next large request is searched.
     free_space_fragmented_fraction
         Of the free space; NaN: not known.
     server_cpu_fraction
@@ -89,6 +91,7 @@ class OstState:
     allocator_requests_total: Numbers
     allocator_useless_loops_total: Numbers
     allocator_groups_considered_total: Numbers
+    allocator_last_group: Numbers
     free_extent_mean_bytes: Numbers
     free_space_fragmented_fraction: Numbers
     server_cpu_fraction: Numbers
@@ -113,6 +116,8 @@ class MdtState:
     inodes_used: Numbers
     metadata_operations_total: Numbers
     server_cpu_fraction: Numbers
+    bytes_discarded_total: Numbers
+    last_trim_s: Numbers
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -121,7 +126,7 @@ class MdtState:
 
 @dataclass(frozen=True, slots=True)
 class SettingState:
-    """What is set, the same on all targets.
+    """What is set on a target, or on all that are set alike.
 
     Attributes
     ----------
@@ -153,6 +158,8 @@ class TargetState:
         Aware.
     column
         ``(OSTs,)``: which row of ``osts`` stands for each real OST.
+    own_settings, own_mdt_settings
+        Row of ``osts`` or number of an MDT to what is set there, where that differs.
     concurrent_jobs
         ``None``: no scheduler is asked.
     """
@@ -162,6 +169,8 @@ class TargetState:
     mdts: MdtState
     column: NDArray[np.int64]
     settings: SettingState = SettingState()
+    own_settings: Mapping[int, SettingState] = field(default_factory=dict)
+    own_mdt_settings: Mapping[int, SettingState] = field(default_factory=dict)
     concurrent_jobs: int | None = None
 
     def __post_init__(self) -> None:
@@ -175,9 +184,9 @@ class TargetState:
         if self.at.tzinfo is None:
             raise ValueError("the time of a state has no zone")
         for part in (self.osts, self.mdts):
-            for field in fields(part):
-                if len(getattr(part, field.name)) != len(part):
-                    raise ValueError(f"{field.name} has another length than the others")
+            for column in fields(part):
+                if len(getattr(part, column.name)) != len(part):
+                    raise ValueError(f"{column.name} has another length than the others")
         if len(self.column) and not 0 <= self.column.min() <= self.column.max() < len(self.osts):
             raise ValueError("a target is in a column that does not exist")
 
@@ -209,7 +218,7 @@ def expanded(state: TargetState, seed: int) -> TargetState:
     count = len(column)
     alone = np.bincount(column, minlength=len(state.osts))[column] == 1
     values: dict[str, Any] = {
-        field.name: getattr(state.osts, field.name)[column] for field in fields(state.osts)
+        array.name: getattr(state.osts, array.name)[column] for array in fields(state.osts)
     }
     for place, first in enumerate(_OWN):
         factor = np.where(alone, 1.0, _factors(seed, place, count))
@@ -218,7 +227,14 @@ def expanded(state: TargetState, seed: int) -> TargetState:
             values[name] = shared * (factor if shared.ndim == 1 else factor[:, None])
     values["used_bytes"] = np.minimum(values["used_bytes"], values["capacity_bytes"])
     values["inodes_used"] = np.minimum(values["inodes_used"], values["inodes_total"])
-    return replace(state, osts=OstState(**values), column=np.arange(count))
+    own_settings = {
+        target: state.own_settings[row]
+        for target, row in enumerate(column.tolist())
+        if row in state.own_settings
+    }
+    return replace(
+        state, osts=OstState(**values), column=np.arange(count), own_settings=own_settings
+    )
 
 
 def _factors(seed: int, place: int, count: int) -> Numbers:

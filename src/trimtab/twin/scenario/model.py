@@ -21,6 +21,7 @@ from trimtab.config.kinds import (
     NAME,
     OPERATIONS,
     RATE,
+    SCHEDULE,
     SIZE,
     SIZE_OR_ZERO,
     SWITCH,
@@ -31,7 +32,7 @@ from trimtab.config.kinds import (
     whole,
 )
 from trimtab.config.schema import key, table, tables
-from trimtab.model.site import LIMITS, SCHEDULE, ZONE
+from trimtab.model.site import LIMITS, ZONE
 from trimtab.twin.scenario.kinds import DURATION, FAULT_SIZE, OSTS, WHOLE_SIZE
 
 AllocatorFamily = Literal["classic", "optimize-scan", "el9"]

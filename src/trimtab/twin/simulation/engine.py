@@ -29,23 +29,27 @@ from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.columns import columns_of, with_more
 from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.faults import (
-    KINDS,
     Conditions,
     Trouble,
     active,
     carriers,
     conditions,
+    log_faults,
 )
 from trimtab.twin.simulation.layout import Layout
+from trimtab.twin.simulation.mdts import MdtTrims
 from trimtab.twin.simulation.measures import OstTerms, Rates, Windows
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
-from trimtab.twin.simulation.operations import Operations
-from trimtab.twin.simulation.parts import Flow, looks, spans
-from trimtab.twin.simulation.placement import (
-    is_round_robin,
-    striped_shares,
-    weighted_shares,
+from trimtab.twin.simulation.operations import Operations, is_last_stretch
+from trimtab.twin.simulation.own_settings import (
+    OF_MDT,
+    OF_OST,
+    OwnSettings,
+    placements_of,
+    windows_of,
 )
+from trimtab.twin.simulation.parts import Flow, looks, spans
+from trimtab.twin.simulation.placement import shares_of
 from trimtab.twin.simulation.population import COHORT_S, Population
 from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
 from trimtab.twin.simulation.rebuilds import acting, phases
@@ -63,10 +67,6 @@ Placing = tuple[Array, bool]
 
 def _at(fault: Fault) -> datetime:
     return fault.at
-
-
-_MOST_RESETS = 10_000
-"""In an epoch: a miniature OST writes fewer requests than that between them."""
 
 
 class Simulation:
@@ -95,6 +95,8 @@ class Simulation:
         Arrays over columns.
     columns
         Which real OSTs they stand for.
+    own_settings, own_mdt_settings
+        What columns and MDTs are set to that differs from the scenario.
     faults
         As they act: on all OSTs of an array, and until a lost drive's data are there again.
     trace
@@ -117,6 +119,8 @@ class Simulation:
         self.faults = tuple(sorted((acting(fault, scenario) for fault in scenario.faults), key=_at))
         self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
+        self.own_settings, self.own_mdt_settings = OwnSettings(OF_OST), OwnSettings(OF_MDT)
+        self.mdt_trims = MdtTrims(scenario.mdts)
         self.log = EventLog(scenario.name, scenario.seed)
         self.trace = Trace()
         self._epoch = 0
@@ -182,7 +186,7 @@ class Simulation:
         start, end = self.now, self.now + timedelta(seconds=seconds)
         while self._changes and self._changes[0].at < end:
             self._apply_due(self._changes.pop(0))
-        self._tell_faults(end)
+        self._faults_reported = log_faults(self.log, self.faults, self._faults_reported, end)
         faults = active(self._troubles, start, end)
         troubles = self._conditions(faults, start, end)
         self._show_conditions(troubles)
@@ -292,7 +296,11 @@ class Simulation:
                 purged=flow.purged / parts,
                 burst=burst.written,
                 burst_files=burst.files,
-                resets=self._resets(begun, until),
+                resets=policies.resets_due(
+                    (begun - self.scenario.start).total_seconds(),
+                    (until - self.scenario.start).total_seconds(),
+                    self.scenario.allocator.reset_s,
+                ),
             )
             self._operations.trim(
                 self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
@@ -317,6 +325,17 @@ class Simulation:
         """Set one setting by its dotted key; see `trimtab.twin.scenario.keys.replace_running`."""
         self._set({key: value}, self.now, "")
 
+    def set_alone(self, kind: str, number: int, values: Mapping[str, object]) -> None:
+        """Set keys of `OF_OST` for the OSTs of a column, or of `OF_MDT` for one MDT, alone."""
+        settings = self.own_settings if kind == "ost" else self.own_mdt_settings
+        settings.set(self.scenario, number, values)
+        osts = np.flatnonzero(self.columns.member == number).tolist() if kind == "ost" else []
+        name = f"OST{osts[0]:04x}" if osts else f"MDT{number:04x}"
+        text = ", ".join(f"{key}: {value!r}" for key, value in values.items())
+        self.log.add(EventKind.CONFIG_CHANGE, self.now, f"{text} of {name}", osts=osts)
+        if osts:
+            self.miniature.configure_own({number: settings.of(self.scenario, number)})
+
     def trim(self, column: int, start: float = 0.0, length: float = 1.0) -> float:
         """Trim an OST of a column now; return the bytes that its drives let go.
 
@@ -332,15 +351,17 @@ class Simulation:
             There is no such column or no such stretch.
         """
         self._check_column(column)
-        if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
-            raise UsageError(
-                f"no stretch of an OST: {start!r} and {length!r} of it", code="range-invalid"
-            )
-        if start + length < 1.0 - 1e-9:
+        if not is_last_stretch(start, length):
             return 0.0
         return self._operations.trim_now(
             self.state, self.columns, self.miniature, np.array([column]), self.now
         )
+
+    def trim_mdt(self, number: int, start: float = 0.0, length: float = 1.0) -> float:
+        """Trim an MDT now; see `trim`."""
+        if not is_last_stretch(start, length):
+            return 0.0
+        return self.mdt_trims.trim(number, self.accounts, self.now)
 
     def set_creation(self, column: int, enabled: bool) -> None:
         """Let OSTs of a column take new files, or not, whatever gating thinks of it."""
@@ -353,7 +374,7 @@ class Simulation:
     def reset_allocator(self, column: int) -> None:
         """Send the allocator of OSTs of a column back to the first block group."""
         self._check_column(column)
-        self.miniature.layout.reset([column])
+        self.miniature.reset([column])
 
     def end_probes(self) -> None:
         """Start none of the scenario's own probes from now on."""
@@ -450,7 +471,9 @@ class Simulation:
                 self.log.add(EventKind.CONFIG_CHANGE, at, f"{key}: {old!r} -> {new!r}{more}")
         if self.scenario.users != before.users:
             self.accounts.plan(self.scenario.users)
-        self.miniature.configure(self.scenario)
+        self.own_settings.follow(self.scenario, values)
+        self.own_mdt_settings.follow(self.scenario, values)
+        self.miniature.configure(self.scenario, self.own_settings.scenarios)
 
     def _grow(self, at: datetime, detail: str) -> None:
         old, count = self.columns, self.scenario.osts.count
@@ -470,30 +493,21 @@ class Simulation:
 
     def _shares(self) -> Placing:
         """Return how often one OST of each column gets a new file, and whether files go around."""
-        state, placement = self.state, self.scenario.placement
+        state, columns = self.state, self.columns
         open_ = state.create_enabled & state.answers
         room = np.where(open_, np.maximum(state.available_bytes, 0.0), 0.0)
-        weight = self.columns.weight
-        even = is_round_robin(room, open_, placement)
-        if even:
-            takes = room > 0.0
-            shares = takes / max(float(takes @ weight), 1.0)
-        else:
-            server = self.columns.first // self.scenario.osts.per_server
-            shares = weighted_shares(room, weight, server, placement.qos_prio_free)
-        return striped_shares(shares, weight, placement.stripe_count), even
+        server = columns.first // self.scenario.osts.per_server
+        answers = [
+            (part, shares_of(placement, room, open_, columns.weight, server))
+            for placement, part in placements_of(self.scenario, self.own_mdt_settings)
+        ]
+        if len(answers) == 1:
+            return answers[0][1]
+        mixed = np.sum([part * shares for part, (shares, _) in answers], axis=0)
+        return mixed, all(even for _, (_, even) in answers)
 
     def _count_space(self) -> None:
         self.state.used_bytes = self.population.used + self.state.guest_bytes
-
-    def _resets(self, start: datetime, end: datetime) -> int:
-        begun = self.scenario.start
-        due = policies.resets_due(
-            (start - begun).total_seconds(),
-            (end - begun).total_seconds(),
-            self.scenario.allocator.reset_s,
-        )
-        return min(due, _MOST_RESETS)
 
     def _conditions(
         self, faults: tuple[Trouble, ...], start: datetime, end: datetime
@@ -510,6 +524,9 @@ class Simulation:
         self._shown = troubles
         first, state = self.columns.first, self.state
         state.answers = ~troubles.silent[first]
+        remounted = np.flatnonzero(troubles.moved[first] != state.failover_active).tolist()
+        for column in self.own_settings.forget(remounted):
+            self.miniature.configure_own({column: self.scenario})
         state.failover_active = troubles.moved[first]
         state.degraded = troubles.degraded[first]
         state.server = self._servers(troubles)[first]
@@ -520,24 +537,6 @@ class Simulation:
             moved = carriers(troubles.moved, self.scenario.osts.per_server)
             self._carriers = (troubles, moved)
         return self._carriers[1]
-
-    def _tell_faults(self, end: datetime) -> None:
-        while (
-            self._faults_reported < len(self.faults) and self.faults[self._faults_reported].at < end
-        ):
-            fault = self.faults[self._faults_reported]
-            self._faults_reported += 1
-            if fault.kind == "silent-ost":
-                continue  # silent: nobody knows before a probe hangs
-            fault_text = fault.detail or fault.kind
-            self.log.add(
-                KINDS[fault.kind],
-                fault.at,
-                fault_text,
-                until=fault.until,
-                osts=fault.osts,
-                scripted=True,
-            )
 
     def _measure(
         self,
@@ -562,7 +561,9 @@ class Simulation:
         return OstTerms(
             state.amplification[member],
             self.miniature.walks_per_request[member],
-            self._windows(self.scenario, state.amplification)[member],
+            windows_of(self._windows, self.scenario, self.own_settings, state.amplification)[
+                member
+            ],
             self._servers(troubles),
             troubles,
         )

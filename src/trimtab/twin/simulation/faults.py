@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
 from trimtab.twin.scenario.model import Fault
+from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.rebuilds import Phase
 
 Array = NDArray[np.float64]
@@ -85,6 +86,27 @@ def conditions(faults: Iterable[Trouble], start: datetime, end: datetime, osts: 
         elif fault.kind == "name-service":
             resolve = False
     return Conditions(silent, moved, factor, degraded, rebuilding, short, resolve)
+
+
+def log_faults(log: EventLog, faults: Sequence[Fault], first: int, end: datetime) -> int:
+    """Keep an event of each fault before ``end``, from the one with a number on; return the next.
+
+    Nobody knows of a silent OST before a probe hangs.
+    """
+    number = first
+    while number < len(faults) and faults[number].at < end:
+        fault = faults[number]
+        number += 1
+        if fault.kind != "silent-ost":
+            log.add(
+                KINDS[fault.kind],
+                fault.at,
+                fault.detail or fault.kind,
+                until=fault.until,
+                osts=fault.osts,
+                scripted=True,
+            )
+    return number
 
 
 def added_bytes(

@@ -55,6 +55,8 @@ class Miniature:
         self.groups = scenario.resolution.groups
         self.units = float(self.groups * GROUP_UNITS)
         self._settings = self._made_with = _settings(scenario)
+        self._discards = np.full(self._columns, scenario.trim.discard)
+        self._has_own = False
         self.layout.fill(fullness.tolist())
         self._look()
         epoch_s = scenario.resolution.epoch_s
@@ -79,17 +81,29 @@ class Miniature:
         """Append empty OSTs, set as the others are now."""
         self.layout.add(columns)
         self._columns += columns
+        self._discards = np.append(self._discards, [self._settings["discard"]] * columns)
         if self._settings != self._made_with:
             self.layout.configure(range(self._columns - columns, self._columns), **self._settings)
         self._window.add_columns(columns)
         self._look()
 
-    def configure(self, scenario: Scenario) -> None:
-        """Set the allocator and discard as the scenario has them now."""
+    def configure(self, scenario: Scenario, scenarios: Mapping[int, Scenario]) -> None:
+        """Set the allocator and discard as the scenario has them now, and of columns alone."""
         settings = _settings(scenario)
-        if settings != self._settings:
+        if settings != self._settings or self._has_own:
             self._settings = settings
             self.layout.configure(range(self._columns), **settings)
+            self._discards[:] = settings["discard"]
+            self._has_own = False
+            self.configure_own(scenarios)
+
+    def configure_own(self, scenarios: Mapping[int, Scenario]) -> None:
+        """Set the allocator and discard of single columns."""
+        for column, scenario in scenarios.items():
+            settings = _settings(scenario)
+            self.layout.configure([column], **settings)
+            self._discards[column] = settings["discard"]
+            self._has_own = True
 
     def advance(
         self,
@@ -134,6 +148,11 @@ class Miniature:
         self._look()
         self._count(state, written, deleted, self._counts - before)
 
+    def reset(self, columns: Sequence[int]) -> None:
+        """Send the allocators of columns back to the first group."""
+        self.layout.reset(columns)
+        self._look()
+
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
         return np.array(self.layout.trim(columns.tolist()))
@@ -154,6 +173,11 @@ class Miniature:
         return np.asarray(self._state["free_run_units"]) * UNIT_BYTES
 
     @property
+    def last_group(self) -> Array:
+        """Where the next large request is searched from, as a part of all block groups."""
+        return np.asarray(self._state.get("last_group", [0.0] * self._columns))
+
+    @property
     def wear_mean(self) -> Array:
         """How often a superblock was erased on the mean, of each column."""
         return np.asarray(self._state["wear_mean"])
@@ -161,8 +185,8 @@ class Miniature:
     def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
         """Count on with the miniature's rates times what an OST of each column really wrote."""
         state.bytes_written_total += host
-        if self._settings["discard"]:
-            state.bytes_discarded_total += freed
+        if self._discards.any():
+            state.bytes_discarded_total += np.where(self._discards, freed, 0.0)
         state.flash_written_total += host + passed[1] * (state.capacity_bytes / self.units)
         requests = host / REQUEST_BYTES
         state.allocator_requests_total += requests

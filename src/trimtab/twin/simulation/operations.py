@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation import policies
@@ -19,6 +20,20 @@ from trimtab.twin.simulation.population import Population
 from trimtab.twin.simulation.state import State
 
 Array = NDArray[np.float64]
+
+
+def is_last_stretch(start: float, length: float) -> bool:
+    """Return whether a stretch of a target, in parts of it, reaches its end.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
+        text = f"no stretch of a target: {start!r} and {length!r} of it"
+        raise UsageError(text, code="range-invalid")
+    return start + length >= 1.0 - 1e-9
 
 
 @dataclass(slots=True)

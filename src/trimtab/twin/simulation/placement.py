@@ -39,6 +39,19 @@ class Placed:
     refused: float
 
 
+def shares_of(
+    placement: Placement, available: Array, open_: Bools, weight: Array, server: NDArray[np.int64]
+) -> tuple[Array, bool]:
+    """Return how often one OST of each column gets a new file, and whether files go around."""
+    even = is_round_robin(available, open_, placement)
+    if even:
+        takes = available > 0.0
+        shares = takes / max(float(takes @ weight), 1.0)
+    else:
+        shares = weighted_shares(available, weight, server, placement.qos_prio_free)
+    return striped_shares(shares, weight, placement.stripe_count), even
+
+
 def is_round_robin(available: Array, open_: Bools, placement: Placement) -> bool:
     """Return whether new files go around, because all open OSTs have about the same room."""
     if placement.kind == "round-robin":

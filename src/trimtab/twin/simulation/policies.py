@@ -17,6 +17,8 @@ DAY_S = 86400.0
 _TRIM_WINDOW_S = 4 * 3600.0
 """Assumed: trims of all OSTs are spread over so much of a night, from one in the morning on."""
 _TRIM_BEGINS_S = 3600.0
+_MOST_RESETS = 10_000
+"""In an epoch: a miniature OST writes fewer requests than that between them."""
 
 
 def gate(fullness: Array, closed: Bools, weight: Array, gating: Gating) -> Bools:
@@ -113,4 +115,4 @@ def resets_due(start_s: float, end_s: float, reset_s: float | None) -> int:
     """Return how often the allocator's goal is reset after ``start_s`` and not after ``end_s``."""
     if reset_s is None:
         return 0
-    return math.floor(end_s / reset_s) - math.floor(start_s / reset_s)
+    return min(math.floor(end_s / reset_s) - math.floor(start_s / reset_s), _MOST_RESETS)

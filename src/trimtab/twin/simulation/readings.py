@@ -12,21 +12,22 @@ from trimtab.twin.instruments.state import (
     CRITERIA,
     MdtState,
     OstState,
+    SettingState,
     TargetState,
     settings_of,
 )
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.faults import carriers
+from trimtab.twin.simulation.mdts import BYTES_PER_INODE, removed
 from trimtab.twin.simulation.miniature import GROUP_BYTES, REQUEST_BYTES
+from trimtab.twin.simulation.own_settings import OwnSettings
 from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.hardware import platform_of
 from trimtab.twin.stack.ost import BASE_CORE_S
 
 _BYTES_PER_INODE_OST = 1024**2
 """mkfs.lustre's default of large OSTs."""
-_BYTES_PER_INODE_MDT = 2560
-"""mkfs.lustre's default of MDTs: an inode of 1 KiB and what belongs to it."""
 _WARRANTY_DAYS = 5 * 365
 
 
@@ -44,7 +45,13 @@ def readings(simulation: Simulation, constants: Constants = FITTED) -> TargetSta
         mdts=_mdts(simulation),
         column=simulation.columns.member,
         settings=settings_of(simulation.scenario),
+        own_settings=_settings_of(simulation.own_settings),
+        own_mdt_settings=_settings_of(simulation.own_mdt_settings),
     )
+
+
+def _settings_of(parts: OwnSettings) -> dict[int, SettingState]:
+    return {number: settings_of(scenario) for number, scenario in parts.scenarios.items()}
 
 
 def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
@@ -91,6 +98,7 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
         allocator_requests_total=state.allocator_requests_total.copy(),
         allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),
         allocator_groups_considered_total=state.groups_considered_total[:loops].T.copy(),
+        allocator_last_group=np.floor(miniature.last_group * state.capacity_bytes / GROUP_BYTES),
         free_extent_mean_bytes=miniature.free_extent_mean_bytes,
         free_space_fragmented_fraction=np.full(count, np.nan),
         server_cpu_fraction=_server_cpu(simulation, constants),
@@ -123,16 +131,18 @@ def _mdts(simulation: Simulation) -> MdtState:
     scenario, accounts = simulation.scenario, simulation.accounts
     mdts = scenario.mdts
     files, made = accounts.inodes(), accounts.creates()
-    removed = np.maximum(accounts.inodes_at_start + made - files, 0.0)
+    gone = removed(accounts)
     seconds = max((simulation.now - scenario.start).total_seconds(), 1.0)
-    busy = (made / mdts.creates_per_s + removed / mdts.removes_per_s) / seconds
+    busy = (made / mdts.creates_per_s + gone / mdts.removes_per_s) / seconds
     total = np.full(mdts.count, mdts.inodes)
     return MdtState(
-        capacity_bytes=total * _BYTES_PER_INODE_MDT,
-        used_bytes=np.minimum(files, total) * _BYTES_PER_INODE_MDT,
+        capacity_bytes=total * BYTES_PER_INODE,
+        used_bytes=np.minimum(files, total) * BYTES_PER_INODE,
         inodes_total=total,
         inodes_used=np.minimum(files, total),
-        metadata_operations_total=made + removed,
+        metadata_operations_total=made + gone,
         # Rates of the scenario are those of the whole.
         server_cpu_fraction=np.minimum(busy * mdts.count, 1.0),
+        bytes_discarded_total=simulation.mdt_trims.discarded_bytes.copy(),
+        last_trim_s=simulation.mdt_trims.last_trim_s.copy(),
     )

@@ -1,0 +1,75 @@
+"""Decide which alerts a site's record asks for: one for each phase of a problem, and no more.
+
+Everything rests on the ledger: what was decided once is in it, with what people know since. Called
+again with the same record and ledger, `decide` returns the same alerts with the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from trimtab.alert.incidents import incident_alerts
+from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
+from trimtab.alert.observed import ActionView, Observed
+from trimtab.alert.states import state_alerts
+from trimtab.alert.table import ACTION_FAILED, AGAIN
+from trimtab.model.alert import Alert, Phase
+from trimtab.model.finding import Severity
+from trimtab.units import plural
+
+_ACTION_PREFIX: Final = "action:"
+
+
+def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Alert]:
+    """Return the alerts to send or to note now, the most severe first.
+
+    Parameters
+    ----------
+    sent
+        The ledger of the site, the oldest row first.
+    now
+        Aware; the site's clock.
+    """
+    subjects, draft = subjects_of(sent), Draft(observed.site, now)
+    alerts = [
+        *state_alerts(observed, subjects, draft),
+        *incident_alerts(observed, subjects, draft),
+        *_actions(observed, subjects, draft),
+    ]
+    return sorted(alerts, key=lambda alert: alert.severity.rank)
+
+
+def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+    """Yield an alert for each policy whose actions fail, once a day at most."""
+    for view in observed.actions:
+        name = _ACTION_PREFIX + view.policy
+        subject = subjects.get(name, Subject(name, {}))
+        told_of = subject.facts.get("until", "")
+        if view.at.isoformat() <= told_of or not _due(subject, draft.now):
+            continue
+        yield draft.alert(
+            subject,
+            ACTION_FAILED,
+            Phase.WORSENED if subject.belief == OPEN else Phase.OPENED,
+            Severity.WARNING,
+            title=_action_title(observed.site, view),
+            facts={"until": view.at.isoformat()},
+            since=view.at,
+            lines=() if view.detail is None else (f"Last answer: {view.detail}",),
+        )
+
+
+def _due(subject: Subject, now: datetime) -> bool:
+    again = AGAIN[Severity.WARNING]
+    return subject.belief == NOTHING or subject.sent_at is None or now - subject.sent_at >= again
+
+
+def _action_title(site: str, view: ActionView) -> str:
+    number = sum(view.outcomes.values())
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
+    return (
+        f"{plural(number, 'action')} of the policy {view.policy} did not succeed ({outcomes}) "
+        f"until {view.at:%Y-%m-%d %H:%M} UTC; next: trimtab actions {site}"
+    )

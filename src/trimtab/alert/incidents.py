@@ -1,0 +1,223 @@
+"""Alerts about incidents: one when it opens, when it becomes worse, finds its cause, and closes.
+
+An incident's id changes when more runs place its beginning better. A subject is therefore followed
+by what it was last found as: the same id, else the nearest beginning within `SAME`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from trimtab.alert.ledger import CLOSED, OPEN, Draft, Subject
+from trimtab.alert.observed import IncidentView, Observed
+from trimtab.alert.table import INCIDENT, INTEGRITY
+from trimtab.model.alert import Alert, Phase
+from trimtab.model.finding import Severity
+from trimtab.model.incident import IncidentState, Shape
+from trimtab.model.series import ChangeStatus
+from trimtab.units import format_percent
+
+SAME: Final = timedelta(days=1)
+"""So far the beginning of one incident may move between two looks at it."""
+NEWS: Final = timedelta(days=7)
+"""What began, and could be detected, longer ago is no news when it is first seen."""
+WORSE: Final = 0.10
+"""An incident becomes worse when it takes this part of the good level more than was told."""
+SEVERE: Final = 0.50
+"""From this loss on an incident is critical."""
+MISSING_FOR: Final = timedelta(days=1)
+"""An incident that is no longer found is closed after this time: the next look may find it."""
+_PREFIX: Final = "incident:"
+
+
+def incident_alerts(
+    observed: Observed, subjects: Mapping[str, Subject], draft: Draft
+) -> Iterator[Alert]:
+    """Yield the alerts about incidents; nothing where none were looked for yet."""
+    if observed.judged_at is None:
+        return
+    known = {name: subject for name, subject in subjects.items() if name.startswith(_PREFIX)}
+    matches = _matches(observed.incidents, known)
+    integrity = subjects.get(INTEGRITY)
+    for incident in observed.incidents:
+        subject = matches.get(incident.id)
+        if subject is None:
+            if not _is_told_elsewhere(incident, integrity):
+                name = _PREFIX + incident.id
+                yield from _first(observed, incident, known.get(name, Subject(name, {})), draft)
+        else:
+            yield from _again(observed, incident, subject, draft)
+    matched = {subject.name for subject in matches.values()}
+    for name, subject in known.items():
+        if name not in matched:
+            yield from _missing(observed, subject, draft)
+
+
+def _matches(
+    incidents: tuple[IncidentView, ...], known: Mapping[str, Subject]
+) -> dict[str, Subject]:
+    """Return incident to the subject that it is."""
+    left = dict(known)
+    matches: dict[str, Subject] = {}
+    for incident in incidents:
+        for name, subject in left.items():
+            if subject.facts.get("incident") == incident.id:
+                matches[incident.id] = left.pop(name)
+                break
+    for incident in incidents:
+        if incident.id in matches:
+            continue
+        near = [
+            (abs(_began(subject) - incident.at), name)
+            for name, subject in left.items()
+            if (subject.facts.get("shape") == Shape.INTEGRITY)
+            == (incident.shape == Shape.INTEGRITY)
+        ]
+        distance, name = min(near, default=(SAME * 2, ""))
+        if distance <= SAME:
+            matches[incident.id] = left.pop(name)
+    return matches
+
+
+def _began(subject: Subject) -> datetime:
+    return datetime.fromisoformat(str(subject.facts["at"]))
+
+
+def _is_told_elsewhere(incident: IncidentView, integrity: Subject | None) -> bool:
+    """Whether the alert about bad checksums has told of an incident of integrity already."""
+    if incident.shape != Shape.INTEGRITY or integrity is None or integrity.sent_at is None:
+        return False
+    return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
+
+
+def _first(
+    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+) -> Iterator[Alert]:
+    """Yield the first alert about an incident, or the note that it is no news."""
+    if incident.state == IncidentState.ENDED or not _is_certain(incident):
+        return
+    is_news = incident.state == IncidentState.OPEN and draft.now - incident.at <= NEWS
+    phase = Phase.OPENED if is_news else Phase.NOTED
+    yield _alert(observed, incident, subject, phase, draft)
+
+
+def _is_certain(incident: IncidentView) -> bool:
+    """Whether an incident is more than a suspicion; data at risk does not wait for certainty."""
+    return incident.shape == Shape.INTEGRITY or incident.certainty == ChangeStatus.CONFIRMED
+
+
+def _again(
+    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+) -> Iterator[Alert]:
+    """Yield what is new about an incident that is known."""
+    facts = subject.facts
+    if subject.belief != OPEN:
+        reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
+        waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
+        if reopened and waited and _is_certain(incident):
+            yield _alert(observed, incident, subject, Phase.OPENED, draft)
+        return
+    if incident.state == IncidentState.ENDED:
+        yield _alert(observed, incident, subject, Phase.CLOSED, draft)
+    elif _loss(incident.effect) >= _loss(facts.get("effect")) + WORSE:
+        yield _alert(observed, incident, subject, Phase.WORSENED, draft)
+    elif incident.cause is not None and incident.cause not in facts.get("causes", ()):
+        yield _alert(observed, incident, subject, Phase.EXPLAINED, draft)
+    elif facts.get("incident") != incident.id or facts.get("missing_since"):
+        # As it is found now, but as bad as people were told: small steps must add up.
+        more = {"effect": facts.get("effect"), "causes": facts.get("causes", [])}
+        yield _alert(observed, incident, subject, Phase.NOTED, draft, **more)
+
+
+def _missing(observed: Observed, subject: Subject, draft: Draft) -> Iterator[Alert]:
+    """Yield the end of an incident that is no longer found."""
+    if subject.belief != OPEN or observed.judged_at is None:
+        return
+    if subject.at is not None and observed.judged_at < subject.at:
+        return  # nobody has looked since
+    since = subject.facts.get("missing_since")
+    severity = Severity(subject.facts.get("severity", Severity.WARNING))
+    if since is None:
+        facts = {**subject.facts, "missing_since": observed.judged_at.isoformat()}
+        yield draft.alert(subject, INCIDENT, Phase.NOTED, severity, facts=facts)
+    elif observed.judged_at - datetime.fromisoformat(str(since)) >= MISSING_FOR:
+        title = (
+            f"no longer found since {since[:16].replace('T', ' ')} UTC: "
+            f"{subject.facts.get('summary', 'an incident')}; next: trimtab incidents "
+            f"{observed.site}"
+        )
+        yield draft.alert(
+            subject, INCIDENT, Phase.CLOSED, severity, title=title, facts=subject.facts
+        )
+
+
+def _loss(effect: Any) -> float:
+    """Return the part of the good level that is lost; of times, the part by which they rose."""
+    return 0.0 if effect is None else abs(1.0 - float(effect))
+
+
+def _alert(
+    observed: Observed,
+    incident: IncidentView,
+    subject: Subject,
+    phase: Phase,
+    draft: Draft,
+    **more: Any,
+) -> Alert:
+    critical = incident.shape == Shape.INTEGRITY or _loss(incident.effect) >= SEVERE
+    severity = Severity.CRITICAL if critical else Severity.WARNING
+    causes = list(subject.facts.get("causes", ()))
+    if incident.cause is not None and incident.cause not in causes:
+        causes.append(incident.cause)
+    facts = {
+        "incident": incident.id,
+        "at": incident.at.isoformat(),
+        "shape": str(incident.shape),
+        "effect": incident.effect,
+        "causes": causes,
+        "severity": severity.value,
+        "summary": incident.summary,
+        **more,
+    }
+    name = INTEGRITY if incident.shape == Shape.INTEGRITY else INCIDENT
+    return draft.alert(
+        subject,
+        name,
+        phase,
+        severity,
+        title=_title(observed, incident, phase),
+        facts=facts,
+        since=incident.at,
+        lines=_lines(observed, incident),
+    )
+
+
+def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
+    head = {
+        Phase.WORSENED: "worse: ",
+        Phase.EXPLAINED: "cause found: ",
+        Phase.CLOSED: "over: ",
+    }.get(phase, "")
+    moment = f"{incident.at:%Y-%m-%dT%H:%MZ}"
+    command = f"trimtab explain {observed.site} --at {moment}"
+    return f"{head}{incident.summary}; {_cause(incident)}; next: {command}"
+
+
+def _cause(incident: IncidentView) -> str:
+    if incident.cause_title is None:
+        return "cause not found yet"
+    likely = "" if incident.confidence is None else f" ({format_percent(incident.confidence, 0)})"
+    return f"likely cause: {incident.cause_title}{likely}"
+
+
+def _lines(observed: Observed, incident: IncidentView) -> tuple[str, ...]:
+    local = incident.at.astimezone(ZoneInfo(observed.timezone))
+    lines = [f"Since: {local:%Y-%m-%d %H:%M %Z}"]
+    if incident.effect is not None:
+        lines.append(f"Level: {format_percent(incident.effect, 0)} of the good one")
+    if incident.deciding:
+        lines.append(f"What would decide: {incident.deciding}")
+    return tuple(lines)

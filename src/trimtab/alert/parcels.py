@@ -1,0 +1,87 @@
+"""What is sent to one receiver now, of the alerts that wait for it: alone, or as one digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from trimtab.model.alert import Alert
+from trimtab.model.finding import Severity
+from trimtab.model.policies import Window
+
+HOUR: Final = timedelta(hours=1)
+DIGEST_FROM: Final = 4
+"""So many that wait at once are one message: a receiver that comes back is not flooded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One message to one receiver.
+
+    Attributes
+    ----------
+    key
+        The same for the same alerts: the receiver may know that it has it.
+    alerts
+        Oldest first; several are a digest.
+    """
+
+    key: str
+    alerts: tuple[Alert, ...]
+
+    @property
+    def severity(self) -> Severity:
+        """The worst in it."""
+        return min((alert.severity for alert in self.alerts), key=lambda severity: severity.rank)
+
+
+def is_quiet(at: datetime, quiet: Window | None, timezone: str) -> bool:
+    """Return whether a time lies in the quiet hours of a site."""
+    if quiet is None:
+        return False
+    local = at.astimezone(ZoneInfo(timezone))
+    return quiet.holds(local.hour * 60 + local.minute)
+
+
+def parcels(
+    waiting: Sequence[Alert],
+    sent_at: Sequence[datetime],
+    now: datetime,
+    *,
+    per_hour: int,
+    quiet: Window | None = None,
+    timezone: str = "UTC",
+) -> list[Parcel]:
+    """Return what is to be sent now, critical alerts first; what is left out waits on.
+
+    Critical alerts go at once, each by itself. Others wait for the end of the quiet hours and for
+    the rate limit; those that had to wait, and many at once, become one digest.
+
+    Parameters
+    ----------
+    waiting
+        Oldest first.
+    sent_at
+        When this receiver got its last messages.
+    """
+    urgent = [alert for alert in waiting if alert.severity is Severity.CRITICAL]
+    others = [alert for alert in waiting if alert.severity is not Severity.CRITICAL]
+    made = [_parcel([alert]) for alert in urgent]
+    room = per_hour - len(made) - sum(now - at < HOUR for at in sent_at)
+    if not others or room <= 0 or is_quiet(now, quiet, timezone):
+        return made
+    held = any(is_quiet(alert.at, quiet, timezone) for alert in others)
+    if len(others) > 1 and (held or len(others) >= DIGEST_FROM or len(others) > room):
+        return [*made, _parcel(others)]
+    return [*made, *(_parcel([alert]) for alert in others)]
+
+
+def _parcel(alerts: Sequence[Alert]) -> Parcel:
+    if len(alerts) == 1:
+        return Parcel(alerts[0].id, tuple(alerts))
+    digest = hashlib.sha256("\0".join(alert.id for alert in alerts).encode())
+    return Parcel(digest.hexdigest()[:32], tuple(alerts))

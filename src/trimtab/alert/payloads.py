@@ -1,0 +1,204 @@
+"""An alert as mail, chat and monitoring systems take it. What stands in it acts nowhere.
+
+Names of targets, runs and causes come from outside: control characters are shown as escapes, a
+mail header is one line, and the characters that mean something to Slack are escaped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import Any, Final
+
+from trimtab.alert.parcels import Parcel
+from trimtab.model.alert import Alert, Phase
+from trimtab.visible import visible
+
+SUBJECT_MAX: Final = 180
+SLACK_SECTION_MAX: Final = 2900
+"""A section takes 3000 characters (docs.slack.dev), escapes among them."""
+SLACK_ALERTS_MAX: Final = 3
+"""Sections of alerts in one message: Slack refuses what is longer than some 13 000 characters."""
+_NEVER: Final = "0001-01-01T00:00:00Z"
+"""How Alertmanager writes the end of what goes on."""
+SIGNATURE: Final = "Trimtab-Signature"
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+
+def title_of(parcel: Parcel) -> str:
+    """Return the first line of a message: the alert's own, or what a digest holds."""
+    if len(parcel.alerts) == 1:
+        return visible(parcel.alerts[0].title)
+    phases = [phase.value for phase in Phase for alert in parcel.alerts if alert.phase is phase]
+    counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
+    site = visible(parcel.alerts[0].site)
+    return (
+        f"{len(parcel.alerts)} alerts of {site} that waited ({counts}); next: trimtab status {site}"
+    )
+
+
+def text_of(parcel: Parcel, runbook: str | None) -> str:
+    """Return a message as plain text; its first line answers what, how much, since when and why."""
+    lines = [title_of(parcel), ""]
+    several = len(parcel.alerts) > 1
+    for alert in parcel.alerts:
+        if several:
+            lines += [
+                "",
+                f"{alert.at:%Y-%m-%d %H:%M} UTC  {alert.severity.value}, {alert.phase.value}",
+            ]
+            lines.append(f"  {visible(alert.title)}")
+        lines += [f"  {visible(line)}" if several else visible(line) for line in alert.lines]
+        lines.append(("  " if several else "") + f"Runbook: {link(alert, runbook)}")
+    return "\n".join(lines) + "\n"
+
+
+def link(alert: Alert, runbook: str | None) -> str:
+    """Return where an alert is explained: its section of the runbook."""
+    base = runbook if runbook and "://" in runbook else "docs/runbook.md"
+    return f"{base}#{alert.name}"
+
+
+def mail(
+    parcel: Parcel, *, sender: str, to: tuple[str, ...], runbook: str | None, domain: str
+) -> EmailMessage:
+    """Return a mail; its Message-ID is the same for the same alerts."""
+    site = visible(parcel.alerts[0].site)
+    message = EmailMessage(policy=SMTP)
+    message["From"] = Address(addr_spec=_whole(sender, domain))
+    message["To"] = tuple(Address(addr_spec=_whole(address, domain)) for address in to)
+    subject = f"[trimtab {site}] {parcel.severity.value}: {title_of(parcel)}"
+    message["Subject"] = _one_line(subject)[:SUBJECT_MAX]
+    message["Date"] = parcel.alerts[-1].at
+    message["Message-ID"] = f"<{parcel.key}@{domain}>"
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday notes in answer
+    message["X-Trimtab-Alert"] = parcel.alerts[0].name
+    message.set_content(_encodable(text_of(parcel, runbook)))
+    return message
+
+
+def _whole(address: str, domain: str) -> str:
+    return address if "@" in address else f"{address}@{domain}"
+
+
+def _one_line(text: str) -> str:
+    return _encodable(" ".join(text.split()))
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def slack(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
+    """Return a message for Slack and what understands its format."""
+    title = _slack_text(f"[{parcel.severity.value}] {title_of(parcel)}")
+    blocks = [_section(f"*{title}*")]
+    shown = parcel.alerts[:SLACK_ALERTS_MAX]
+    for alert in shown:
+        lines = [visible(line) for line in alert.lines]
+        lines = [visible(alert.title), *lines] if len(parcel.alerts) > 1 else lines
+        lines.append(f"Runbook: {link(alert, runbook)}")
+        blocks.append(_section(_slack_text("\n".join(lines))))
+    if more := len(parcel.alerts) - len(shown):
+        site = visible(shown[0].site)
+        blocks.append(_section(_slack_text(f"and {more} more: trimtab alerts {site}")))
+    return {"text": title, "blocks": blocks}
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _slack_text(text: str) -> str:
+    """Return text in which Slack finds nothing to act on: no link, mention or mark of style."""
+    # A word joiner, which shows nothing, keeps names such as a_b and ~x~ from changing the style.
+    escapes = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+    escapes |= {mark: f"\u2060{mark}\u2060" for mark in "*_~`"}
+    parts, length = [], 0
+    for character in text:
+        escaped = escapes.get(character, character)
+        length += len(escaped)
+        if length > SLACK_SECTION_MAX:
+            return "".join(parts) + "..."
+        parts.append(escaped)
+    return "".join(parts)
+
+
+def alertmanager(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
+    """Return a message as Alertmanager's webhooks have it, version 4."""
+    entries = [_entry(alert, runbook) for alert in parcel.alerts]
+    resolved = all(entry["status"] == "resolved" for entry in entries)
+    return {
+        "version": "4",
+        "groupKey": f'{{}}:{{site="{visible(parcel.alerts[0].site)}"}}',
+        "truncatedAlerts": 0,
+        "status": "resolved" if resolved else "firing",
+        "receiver": "trimtab",
+        "groupLabels": {"site": visible(parcel.alerts[0].site)},
+        "commonLabels": _common([entry["labels"] for entry in entries]),
+        "commonAnnotations": _common([entry["annotations"] for entry in entries]),
+        "externalURL": "",
+        "alerts": entries,
+    }
+
+
+def _entry(alert: Alert, runbook: str | None) -> dict[str, Any]:
+    closed = alert.phase is Phase.CLOSED
+    since = alert.since or alert.at
+    fingerprint = hashlib.sha256(f"{alert.site}\0{alert.subject}".encode("utf-8", "replace"))
+    return {
+        "status": "resolved" if closed else "firing",
+        "labels": {
+            "alertname": alert.name,
+            "severity": alert.severity.value,
+            "site": visible(alert.site),
+            "subject": visible(alert.subject),
+        },
+        "annotations": {
+            "summary": visible(alert.title),
+            "description": "\n".join(map(visible, alert.lines)),
+            "runbook_url": link(alert, runbook),
+            "phase": alert.phase.value,
+        },
+        "startsAt": since.isoformat(),
+        "endsAt": alert.at.isoformat() if closed else _NEVER,
+        "generatorURL": "",
+        "fingerprint": fingerprint.hexdigest()[:16],
+    }
+
+
+def _common(tables: list[dict[str, str]]) -> dict[str, str]:
+    first, *others = tables
+    return {
+        name: text for name, text in first.items() if all(table[name] == text for table in others)
+    }
+
+
+def generic(parcel: Parcel, runbook: str | None) -> dict[str, Any]:
+    """Return a message with Alertmanager's fields, an idempotency key, and each alert's id."""
+    document = alertmanager(parcel, runbook)
+    for entry, alert in zip(document["alerts"], parcel.alerts, strict=True):
+        entry |= {"id": alert.id, "phase": alert.phase.value, "at": alert.at.isoformat()}
+    return {**document, "idempotencyKey": parcel.key}
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return the body of a message: ASCII JSON."""
+    return json.dumps(document).encode("ascii")
+
+
+def signature(body: bytes, secret: bytes, at_s: int) -> str:
+    """Return what `SIGNATURE` holds: the time, and HMAC-SHA256 over time, full stop and body.
+
+    Examples
+    --------
+    >>> signature(b"{}", b"key", 0)[:13]
+    't=0,v1=731435'
+    """
+    mac = hmac.new(secret, f"{at_s}.".encode() + body, hashlib.sha256)
+    return f"t={at_s},v1={mac.hexdigest()}"

@@ -1,0 +1,82 @@
+"""Every alert of the watch by its name, which is also its section of the runbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from trimtab.model.finding import Severity
+
+INCIDENT: Final = "incident"
+INTEGRITY: Final = "integrity"
+ACTION_FAILED: Final = "action-failed"
+TEST: Final = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class StateAlert:
+    """A state of targets or machines that people are told of.
+
+    Attributes
+    ----------
+    name
+        Of the alert.
+    trouble
+        Id of the `trimtab.model.target.Trouble`.
+    words
+        What several places are then: "3 targets lost".
+    at_once
+        From the first snapshot that shows it; else from the second in a row.
+    grows
+        The figure in its text counts up, and more of it is news.
+    """
+
+    name: str
+    trouble: str
+    severity: Severity
+    words: str
+    at_once: bool = False
+    grows: bool = False
+
+
+_CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
+STATES: Final = (
+    StateAlert(
+        INTEGRITY, "bad-checksums", _CRITICAL, "with bad checksums", at_once=True, grows=True
+    ),
+    StateAlert("target-read-only", "read-only", _CRITICAL, "read-only", at_once=True),
+    StateAlert("target-may-be-read-only", "may-be-read-only", _CRITICAL, "may be read-only"),
+    StateAlert(
+        "target-file-system-errors",
+        "file-system-errors",
+        _CRITICAL,
+        "with file system errors",
+        at_once=True,
+    ),
+    StateAlert("target-two-servers", "two-servers", _CRITICAL, "claimed by two servers"),
+    StateAlert("target-lost", "lost", _CRITICAL, "lost"),
+    StateAlert("target-disconnected", "disconnected", _CRITICAL, "not connected"),
+    StateAlert("server-no-answer", "no-answer", _CRITICAL, "not answering"),
+    StateAlert("target-degraded", "degraded", _WARNING, "degraded"),
+    StateAlert("target-failed-over", "failed-over", _WARNING, "failed over"),
+    StateAlert("target-over-limit", "over-limit", _WARNING, "over the fullness limit"),
+    StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
+    StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
+)
+"""States that are alerts. Others are left to `trimtab targets`: a target that was closed on
+purpose, or a setting that was wrong for months, wakes nobody up."""
+
+REACH: Final = frozenset({"lost", "disconnected", "no-answer", "two-servers"})
+"""Troubles that a snapshot shows to be over even where it is not complete."""
+AGAIN: Final[Mapping[Severity, timedelta]] = {
+    Severity.CRITICAL: timedelta(hours=1),
+    Severity.WARNING: timedelta(days=1),
+    Severity.INFO: timedelta(days=1),
+}
+"""The shortest time between two alerts that one subject became worse: what comes meanwhile is
+collected in the next."""
+
+NAMES: Final = (INCIDENT, ACTION_FAILED, *(state.name for state in STATES))
+"""Every alert that `trimtab watch` sends; each has its section in docs/runbook.md."""

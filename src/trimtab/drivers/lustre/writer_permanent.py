@@ -1,0 +1,75 @@
+"""How the writing program sets a parameter for every mount to come, on the MGS.
+
+Part of the text that is sent to a server; see `writer`. ``lctl set_param -P`` prints nothing that
+tells what is stored: the MGS's own log is read before and after. Its lines, as recorded::
+
+    - { index: 2, event: set_param, device: scratch, parameter: NAME, value: VALUE }
+"""
+
+import re
+
+from trimtab.drivers.lustre.writer_looks import READ_TIMEOUT_S, End, complaint_of
+from trimtab.drivers.lustre.writes import LIST_PERMANENT, as_read, permanent_words
+
+PERMANENT_TIMEOUT_S = 15.0
+_ENTRY = re.compile(r"- \{.* event: set_param,.* parameter: ([!-~]+), value: ([ -~]*) \}")
+
+
+def permanent_now(machine, setting):
+    """Return the permanent value of a parameter, empty where it has none; end without an MGS."""
+    row, name = setting
+    result = machine.run(LIST_PERMANENT, READ_TIMEOUT_S, rights=True)
+    complaint = complaint_of(result)
+    if result["timed_out"]:
+        raise End("skipped", "permanent-unreadable", f"the log of the MGS: {complaint}")
+    if complaint.startswith("sudo:"):
+        raise End("refused", "permission-denied", complaint)
+    if result["exit_code"] != 0:
+        raise End("skipped", "mgs-not-here", complaint or "there is no MGS here")
+    value = ""
+    for line in result["stdout"].splitlines():
+        match = _ENTRY.fullmatch(line.strip())
+        if match is not None and match.group(1) == name:
+            value = as_read(row, match.group(2))
+    return value
+
+
+def do_permanent(acting, n, instruction, setting):
+    """Carry out ``permanent``: a value of the table, or none (``null``), for mounts to come.
+
+    The answer has the permanent value of before: what leads back.
+    """
+    machine, value = acting.machine, instruction.get("value")
+    row, name = setting
+    words = permanent_words(row, name, value)
+    wanted = "" if value is None else as_read(row, value)
+    current = permanent_now(machine, setting)
+    if current == wanted:
+        raise End("done", "already", "", found=current, before=current, wrote=False)
+    text = "permanent {} {} -> {}".format(name, current or "none", wanted or "none")
+    acting.announce(n, "begun " + text)
+    result = machine.run(words, PERMANENT_TIMEOUT_S, rights=True)
+    end = _end(machine, setting, (current, wanted), result)
+    acting.log("{} {}".format(end.answer["outcome"], text))
+    raise end
+
+
+def _end(machine, setting, values, result):
+    """Return what became of it, by what the MGS's log has now."""
+    current, wanted = values
+    complaint = complaint_of(result)
+    try:
+        stored = permanent_now(machine, setting)
+    except End as reason:
+        return End("unknown", "read-back-failed", str(reason), before=current)
+    known = {"found": stored, "before": current}
+    if result["timed_out"]:
+        return End("unknown", "write-hangs", complaint, **known)
+    if stored == wanted:
+        return End("done", "done", complaint, **known)
+    if stored == current and result["exit_code"] != 0:
+        denied = complaint.startswith("sudo:") or "ermission denied" in complaint
+        code = "permission-denied" if denied else "setting-value-refused"
+        return End("refused", code, complaint or "it was refused without a word", **known)
+    text = f"the MGS has {stored or 'no value'} for {setting[1]}"
+    return End("not-stored", "setting-not-kept", text, **known)

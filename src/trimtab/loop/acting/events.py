@@ -1,0 +1,90 @@
+"""What was done to a site, in its log book: incidents are compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from trimtab.loop.acting.journal import ApplyLine, Journal, journalled
+from trimtab.model.action import Action, ActionKind
+from trimtab.model.event import Event, EventKind
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+SOURCE: Final = "act"
+_KINDS: Final = {
+    "trim": EventKind.TRIM,
+    "close": EventKind.TARGET_CLOSED,
+    "open": EventKind.TARGET_OPENED,
+    "migrate": EventKind.NOTE,
+}
+_NAMED: Final = 3
+"""So many actions and settings are named: an explanation shows the beginning of an entry."""
+_ID_SHOWN: Final = 13
+
+
+def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
+    """Write an event for each kind of change; what the log book has already is not repeated.
+
+    An event has the id of the first action that it tells of.
+    """
+    wrote = [each for each in actions if each.outcome is not None and each.outcome.wrote]
+    if not wrote:
+        return
+    logged = {
+        event.id: event
+        for event in store.events(site=site, since=min(action.at for action in wrote))
+        if event.source == SOURCE
+    }
+    for plan, kind in dict.fromkeys((each.plan, each.instruction.kind) for each in wrote):
+        of_kind = [e for e in wrote if (e.plan, e.instruction.kind) == (plan, kind)]
+        for action in tuple(of_kind):
+            event = logged.get(action.id)
+            until = None if event is None else event.until or event.at
+            of_kind = [each for each in of_kind if until is None or each.at > until]
+        if of_kind:
+            store.add_event(_event(site, of_kind))
+
+
+def last_run(journal: Journal, site: str, settled: Iterable[Action]) -> tuple[Action, ...]:
+    """Return the actions of the plan that was applied last; of a killed process nobody has told.
+
+    Parameters
+    ----------
+    settled
+        Those whose outcome was found out after the journal was read.
+    """
+    begins = [n for n, line in enumerate(journal.lines) if isinstance(line, ApplyLine)]
+    if not begins:
+        return ()
+    ended = {action.id: action for action in settled}
+    actions = journalled(journal.lines[begins[-1] :], site).actions
+    return tuple(ended.get(action.id, action) for action in actions)
+
+
+def _event(site: str, actions: list[Action]) -> Event:
+    first, last = actions[0], actions[-1]
+    kind = first.instruction.kind
+    settings = dict.fromkeys(
+        f"{action.instruction.setting} = {action.instruction.value}"
+        for action in actions
+        if action.instruction.setting is not None and kind is not ActionKind.MIGRATE
+    )
+    ids = _some([action.id[:_ID_SHOWN] for action in actions])
+    words = [first.policy, f"action {ids}:", kind.value, _some(list(settings))]
+    return Event(
+        id=first.id,
+        site=site,
+        kind=_KINDS.get(kind.value, EventKind.CONFIG_CHANGE),
+        at=first.at,
+        until=last.until,
+        targets=tuple(dict.fromkeys(action.instruction.target for action in actions)),
+        detail=" ".join(word for word in words if word),
+        source=SOURCE,
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

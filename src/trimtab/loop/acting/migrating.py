@@ -1,0 +1,219 @@
+"""Moves a file off a target: looked at before and after, never while it is open.
+
+``lfs migrate --non-block`` copies into a file without a name and exchanges the layouts; it gives up
+where anybody writes or has the file open, and what is killed halfway leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from trimtab.act.migrating import FEWEST_BYTES, File, Index
+from trimtab.drivers.lustre.names import target_of
+from trimtab.errors import UsageError
+from trimtab.launch.process import execute
+from trimtab.message import Message
+from trimtab.model.action import Instruction, Outcome
+from trimtab.model.telemetry import NotAvailable
+from trimtab.purge.index import identity
+from trimtab.purge.index.manifest import Lack
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.views import readable, scanned, tells
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trimtab.drivers.protocol import Driver
+
+FILES_MAXIMUM: Final = 100_000
+"""The largest of an index that are considered."""
+LOOK_TIMEOUT_S: Final = 120.0
+START_S: Final = 120.0
+"""What a migration may take beyond the copying itself."""
+SLOWER: Final = 4.0
+"""It may take so many times as long as its bandwidth says."""
+_NEEDED: Final = (Lack.IDENTITY, Lack.BLOCKS, Lack.LINKS, Lack.TYPE)
+_BUSY: Final = 16
+_RENEW_S: Final = 60.0
+_LOOK: Final = """
+import hashlib, json, os, stat, sys
+path = os.fsencode(sys.argv[1])
+if not stat.S_ISREG(os.lstat(path).st_mode):
+    sys.exit("it is no regular file")
+flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+try:
+    file = os.open(path, flags | os.O_NOATIME)
+except PermissionError:
+    sys.exit("not opened: its time of access would be changed")
+state = os.fstat(file)
+size, piece, pieces = state.st_size, 1 << 18, 64
+last = max(0, size - piece)
+digest = hashlib.sha256()
+for place in sorted({last * n // (pieces - 1) for n in range(pieces)}):
+    digest.update(os.pread(file, piece, place))
+print(json.dumps({"mode": state.st_mode, "links": state.st_nlink, "inode": state.st_ino,
+    "state": "%d %d %d" % (size, state.st_mtime_ns, state.st_ctime_ns),
+    "content": "%d %d" % (size, state.st_mtime_ns), "sha256": digest.hexdigest()}))
+"""
+"""Run for itself: a file of Lustre may hang whoever opens it. It reads up to 16 MiB."""
+
+End = tuple[Outcome, str | None, str | None]
+"""What became of a file, where it lies then, and why."""
+
+
+def read_index(directory: Path) -> Index:
+    """Return the files of an index that are worth moving, the largest first.
+
+    Raises
+    ------
+    UsageError
+        The index does not tell where files lie, or what they are.
+    UnreadableError, DataError
+        It cannot be read.
+    """
+    import polars as pl
+
+    manifest = load_manifest(directory)
+    lacking = [lack.value for lack in _NEEDED if lack in manifest.lacking]
+    if lacking or not tells(directory, manifest, "osts"):
+        raise UsageError(
+            f"the index does not tell {', '.join(lacking) or 'on which OSTs files lie'}",
+            code="index-insufficient",
+            hint="scan on a client of the file system: trimtab purge scan",
+        )
+    each = pl.col("allocated_bytes") // pl.col("osts").list.len()
+    with readable():
+        frame = (
+            scanned(directory, manifest)
+            .filter(
+                (pl.col("type") == "f")
+                & (pl.col("nlink") == 1)
+                & (pl.col("osts").list.len() > 0)
+                & pl.col("mtime_ns").is_not_null()
+                & pl.col("ctime_ns").is_not_null()
+                & (each >= FEWEST_BYTES)
+            )
+            .with_columns(each=each)
+            .top_k(FILES_MAXIMUM, by="each")
+            .collect()
+        )
+    ended_at = datetime.fromtimestamp(manifest.ended_ns / 1e9, UTC)
+    files = [_file(row, manifest.root) for row in frame.iter_rows(named=True)]
+    return Index(ended_at, files)
+
+
+def _file(row: dict[str, Any], root: bytes) -> File:
+    parts = [root.rstrip(b"/"), row["parent"], row["name"]]
+    changed_s = max(row["mtime_ns"], row["ctime_ns"]) // 10**9
+    return File(
+        identity=identity.shown(row["id"], row["id_kind"]),
+        path=quote_from_bytes(b"/".join(part for part in parts if part)),
+        state=f"{row['size_bytes']} {row['mtime_ns']} {row['ctime_ns']}",
+        allocated_bytes=row["each"],
+        changed_at=datetime.fromtimestamp(0, UTC) + timedelta(seconds=changed_s),
+        targets=tuple(target_of("ost", index) for index in dict.fromkeys(row["osts"])),
+    )
+
+
+def migrate(
+    instruction: Instruction, driver: Driver, bytes_per_s: float, renew: Callable[[], None]
+) -> End:
+    """Move one file off a target, if it is the file of the index and nobody has it open.
+
+    Parameters
+    ----------
+    renew
+        Keeps the right to act while it takes long.
+    """
+    path = os.fsdecode(unquote_to_bytes(instruction.value or ""))
+    before = _look(path)
+    if isinstance(before, Message):
+        return Outcome.SKIPPED, None, before
+    reason = _another(path, instruction, before, driver)
+    if reason is not None:
+        return Outcome.SKIPPED, None, reason
+    if instruction.target not in _targets(path, driver):
+        return Outcome.SKIPPED, None, "it does not lie there any more"
+    size_bytes = int(before["state"].split()[0])
+    limit_mib = max(1, int(bytes_per_s / 2**20))
+    argv = ("lfs", "migrate", "--non-block", "-W", f"{limit_mib}M", "--copy", path, path)
+    timeout_s = START_S + SLOWER * size_bytes / (limit_mib * 2**20)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(driver.run, None, argv, timeout_s)
+        while True:
+            try:
+                result = running.result(_RENEW_S)
+            except TimeoutError:
+                renew()
+            else:
+                break
+    if isinstance(result, NotAvailable):
+        return Outcome.SKIPPED, None, result.reason
+    complaint = visible(result.stderr.decode("utf-8", "replace").strip()[-300:])
+    if result.exit_code == _BUSY:
+        return Outcome.REFUSED, None, f"it is open: {complaint}"
+    if result.problem is not None:
+        outcome = Outcome.UNKNOWN if result.timed_out else Outcome.FAILED
+        return outcome, None, f"lfs migrate: {result.problem}: {complaint}"
+    return _compared(path, instruction.target, before, driver)
+
+
+def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) -> End:
+    """Return whether the file is the same, and lies elsewhere."""
+    after = _look(path)
+    targets = _targets(path, driver)
+    place = ",".join(targets) or None
+    if isinstance(after, Message):
+        return Outcome.UNKNOWN, place, f"it was moved, and cannot be looked at: {after}"
+    if after["inode"] == before["inode"] and after["content"] == before["content"]:
+        if after["sha256"] != before["sha256"]:
+            return Outcome.FAILED, place, "ITS CONTENT DIFFERS from before it was moved"
+    else:
+        return Outcome.UNKNOWN, place, "it was changed right after it was moved: not compared"
+    if target in targets or not targets:
+        return Outcome.NOT_STORED, place, f"it still lies on {target}, or nobody knows where"
+    return Outcome.DONE, place, None
+
+
+def _another(
+    path: str, instruction: Instruction, seen: dict[str, Any], driver: Driver
+) -> str | None:
+    """Return why what is at a path is not the file of the index, as it was then."""
+    import stat
+
+    if not stat.S_ISREG(seen["mode"]) or seen["links"] != 1:
+        return "it is no regular file with one name"
+    if seen["state"] != instruction.before:
+        return "it was changed since the index was made"
+    known = instruction.setting or ""
+    if not known.startswith("["):
+        return None if str(seen["inode"]) == known else "another file has its name"
+    result = driver.run(None, ("lfs", "path2fid", path), LOOK_TIMEOUT_S)
+    if isinstance(result, NotAvailable) or result.problem is not None:
+        return "its FID cannot be read"
+    fid = result.stdout.decode("ascii", "replace").strip()
+    return None if fid == known else "another file has its name"
+
+
+def _look(path: str) -> dict[str, Any] | Message:
+    """Return what a file is, with a checksum of parts of it; its time of access stays."""
+    argv = (sys.executable, "-I", "-S", "-c", _LOOK, path)
+    result = execute(argv, timeout_s=LOOK_TIMEOUT_S)
+    if result.problem is not None:
+        words = result.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = visible(words[-1][:200]) if words else result.problem
+        return Message("file-unreadable", f"it cannot be looked at: {reason}")
+    return json.loads(result.stdout)
+
+
+def _targets(path: str, driver: Driver) -> tuple[str, ...]:
+    placement = driver.placement(path)
+    return () if isinstance(placement, NotAvailable) else placement.targets

@@ -1,0 +1,1 @@
+"""Alerts of a watch: decided after each slot, spooled on disk, sent by threads of their own."""

@@ -1,0 +1,166 @@
+"""The alerts of one watch: decides after each slot, and lets couriers deliver meanwhile.
+
+An alert is first put into the spool, then into the ledger, then sent, then marked as delivered,
+then taken out of the spool. Killed before the ledger the decision is made again with the same id;
+killed before the mark it is sent again with the same idempotency key.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.alert.decide import decide
+from trimtab.errors import TrimtabError
+from trimtab.loop.alerting.courier import Courier
+from trimtab.loop.alerting.observing import observe
+from trimtab.loop.alerting.receivers import Receiver, receivers_of
+from trimtab.loop.alerting.spool import Spool, spool_directory
+from trimtab.loop.watching.log import fields
+from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
+from trimtab.model.finding import Severity
+from trimtab.model.site import Site
+from trimtab.report.metrics import ReceiverNow
+
+if TYPE_CHECKING:
+    from trimtab.record.slots import Slot
+    from trimtab.record.store import Store
+
+REMEMBERED: Final = timedelta(days=400)
+"""So far back goes the part of the ledger that decisions rest on."""
+CLOSING_S: Final = 20.0
+"""What is under way when the watch ends has so long; the rest waits in the spool."""
+
+
+class Alerting:
+    """What a watch tells people.
+
+    Parameters
+    ----------
+    clock
+        The site's: quiet hours, rates and waits go by it.
+    receivers
+        ``None``: those of the site file.
+    threads
+        Whether each receiver has a thread of its own; without, deliveries hold up the caller.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        store: Store,
+        *,
+        log: logging.Logger,
+        clock: Callable[[], datetime],
+        receivers: Iterable[Receiver] | None = None,
+        threads: bool = True,
+    ) -> None:
+        self._site, self._store, self._log, self._clock = site, store, log, clock
+        self._threads = threads
+        self._spool = Spool(spool_directory(site, store.location))
+        receivers = receivers_of(site) if receivers is None else tuple(receivers)
+        self.couriers = tuple(
+            Courier(site, store, self._spool, receiver, log, clock) for receiver in receivers
+        )
+        self._ledger: list[Alert] | None = None
+        self._unkept: list[Alert] = []
+        self._running: dict[str, threading.Thread] = {}
+
+    def after_slot(self, slot: Slot | None = None) -> tuple[Alert, ...]:
+        """Decide on the record as it is now; return the new alerts. Never waits for a receiver."""
+        if not self.couriers:
+            return ()
+        now = self._clock()
+        ledger = self._known(now)
+        self._keep_unkept()
+        alerts = decide(observe(self._site, self._store, now), ledger, now)
+        addressed = tuple(map(self._addressed, alerts))
+        for alert in addressed:
+            self._put(alert)
+            ledger.append(alert)
+        self.deliver()
+        return addressed
+
+    def idle(self, now: datetime) -> None:
+        """Go on with what waits; to be called often, and cheap where nothing does."""
+        if self.couriers:
+            self._known(now)
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Let each courier that has something to try run, in a thread of its own."""
+        now = self._clock()
+        for courier in self.couriers:
+            name = courier.receiver.name
+            thread = self._running.get(name)
+            if (thread is not None and thread.is_alive()) or not courier.is_due(now):
+                continue
+            if not self._threads:
+                courier.run()
+                continue
+            # A daemon: a receiver that hangs must not keep the watch from ending.
+            thread = threading.Thread(target=courier.run, name=f"alerts-{name}", daemon=True)
+            self._running[name] = thread
+            thread.start()
+
+    def close(self) -> None:
+        """Give what is under way a little time; the rest waits for the next watch."""
+        for thread in self._running.values():
+            thread.join(CLOSING_S / len(self._running))
+
+    def standing(self) -> tuple[ReceiverNow, ...]:
+        """Return how alerts stand with each receiver."""
+        return tuple(
+            ReceiverNow(name, len(self._spool.waiting(name)), courier.failures)
+            for courier in self.couriers
+            for name in (courier.receiver.name,)
+        )
+
+    def _known(self, now: datetime) -> list[Alert]:
+        """Return the ledger; read once, as nobody else writes it while this watch has the lease."""
+        if self._ledger is None:
+            stored = self._store.alerts(self._site.name, since=now - REMEMBERED)
+            for courier in self.couriers:
+                courier.remember(stored)
+            self._ledger = list(stored)
+        return self._ledger
+
+    def _addressed(self, alert: Alert) -> Alert:
+        """Return an alert with those who are to get it."""
+        least = Severity(self._site.alerts.least)
+        if alert.phase is Phase.NOTED or alert.severity.rank > least.rank:
+            return alert
+        names = (courier.receiver.name for courier in self.couriers)
+        waiting = (Delivery(name, DeliveryState.WAITING, alert.at) for name in names)
+        return replace(alert, deliveries=tuple(waiting))
+
+    def _put(self, alert: Alert) -> None:
+        for delivery in alert.deliveries:
+            problem = self._spool.put(delivery.receiver, alert)
+            if problem is not None:
+                extra = fields(receiver=delivery.receiver, id=alert.id, problem=problem)
+                self._log.error("an alert waits in memory: its spool is not writable", extra=extra)
+        if not self._keep(alert):
+            self._unkept.append(alert)
+        if alert.deliveries:
+            level = logging.CRITICAL if alert.severity is Severity.CRITICAL else logging.WARNING
+            extra = fields(id=alert.id, name=alert.name, phase=alert.phase.value, title=alert.title)
+            self._log.log(level, "alert", extra=extra)
+
+    def _keep(self, alert: Alert) -> bool:
+        try:
+            self._store.add_alert(alert)
+        except TrimtabError as error:
+            extra = fields(id=alert.id, problem=error.message)
+            self._log.error("an alert was not kept in the ledger", extra=extra)
+            return False
+        return True
+
+    def _keep_unkept(self) -> None:
+        """Keep what could not be kept before, in its order."""
+        while self._unkept and self._keep(self._unkept[0]):
+            del self._unkept[0]

@@ -1,0 +1,167 @@
+"""Carries alerts from the spool to one receiver, at its own pace: backoff, rate, quiet hours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.alert.parcels import HOUR, Parcel, parcels
+from trimtab.errors import TrimtabError
+from trimtab.loop.alerting.receivers import Receiver, Undelivered
+from trimtab.loop.alerting.spool import Spool
+from trimtab.loop.watching.log import fields
+from trimtab.model.alert import Alert, Delivery, DeliveryState
+from trimtab.model.site import Site
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+FIRST_WAIT_S: Final = 30.0
+LONGEST_WAIT_S: Final = 3600.0
+"""Between two attempts at most: a receiver that was down for a night has its alerts within that."""
+KEPT: Final = timedelta(days=7)
+"""What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
+ATTEMPTS: Final = 3
+"""For a message that its receiver says it will never take."""
+
+
+@dataclass(slots=True)
+class Courier:
+    """Takes alerts to one receiver.
+
+    Attributes
+    ----------
+    failures
+        Attempts since the last delivery.
+    not_before
+        The next attempt.
+    """
+
+    site: Site
+    store: Store
+    spool: Spool
+    receiver: Receiver
+    log: logging.Logger
+    clock: Callable[[], datetime]
+    failures: int = 0
+    not_before: datetime | None = None
+    delivered: int = 0
+    problem: str | None = None
+    _sent_at: list[datetime] = field(default_factory=list)
+    _refusals: dict[str, int] = field(default_factory=dict)
+
+    def remember(self, alerts: tuple[Alert, ...]) -> None:
+        """Take up what the ledger says of this receiver: what it has is not sent again."""
+        done = {
+            alert.id: delivery
+            for alert in alerts
+            for delivery in alert.deliveries
+            if delivery.receiver == self.receiver.name
+            and delivery.state is not DeliveryState.WAITING
+        }
+        self._sent_at = [
+            delivery.at for delivery in done.values() if delivery.state is DeliveryState.DELIVERED
+        ]
+        for alert in self.spool.waiting(self.receiver.name):
+            if alert.id in done:
+                self.spool.remove(self.receiver.name, alert)
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether there is something to try now."""
+        if self.not_before is not None and now < self.not_before:
+            return False
+        return bool(self._parcels(now))
+
+    def run(self) -> None:
+        """Deliver what can be delivered now; returns at the first failure."""
+        now = self.clock()
+        self._drop_old(now)
+        if self.not_before is not None and now < self.not_before:
+            return
+        for parcel in self._parcels(now):
+            if not self._deliver(parcel):
+                return
+
+    def _parcels(self, now: datetime) -> list[Parcel]:
+        self._sent_at = [at for at in self._sent_at if now - at < HOUR]
+        alerts = self.site.alerts
+        return parcels(
+            self.spool.waiting(self.receiver.name),
+            self._sent_at,
+            now,
+            per_hour=alerts.per_hour,
+            quiet=alerts.quiet,
+            timezone=self.site.timezone,
+        )
+
+    def _deliver(self, parcel: Parcel) -> bool:
+        try:
+            note = self.receiver.deliver(parcel, self.clock())
+        except Undelivered as error:
+            return self._failed(parcel, error)
+        except Exception as error:  # a bug of one message must not silence the others
+            self.log.exception("an alert could not be sent", extra=self._of(parcel))
+            return self._failed(parcel, Undelivered(type(error).__name__, code="alert-failed"))
+        now = self.clock()
+        self.failures, self.not_before, self.problem = 0, None, None
+        self._sent_at.append(now)
+        self.delivered += 1
+        for alert in parcel.alerts:
+            self._end(alert, DeliveryState.DELIVERED, now, note)
+        level = logging.INFO if note is None else logging.WARNING
+        self.log.log(level, "alert delivered", extra=self._of(parcel, note=note))
+        return True
+
+    def _failed(self, parcel: Parcel, error: Undelivered) -> bool:
+        now = self.clock()
+        self.problem = error.reason
+        refusals = self._refusals.get(parcel.key, 0) + 1
+        if error.for_good and refusals >= ATTEMPTS:
+            self._refusals.pop(parcel.key, None)
+            for alert in parcel.alerts:
+                self._end(alert, DeliveryState.DROPPED, now, error.reason)
+            extra = self._of(parcel, problem=error.reason, code=error.code)
+            self.log.error("alert dropped: its receiver refuses it", extra=extra)
+            return True
+        if error.for_good:
+            self._refusals[parcel.key] = refusals
+        wait_s = min(FIRST_WAIT_S * 2 ** min(self.failures, 10), LONGEST_WAIT_S)
+        if error.retry_after_s is not None:
+            wait_s = max(wait_s, min(error.retry_after_s, LONGEST_WAIT_S))
+        self.failures += 1
+        self.not_before = now + timedelta(seconds=wait_s)
+        extra = self._of(parcel, problem=error.reason, code=error.code, again_in_s=wait_s)
+        self.log.warning("alert not delivered", extra=extra)
+        return False
+
+    def _drop_old(self, now: datetime) -> None:
+        waiting = self.spool.waiting(self.receiver.name)
+        for alert in waiting:
+            if now - alert.at > KEPT:
+                self._end(alert, DeliveryState.DROPPED, now, self.problem or "too old")
+        for alert in self.spool.overflow(self.receiver.name):
+            self._end(alert, DeliveryState.DROPPED, now, "too many alerts waited")
+
+    def _end(self, alert: Alert, state: DeliveryState, now: datetime, detail: str | None) -> None:
+        """Write into the ledger that an alert waits no longer, then let it go."""
+        delivery = Delivery(self.receiver.name, state, now, detail)
+        try:
+            self.store.put_delivery(alert.id, delivery)
+        except TrimtabError as error:
+            extra = fields(id=alert.id, problem=error.message)
+            self.log.warning("the delivery of an alert was not kept", extra=extra)
+        self.spool.remove(self.receiver.name, alert)
+
+    def _of(self, parcel: Parcel, **more: object) -> dict[str, dict[str, object]]:
+        names = ", ".join(dict.fromkeys(alert.name for alert in parcel.alerts))
+        known = {name: value for name, value in more.items() if value is not None}
+        return fields(
+            receiver=self.receiver.name,
+            id=parcel.key,
+            alerts=len(parcel.alerts),
+            name=names,
+            **known,
+        )

@@ -1,0 +1,102 @@
+"""What alerts are decided on, from the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trimtab.alert.observed import (
+    ActionView,
+    IncidentView,
+    Observed,
+    PlaceView,
+    SnapshotView,
+)
+from trimtab.explain.troubles import host_troubles, target_troubles
+from trimtab.loop.status import GOING_ON
+from trimtab.measure.plain import as_dict, as_list, as_number
+from trimtab.model.action import Action, Outcome
+from trimtab.model.site import Site
+from trimtab.record.kept import KeptIncident
+
+if TYPE_CHECKING:
+    from trimtab.model.telemetry import Snapshot
+    from trimtab.record.store import Store
+
+RECENT: Final = timedelta(days=30)
+"""Incidents that ended longer ago are not looked at: their end was told then."""
+_DAY: Final = timedelta(days=1)
+_FAILED: Final = (Outcome.REFUSED, Outcome.NOT_STORED, Outcome.FAILED, Outcome.UNKNOWN)
+
+
+def observe(site: Site, store: Store, now: datetime) -> Observed:
+    """Return what is known of a site now, as far as alerts depend on it."""
+    judged = store.judged(site.name)
+    incidents = {stored.id: stored for stored in store.incidents(site.name, since=now - RECENT)}
+    incidents |= {stored.id: stored for stored in store.incidents(site.name, states=GOING_ON)}
+    return Observed(
+        site=site.name,
+        timezone=site.timezone,
+        reopen=site.limits.reopen,
+        judged_at=None if judged is None else judged.at,
+        incidents=tuple(map(_incident, incidents.values())),
+        snapshots=tuple(
+            snapshot_view(site, snapshot) for snapshot in store.snapshots(site.name, limit=2)
+        ),
+        actions=_failed(store.actions(site.name, since=now - _DAY)),
+    )
+
+
+def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
+    """Return the problems of a snapshot, by target and machine."""
+    places = {
+        seen.target.name: PlaceView(
+            seen.target.name, target_troubles(seen, site.limits), seen.fullness()
+        )
+        for seen in snapshot.targets
+    }
+    places |= {
+        host.name: PlaceView(host.name, host_troubles(host))
+        for host in snapshot.hosts
+        if host.name not in places
+    }
+    return SnapshotView(snapshot.at, snapshot.complete, places)
+
+
+def _incident(stored: KeptIncident) -> IncidentView:
+    causes = as_list(stored.document.get("causes"))
+    named = as_dict(causes[0]) if causes and not stored.document.get("unexplained") else {}
+    deciding = stored.document.get("deciding")
+    return IncidentView(
+        id=stored.id,
+        at=stored.at,
+        state=stored.state,
+        shape=stored.shape,
+        certainty=stored.certainty,
+        summary=stored.summary,
+        effect=stored.effect,
+        cause=_text(named.get("cause")),
+        cause_title=_text(named.get("title")),
+        confidence=as_number(named.get("confidence")),
+        deciding=_text(deciding),
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _failed(actions: tuple[Action, ...]) -> tuple[ActionView, ...]:
+    views = []
+    for policy in sorted({action.policy for action in actions}):
+        failed = [
+            action
+            for action in actions
+            if action.policy == policy and action.outcome is not None and action.outcome in _FAILED
+        ]
+        if failed:
+            outcomes = Counter(action.outcome.value for action in failed if action.outcome)
+            last = failed[-1]
+            views.append(ActionView(policy, last.at, outcomes, last.detail))
+    return tuple(views)

@@ -1,0 +1,290 @@
+"""Receivers of alerts: a mail server, and webhooks. Secrets are read when they are needed.
+
+Nothing that a receiver answers is believed further than it must be: a redirect, or a page in place
+of an answer, is no delivery. No secret stands in an error.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import smtplib
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab import __version__
+from trimtab.alert import payloads
+from trimtab.alert.parcels import Parcel
+from trimtab.model.notifying import MailAlerts, Webhook
+from trimtab.model.site import Site
+from trimtab.visible import visible
+
+TIMEOUT_S: Final = 10.0
+"""For a connection, and for each answer within it."""
+SECRET_MAX: Final = 64 * 1024
+_ANSWER_MAX: Final = 64 * 1024
+_REFUSED_FOR_GOOD: Final = frozenset({400, 413, 415, 422})
+"""The message is at fault: sent again it would be refused again (RFC 9110, 15.5)."""
+_SHOWN: Final = 120
+
+_READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
+    "generic": payloads.generic,
+    "slack": payloads.slack,
+    "alertmanager": payloads.alertmanager,
+}
+
+
+class Undelivered(Exception):
+    """A receiver did not take a message.
+
+    Attributes
+    ----------
+    code
+        Stable: ``receiver-unreachable``, ``receiver-refused``, ``receiver-answer-unexpected``,
+        ``secret-unreadable``.
+    for_good
+        The message would be refused again.
+    retry_after_s
+        As the receiver asks; ``None``: it does not say.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        code: str,
+        for_good: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.code = reason, code
+        self.for_good, self.retry_after_s = for_good, retry_after_s
+
+
+class Receiver(ABC):
+    """Where alerts go.
+
+    Attributes
+    ----------
+    name
+        ``mail``, or the name of the webhook.
+    """
+
+    name: str
+
+    @abstractmethod
+    def deliver(self, parcel: Parcel, now: datetime) -> str | None:
+        """Hand over one message, and return what is to be noted about a delivery.
+
+        Raises
+        ------
+        Undelivered
+            It was not taken, or it is not known whether it was.
+        """
+
+
+def receivers_of(site: Site) -> tuple[Receiver, ...]:
+    """Return every receiver of a site file."""
+    runbook = site.alerts.runbook
+    mail: tuple[Receiver, ...] = ()
+    if site.alerts.mail.to:
+        mail = (MailReceiver(site.alerts.mail, runbook),)
+    return (*mail, *(WebhookReceiver(webhook, runbook) for webhook in site.webhooks))
+
+
+def secret_of(reference: str) -> str:
+    """Return the secret that ``file:PATH`` or ``env:NAME`` names, without the final line feed.
+
+    Raises
+    ------
+    Undelivered
+        It cannot be read, or is empty. The message names the place only.
+    """
+    source, _, place = reference.partition(":")
+    try:
+        if source == "file":
+            with Path(place).open("rb") as stream:
+                secret = stream.read(SECRET_MAX).decode().rstrip("\r\n")
+        else:
+            secret = os.environ.get(place, "")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Undelivered(
+            f"the secret in {visible(place)} cannot be read: {reason}", code="secret-unreadable"
+        ) from None
+    if not secret:
+        raise Undelivered(f"the secret in {visible(place)} is empty", code="secret-unreadable")
+    return secret
+
+
+class MailReceiver(Receiver):
+    """Sends mail."""
+
+    name = "mail"
+
+    def __init__(self, settings: MailAlerts, runbook: str | None) -> None:
+        self._settings, self._runbook = settings, runbook
+
+    def deliver(self, parcel: Parcel, now: datetime) -> str | None:
+        """Hand a mail to the server, which may refuse some of its recipients."""
+        settings, domain = self._settings, _domain()
+        message = payloads.mail(
+            parcel,
+            sender=settings.sender or f"trimtab@{domain}",
+            to=settings.to,
+            runbook=self._runbook,
+            domain=domain,
+        )
+        password = None if settings.password is None else secret_of(settings.password)
+        refused = None
+        try:
+            with _failures(f"{settings.server}:{settings.port}"), self._connected() as server:
+                if settings.user is not None and password is not None:
+                    server.login(settings.user, password)
+                refused = server.send_message(message)
+        except Undelivered:
+            if refused is None:  # else it was taken, and only the farewell failed
+                raise
+        return f"the mail server refused {', '.join(map(visible, refused))}" if refused else None
+
+    @contextmanager
+    def _connected(self) -> Iterator[smtplib.SMTP]:
+        settings = self._settings
+        place = settings.server, settings.port
+        if settings.security == "tls":
+            connection = smtplib.SMTP_SSL(
+                *place, timeout=TIMEOUT_S, context=_trusted(settings.ca_file)
+            )
+        else:
+            connection = smtplib.SMTP(*place, timeout=TIMEOUT_S)
+        with connection as server:
+            if settings.security == "starttls":
+                server.starttls(context=_trusted(settings.ca_file))
+            yield server
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: what follows it turns a POST into a GET of another page."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class WebhookReceiver(Receiver):
+    """Sends JSON by POST."""
+
+    def __init__(self, settings: Webhook, runbook: str | None) -> None:
+        self.name = settings.name
+        self._settings, self._runbook = settings, runbook
+
+    def deliver(self, parcel: Parcel, now: datetime) -> str | None:
+        """Post a message; an answer of 2xx that is no web page is a delivery."""
+        settings = self._settings
+        document = _READERS[settings.kind](parcel, self._runbook)
+        body = payloads.encoded(document)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"trimtab/{__version__}",
+            payloads.IDEMPOTENCY_KEY: parcel.key,
+        }
+        if settings.secret is not None:
+            key = secret_of(settings.secret).encode()
+            headers[payloads.SIGNATURE] = payloads.signature(body, key, int(now.timestamp()))
+        url = settings.url
+        if url.partition(":")[0] in ("file", "env"):
+            url = secret_of(url)
+            if not url.startswith(("https://", "http://")):
+                raise Undelivered(
+                    "the secret that holds the address holds none", code="secret-unreadable"
+                )
+        request = urllib.request.Request(url, body, headers, method="POST")
+        with _failures("it"):
+            context = _trusted(settings.ca_file)
+            opener = urllib.request.build_opener(
+                _NoRedirect, urllib.request.HTTPSHandler(context=context)
+            )
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
+                try:
+                    text = answer.read(_ANSWER_MAX)
+                except (http.client.IncompleteRead, OSError):
+                    text = b""  # the status was there: sent again it would be there twice
+        _check(settings.kind, text)
+
+
+def _check(kind: str, text: bytes) -> None:
+    """Raise where an answer shows that something else than a receiver gave it, or that it lies."""
+    shown = visible(text[:_SHOWN].decode("utf-8", "replace"))
+    if text.lstrip()[:1] == b"<":
+        raise Undelivered(
+            f"a web page came in place of an answer: {shown}", code="receiver-answer-unexpected"
+        )
+    if kind != "slack" or text.strip() in (b"", b"ok"):
+        return
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or False in (document.get("ok"), document.get("success")):
+        raise Undelivered(f"it answered {shown}", code="receiver-answer-unexpected")
+
+
+@contextmanager
+def _failures(place: str) -> Iterator[None]:
+    """Turn everything that can go wrong on the way into `Undelivered`; no address is repeated."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _of_status(error) from None
+    except smtplib.SMTPResponseException as error:
+        words = error.smtp_error
+        text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+        raise Undelivered(
+            f"the mail server answered {error.smtp_code}: {visible(text[:_SHOWN])}",
+            code="receiver-refused",
+        ) from None
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = sorted({code for code, _ in error.recipients.values()})
+        raise Undelivered(
+            f"the mail server refused every recipient ({', '.join(map(str, codes))})",
+            code="receiver-refused",
+        ) from None
+    except (smtplib.SMTPException, http.client.HTTPException) as error:
+        raise Undelivered(
+            f"the connection to {place} ended early: {type(error).__name__}",
+            code="receiver-answer-unexpected",
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        text = getattr(reason, "strerror", None) or type(reason).__name__
+        raise Undelivered(
+            f"{place} cannot be reached: {visible(str(text))}", code="receiver-unreachable"
+        ) from None
+
+
+def _of_status(error: urllib.error.HTTPError) -> Undelivered:
+    after = error.headers.get("Retry-After", "") if error.headers else ""
+    return Undelivered(
+        f"it answered {error.code}",
+        code="receiver-refused",
+        for_good=error.code in _REFUSED_FOR_GOOD,
+        retry_after_s=float(after) if after.isascii() and after.isdigit() else None,
+    )
+
+
+def _trusted(ca_file: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file)
+
+
+def _domain() -> str:
+    name = socket.getfqdn()
+    return name if name.isascii() and all(c.isalnum() or c in "-." for c in name) else "localhost"

@@ -1,0 +1,169 @@
+"""What the metrics of a site say, from the store. A part is read again when a slot changed it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab import __version__
+from trimtab.loop.judging import by_metric
+from trimtab.loop.status import GOING_ON, going_on
+from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
+from trimtab.measure.plain import as_dict, as_list
+from trimtab.model.action import ActionKind, Outcome
+from trimtab.model.site import Site
+from trimtab.record.kept import Series
+from trimtab.record.slots import SlotState
+from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow, SlotNow
+
+if TYPE_CHECKING:
+    from trimtab.record.store import Store
+
+_LONGEST: Final = timedelta(days=60)
+"""As far back as a verdict goes where runs are rare (`judge.variability.WINDOW_LONGEST_S`)."""
+TRIMS: Final = timedelta(days=60)
+"""Trims by Trimtab are looked for so far back; what the system reports has no limit."""
+
+
+class Collector:
+    """Reads a site's store for its metrics.
+
+    Parameters
+    ----------
+    receivers
+        Returns how alerts stand with each receiver.
+    plans
+        Returns policy to the number of plans that wait for a person.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        store: Store,
+        *,
+        clock: Callable[[], datetime],
+        receivers: Callable[[], tuple[ReceiverNow, ...]] = tuple,
+        plans: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        self._site, self._store, self._clock = site, store, clock
+        self._receivers, self._plans = receivers, plans
+        self._series: tuple[SeriesNow, ...] | None = None
+
+    def collect(self, item: str | None = None) -> SiteNow:
+        """Return everything that is known now.
+
+        Parameters
+        ----------
+        item
+            Of the slot that ended: after a snapshot the series are as they were. ``None``: any.
+        """
+        started_s, site, store = time.monotonic(), self._site, self._store
+        if self._series is None or item != SNAPSHOT:
+            self._series = tuple(self._series_now())
+        judged = store.judged(site.name)
+        now = SiteNow(
+            site=site,
+            version=__version__,
+            at=self._clock(),
+            series=self._series,
+            runs=self._of_site_file(store.run_counts(site.name), ""),
+            snapshot=store.latest_snapshot(site.name),
+            trimmed=self._trimmed(),
+            causes=tuple(self._causes()),
+            judged_at=None if judged is None else judged.at,
+            actions=store.action_counts(site.name),
+            plans=self._plans(),
+            receivers=self._receivers(),
+            slots=self._of_site_file(store.slot_counts(site.name), PROBE_PREFIX),
+            last_slots=tuple(self._last_slots()),
+            store_bytes=_size(store.location.path),
+        )
+        return replace(now, refreshed_s=time.monotonic() - started_s)
+
+    def _of_site_file(
+        self, counts: Mapping[tuple[str, str], int], prefix: str
+    ) -> dict[tuple[str, str], int]:
+        """Leave out what is of no probe of the site file: checks and sweeps have many names."""
+        names = {prefix + probe.name for probe in self._site.probes} | {SNAPSHOT}
+        begun = SlotState.BEGUN.value
+        return {
+            (name, state): count
+            for (name, state), count in counts.items()
+            if name in names and state != begun
+        }
+
+    def _series_now(self) -> Iterator[SeriesNow]:
+        """Yield the newest series of each probe of the site file, and each metric of it."""
+        newest: dict[tuple[str, str], Series] = {}
+        names = {probe.name for probe in self._site.probes}
+        for series in self._store.series(self._site.name):
+            known = newest.get((series.probe, series.kind))
+            if series.probe not in names or series.last_at is None:
+                continue
+            if known is None or known.last_at is None or series.last_at > known.last_at:
+                newest[series.probe, series.kind] = series
+        from trimtab.judge.variability import judge_history
+
+        limits = self._site.limits
+        for (probe, kind), series in newest.items():
+            assert series.last_at is not None
+            since = series.last_at - max(_LONGEST, timedelta(seconds=limits.window_s))
+            points = self._store.history(self._site.name, series.comparability, since=since)
+            for metric, of_metric in by_metric(points):
+                verdict = judge_history(
+                    of_metric,
+                    metric=metric,
+                    probe=probe,
+                    goal=limits.cov,
+                    window_s=limits.window_s,
+                )
+                last = of_metric[-1]
+                yield SeriesNow(probe, kind, verdict, last.at, last.value)
+
+    def _trimmed(self) -> dict[str, datetime]:
+        since = self._clock() - TRIMS
+        trims: dict[str, datetime] = {}
+        for action in self._store.actions(self._site.name, since=since):
+            is_trim = action.instruction.kind is ActionKind.TRIM
+            if is_trim and action.outcome is Outcome.DONE and action.until is not None:
+                trims[action.instruction.target] = action.until
+        return trims
+
+    def _causes(self) -> Iterator[str]:
+        for status, stored in zip(
+            going_on(self._store, self._site.name),
+            self._store.incidents(self._site.name, states=GOING_ON),
+            strict=True,
+        ):
+            causes = as_list(stored.document.get("causes"))
+            is_named = status.cause is not None and causes
+            yield str(as_dict(causes[0]).get("cause")) if is_named else "unexplained"
+
+    def _last_slots(self) -> Iterator[SlotNow]:
+        items = (SNAPSHOT, *(PROBE_PREFIX + probe.name for probe in self._site.probes))
+        for item in items:
+            slot = self._store.last_slot(self._site.name, item, state=SlotState.DONE)
+            if slot is None or slot.started_at is None:
+                continue
+            lag_s = (slot.started_at - slot.due_at).total_seconds()
+            duration_s = None
+            if slot.ended_at is not None:
+                duration_s = (slot.ended_at - slot.started_at).total_seconds()
+            yield SlotNow(item, slot.due_at, lag_s, duration_s)
+
+
+def _size(path: Path | None) -> int | None:
+    """Return the bytes of SQLite's file with its log; of a server's database nothing is known."""
+    if path is None:
+        return None
+    total = 0
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,53 @@
+"""What looks on while a site is watched: alerts, metrics. Nothing of it can end the watch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from trimtab.loop.watching.log import fields
+from trimtab.record.slots import Slot
+
+
+class Observer(Protocol):
+    """Called by the watch after each slot, while it waits, and at its end."""
+
+    def after_slot(self, slot: Slot) -> object:
+        """Look at the record after a slot has ended."""
+
+    def idle(self, now: datetime) -> object:
+        """Go on with what was left; called once a minute or more often."""
+
+    def close(self) -> object:
+        """End; the watch ends too."""
+
+
+class Observers:
+    """Several observers; an error of one is logged, and the others are called all the same."""
+
+    def __init__(self, observers: Sequence[Observer], log: logging.Logger) -> None:
+        self._observers, self.log = tuple(observers), log
+
+    def after_slot(self, slot: Slot) -> None:
+        """See `Observer.after_slot`."""
+        for observer in self._observers:
+            self._guarded(observer, lambda observer=observer: observer.after_slot(slot))
+
+    def idle(self, now: datetime) -> None:
+        """See `Observer.idle`."""
+        for observer in self._observers:
+            self._guarded(observer, lambda observer=observer: observer.idle(now))
+
+    def close(self) -> None:
+        """See `Observer.close`."""
+        for observer in self._observers:
+            self._guarded(observer, observer.close)
+
+    def _guarded(self, observer: Observer, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception:
+            extra = fields(observer=type(observer).__name__)
+            self.log.exception("alerts or metrics were not brought up to date", extra=extra)

@@ -1,0 +1,164 @@
+"""The armed policies of a site, kept in one slot of the watch: observed, decided, carried out."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import TrimtabError
+from trimtab.loop.acting.applying import GivesWay, reason_of
+from trimtab.loop.acting.session import Place, carry_out, carrying_out, decided, settle
+from trimtab.loop.watching.log import fields
+from trimtab.model.action import Action, Outcome, Plan
+from trimtab.model.site import Site
+from trimtab.units import plural
+
+if TYPE_CHECKING:
+    from trimtab.drivers.protocol import Driver
+
+ORDER: Final = ("tunables", "balance", "allocator", "trim")
+"""What takes longest comes last: it gives way to the next slot."""
+MEASURING_S: Final = 300.0
+"""Longer than a survey of a first target and of those beside it takes."""
+
+
+def armed(site: Site) -> tuple[str, ...]:
+    """Return the policies that the site file arms, in the order in which they are kept."""
+    return tuple(policy for policy in ORDER if getattr(site.policies, policy).armed)
+
+
+def plans_of(place: Place, driver: Driver) -> tuple[Plan, ...]:
+    """Return what each armed policy would change now.
+
+    Parameters
+    ----------
+    driver
+        Observes; it changes nothing.
+    """
+    observed, now = place.observe(driver), place.clock()
+    return tuple(decided(observed, policy, now) for policy in armed(place.site))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResult:
+    """What came of a policy in one slot.
+
+    Attributes
+    ----------
+    problem
+        Why it was broken off.
+    """
+
+    plan: Plan
+    actions: tuple[Action, ...] = ()
+    problem: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether something did not end as the plan says."""
+        gave_way = (action.facts.get("interrupted") == "gave-way" for action in self.actions)
+        ends = zip(self.actions, gave_way, strict=True)
+        return self.problem is not None or any(
+            action.outcome is not Outcome.DONE and not yielded for action, yielded in ends
+        )
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        name, planned = self.plan.policy, len(self.plan.instructions)
+        if self.plan.held:
+            return f"{name}: held: {self.plan.held[0]}"
+        if not planned and self.problem is None:
+            untouched = self.plan.untouched
+            left = f", {len(untouched)} left alone: {untouched[0].reason}" if untouched else ""
+            return f"{name}: nothing to change{left}"
+        outcomes = Counter(str(action.outcome) for action in self.actions)
+        parts = [f"{count} {outcome}" for outcome, count in sorted(outcomes.items())]
+        if planned > len(self.actions):
+            parts.append(f"{planned - len(self.actions)} left for later")
+        reasons = (reason for action in self.actions if (reason := reason_of(action)) is not None)
+        first = self.problem or next(reasons, None)
+        text = f"{name}: {plural(planned, 'change')}: {', '.join(parts)}"
+        return text if first is None else f"{text}: {first}"
+
+
+@dataclass(slots=True)
+class PolicyKeeper:
+    """Keeps the armed policies of a site.
+
+    Attributes
+    ----------
+    driver
+        Observes; it changes nothing.
+    """
+
+    place: Place
+    driver: Driver
+    log: logging.Logger
+    _settled: bool = field(default=False, init=False)
+
+    def keep(self, gives_way: GivesWay) -> tuple[PolicyResult, ...]:
+        """Carry out what is due of each armed policy, and return what came of each.
+
+        The right to act is taken only where there is something to change. The first time, actions
+        of a watch that was killed are settled before anything else.
+
+        Raises
+        ------
+        TrimtabError
+            The site cannot be observed, another process acts on it, or the journal cannot be used.
+        """
+        if not self._settled:
+            with carrying_out(self.place, gives_way) as surroundings:
+                for action in settle(self.place, surroundings):
+                    extra = fields(action=action.id, outcome=str(action.outcome))
+                    self.log.warning("an interrupted action was settled", extra=extra)
+            self._settled = True
+        measuring = self.place.site.policies.tunables.armed and not gives_way(MEASURING_S)
+        observed = self.place.observe(self.driver, measuring=measuring)
+        results = []
+        for policy in armed(self.place.site):
+            plan = decided(observed, policy, self.place.clock())
+            result = PolicyResult(plan)
+            if plan.instructions and not plan.held:
+                if gives_way(0.0):
+                    break
+                result = self._carried_out(policy, gives_way)
+                observed = self.place.observe(self.driver)
+            self._tell(result)
+            results.append(result)
+        return tuple(results)
+
+    def _carried_out(self, policy: str, gives_way: GivesWay) -> PolicyResult:
+        """Decide again with the right to act, and carry that plan out."""
+        done: list[Action] = []
+        with carrying_out(self.place, gives_way) as surroundings:
+            settle(self.place, surroundings)
+            observed = self.place.observe(surroundings.driver)
+            plan = decided(observed, policy, self.place.clock())
+            try:
+                actions = carry_out(self.place, plan, observed, surroundings, done.append)
+            except TrimtabError as error:  # the other policies may still be kept
+                self.log.error("a plan was broken off", extra=fields(problem=error.message))
+                self._settled = False
+                return PolicyResult(plan, tuple(done), error.message)
+        return PolicyResult(plan, actions)
+
+    def _tell(self, result: PolicyResult) -> None:
+        for action in result.actions:
+            instruction = action.instruction
+            extra = fields(
+                action=action.id,
+                target=instruction.target,
+                setting=instruction.setting,
+                before=instruction.before,
+                value=instruction.value,
+                outcome=str(action.outcome),
+                why=str(instruction.reason),
+            )
+            level = logging.INFO if action.outcome is Outcome.DONE else logging.WARNING
+            self.log.log(level, f"action {instruction.kind.value}", extra=extra)
+        if result.plan.held:
+            extra = fields(policy=result.plan.policy, why=str(result.plan.held[0]))
+            self.log.warning("nothing is changed", extra=extra)

@@ -1,0 +1,97 @@
+"""The ledger of alerts: what people were told of a site, and who got it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
+from trimtab.model.finding import Severity
+from trimtab.record import queries, rows, schema
+from trimtab.record.connections import Connections
+
+
+class AlertRecords(Connections):
+    """The part of the store that alerting reads and writes."""
+
+    def add_alert(self, alert: Alert) -> bool:
+        """Keep an alert and return whether it was new; one that is kept stays as it is."""
+        row = rows.row_of(
+            alert,
+            schema.alert,
+            lines=list(alert.lines),
+            facts=dict(alert.facts),
+            deliveries=_plain(alert.deliveries),
+        )
+        with self._writing() as connection:
+            row["site"] = queries.site_number(connection, alert.site)
+            insertion = queries.insert_unless_there(connection, schema.alert, **row)
+            return connection.execute(insertion).rowcount == 1
+
+    def put_delivery(self, alert: str, delivery: Delivery) -> None:
+        """Keep how far an alert has come on its way to one receiver.
+
+        Parameters
+        ----------
+        alert
+            Its id; of one that is not kept nothing is kept.
+        """
+        this = schema.alert.c.id == alert
+        with self._writing() as connection:
+            query = select(schema.alert.c.deliveries).where(this).with_for_update()
+            stored = connection.execute(query).scalar_one_or_none()
+            if stored is not None:
+                deliveries = {**stored, **_plain([delivery])}
+                connection.execute(update(schema.alert).where(this).values(deliveries=deliveries))
+
+    def alerts(
+        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+    ) -> tuple[Alert, ...]:
+        """Return the alerts of a site in the order in which they were decided."""
+        table = schema.alert.c
+        query = (
+            select(schema.alert, schema.site.c.name.label("site_name"))
+            .join(schema.site, schema.site.c.number == table.site)
+            .where(schema.site.c.name == site)
+            .order_by(table.number)
+        )
+        with self._reading() as connection:
+            records = connection.execute(queries.between(query, table.at, since, until)).all()
+        return tuple(map(_to_alert, records))
+
+
+def _plain(deliveries: Iterable[Delivery]) -> dict[str, dict[str, object]]:
+    return {
+        each.receiver: {
+            "state": each.state.value,
+            "at": each.at.isoformat(),
+            "detail": each.detail,
+        }
+        for each in deliveries
+    }
+
+
+def _to_alert(row: Row[Any]) -> Alert:
+    with rows.understood(f"alert {row.id}"):
+        phase, severity = Phase(row.phase), Severity(row.severity)
+        deliveries = tuple(
+            Delivery(
+                receiver,
+                DeliveryState(entry["state"]),
+                datetime.fromisoformat(entry["at"]),
+                entry["detail"],
+            )
+            for receiver, entry in row.deliveries.items()
+        )
+    return rows.value_of(
+        Alert,
+        row,
+        site=row.site_name,
+        phase=phase,
+        severity=severity,
+        lines=tuple(row.lines),
+        deliveries=deliveries,
+    )

@@ -1,0 +1,410 @@
+"""The metrics of a watched site: every name with its type, unit and labels, and their samples.
+
+Names follow Prometheus: base units, ``_total`` for what counts up, ``_timestamp_seconds`` for
+times, one unit a name. Labels are bounded by the site: its targets, probes, causes and policies;
+never users, jobs or paths. Pure: `samples` maps what is known to rows; nothing is measured here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+from trimtab.explain.troubles import target_troubles
+from trimtab.model.site import Site
+from trimtab.model.telemetry import Snapshot, TargetSnapshot
+from trimtab.model.verdict import Verdict, VerdictStatus
+
+Kind = Literal["gauge", "counter", "info"]
+_SITE: Final = ("site",)
+_SERIES: Final = (*_SITE, "probe", "kind", "metric")
+_TARGET: Final = (*_SITE, "target")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes
+    ----------
+    name
+        Without ``_total`` and ``_info``, which the exposition adds.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = _SITE
+
+
+LEVELS: Final[Mapping[str, tuple[str, str]]] = {
+    "B/s": ("bandwidth_bytes_per_second", "bandwidth"),
+    "1/s": ("rate_per_second", "operations or items a second"),
+    "s": ("time_seconds", "time"),
+    "1": ("share_ratio", "share"),
+    "B": ("volume_bytes", "volume"),
+    "points": ("score", "score"),
+}
+"""Unit of a metric of a probe to the end of its name here, and what that is."""
+
+TARGET_READINGS: Final[Mapping[str, str]] = {
+    "capacity_bytes": "capacity_bytes",
+    "used_bytes": "used_bytes",
+    "available_bytes": "available_bytes",
+    "inodes_total": "inodes",
+    "inodes_free": "inodes_free",
+    "bytes_written_total": "written_bytes",
+    "bytes_read_total": "read_bytes",
+    "bytes_discarded_total": "discarded_bytes",
+    "allocator_requests_total": "allocator_requests",
+    "drive_host_written_bytes_total": "drive_host_written_bytes",
+    "drive_media_written_bytes_total": "drive_media_written_bytes",
+}
+"""Telemetry of a target to the end of its name here; of several drives the sum."""
+_HELP: Final[Mapping[str, str]] = {
+    "capacity_bytes": "Size of the target",
+    "used_bytes": "Space in use",
+    "available_bytes": "Space that users can still write",
+    "inodes_total": "Inodes that the target can have",
+    "inodes_free": "Inodes not in use",
+    "bytes_written_total": "Bytes written to the target",
+    "bytes_read_total": "Bytes read from the target",
+    "bytes_discarded_total": "Bytes handed back to the flash",
+    "allocator_requests_total": "Requests to the block allocator",
+    "drive_host_written_bytes_total": "Bytes that the drives were given to write",
+    "drive_media_written_bytes_total": "Bytes that the drives wrote to flash",
+}
+
+METRICS: Final = (
+    Metric("trimtab_site", "info", "The site and the program.", (*_SITE, "driver", "version")),
+    *(
+        Metric(f"trimtab_probe_{prefix}{ending}", "gauge", f"{words}: {text}.", _SERIES)
+        for ending, text in LEVELS.values()
+        for prefix, words in (("", "Mean over the window"), ("last_", "Last run"))
+    ),
+    Metric("trimtab_probe_cov_ratio", "gauge", "Coefficient of variation, whole window.", _SERIES),
+    Metric(
+        "trimtab_probe_cov_lower_bound_ratio", "gauge", "Lower end of its 95 % interval.", _SERIES
+    ),
+    Metric(
+        "trimtab_probe_cov_upper_bound_ratio", "gauge", "Upper end of its 95 % interval.", _SERIES
+    ),
+    Metric("trimtab_probe_cov_goal_ratio", "gauge", "Highest COV that meets the goal.", _SERIES),
+    Metric(
+        "trimtab_probe_goal_state",
+        "gauge",
+        "1 for the state of the goal: met, missed or cannot_tell.",
+        (*_SERIES, "state"),
+    ),
+    Metric(
+        "trimtab_probe_last_run_timestamp_seconds", "gauge", "Start of the last run.", _SERIES
+    ),
+    Metric("trimtab_probe_runs", "counter", "Runs by status.", (*_SITE, "probe", "status")),
+    Metric(
+        "trimtab_targets",
+        "gauge",
+        "Targets by their worst problem; ok where there is none.",
+        (*_SITE, "state"),
+    ),
+    Metric(
+        "trimtab_target_trouble",
+        "gauge",
+        "1 for each problem of a target.",
+        (*_TARGET, "trouble", "severity"),
+    ),
+    Metric("trimtab_target_fullness_ratio", "gauge", "Used / (used + available).", _TARGET),
+    Metric(
+        "trimtab_target_creation_enabled", "gauge", "Whether it takes new files, 1 or 0.", _TARGET
+    ),
+    *(
+        Metric(
+            f"trimtab_target_{name}",
+            "counter" if reading.endswith("_total") and reading != "inodes_total" else "gauge",
+            f"{_HELP[reading]}.",
+            _TARGET,
+        )
+        for reading, name in TARGET_READINGS.items()
+    ),
+    Metric(
+        "trimtab_target_allocator_useless_loops",
+        "counter",
+        "Scans of all groups without a result, by criterion.",
+        (*_TARGET, "criterion"),
+    ),
+    Metric(
+        "trimtab_target_write_amplification_ratio",
+        "gauge",
+        "Bytes written to flash over bytes given, over the life of its drives.",
+        _TARGET,
+    ),
+    Metric("trimtab_target_trimmed_timestamp_seconds", "gauge", "Last known trim.", _TARGET),
+    Metric("trimtab_fullness_limit_ratio", "gauge", "Fullness that targets must not exceed."),
+    Metric("trimtab_snapshot_timestamp_seconds", "gauge", "Time of the last snapshot."),
+    Metric("trimtab_snapshot_complete", "gauge", "Whether every server answered it, 1 or 0."),
+    Metric("trimtab_incidents_open", "gauge", "Ongoing incidents, by cause.", (*_SITE, "cause")),
+    Metric("trimtab_incidents_judged_timestamp_seconds", "gauge", "When they were looked for."),
+    Metric(
+        "trimtab_actions", "counter", "Actions by outcome.", (*_SITE, "policy", "kind", "outcome")
+    ),
+    Metric("trimtab_plans_waiting", "gauge", "Plans that wait for a person.", (*_SITE, "policy")),
+    Metric("trimtab_alerts_waiting", "gauge", "Alerts not delivered yet.", (*_SITE, "receiver")),
+    Metric(
+        "trimtab_alert_failures", "gauge", "Attempts since the last delivery.", (*_SITE, "receiver")
+    ),
+    Metric("trimtab_watch_slots", "counter", "Slots by state.", (*_SITE, "item", "state")),
+    Metric(
+        "trimtab_watch_slot_lag_seconds",
+        "gauge",
+        "Start of the last slot after its time.",
+        (*_SITE, "item"),
+    ),
+    Metric(
+        "trimtab_watch_slot_duration_seconds",
+        "gauge",
+        "What the last slot took: item snapshot is a snapshot.",
+        (*_SITE, "item"),
+    ),
+    Metric(
+        "trimtab_watch_last_slot_timestamp_seconds", "gauge", "Time of the last slot done.",
+        (*_SITE, "item"),
+    ),
+    Metric("trimtab_watch_refreshed_timestamp_seconds", "gauge", "When these metrics were read."),
+    Metric("trimtab_watch_refresh_duration_seconds", "gauge", "What reading them took."),
+    Metric("trimtab_store_size_bytes", "gauge", "Size of the store's database file."),
+)  # fmt: skip
+"""Every metric, in the order of the exposition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesNow:
+    """One metric of one probe: its verdict over the window, and the last run.
+
+    Attributes
+    ----------
+    last_value
+        In the metric's unit.
+    """
+
+    probe: str
+    kind: str
+    verdict: Verdict
+    last_at: datetime
+    last_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNow:
+    """The last slot of an item that was done; seconds."""
+
+    item: str
+    due_at: datetime
+    lag_s: float | None
+    duration_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverNow:
+    """A receiver of alerts: how many wait, and how often it failed since it last took one."""
+
+    name: str
+    waiting: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteNow:
+    """Everything that the metrics of a site say.
+
+    Attributes
+    ----------
+    runs, slots
+        Probe and status, or item and state, to their number.
+    actions
+        Policy, kind and outcome to their number.
+    causes
+        Of each incident that goes on, the cause's id; ``unexplained``.
+    trimmed
+        Target to the last trim by Trimtab.
+    plans
+        Policy to the number of plans that wait for a person.
+    refreshed_s
+        What reading all this took.
+    """
+
+    site: Site
+    version: str
+    at: datetime
+    series: tuple[SeriesNow, ...] = ()
+    runs: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    trimmed: Mapping[str, datetime] = field(default_factory=dict)
+    causes: tuple[str, ...] = ()
+    judged_at: datetime | None = None
+    actions: Mapping[tuple[str, str, str | None], int] = field(default_factory=dict)
+    plans: Mapping[str, int] = field(default_factory=dict)
+    receivers: tuple[ReceiverNow, ...] = ()
+    slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    last_slots: tuple[SlotNow, ...] = ()
+    store_bytes: int | None = None
+    refreshed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample: a metric's name, the values of its labels after the site, and its value."""
+
+    name: str
+    labels: tuple[str, ...]
+    value: float
+
+
+def samples(now: SiteNow) -> Iterator[Row]:
+    """Yield every sample of a site; what is not known has none, never 0."""
+    yield Row("trimtab_site", (now.site.driver, now.version), 1.0)
+    yield Row("trimtab_fullness_limit_ratio", (), now.site.limits.fullness)
+    yield from _probes(now)
+    if now.snapshot is not None:
+        yield from _targets(now, now.snapshot)
+    for cause, count in sorted(Counter(now.causes).items()):
+        yield Row("trimtab_incidents_open", (cause,), count)
+    if not now.causes and now.judged_at is not None:
+        yield Row("trimtab_incidents_open", ("unexplained",), 0.0)
+    yield from _times({"trimtab_incidents_judged_timestamp_seconds": now.judged_at})
+    for (policy, kind, outcome), count in sorted(now.actions.items(), key=str):
+        yield Row("trimtab_actions", (policy, kind, outcome or "unknown-yet"), count)
+    for policy, count in sorted(now.plans.items()):
+        yield Row("trimtab_plans_waiting", (policy,), count)
+    for receiver in now.receivers:
+        yield Row("trimtab_alerts_waiting", (receiver.name,), receiver.waiting)
+        yield Row("trimtab_alert_failures", (receiver.name,), receiver.failures)
+    yield from _watch(now)
+
+
+def _probes(now: SiteNow) -> Iterator[Row]:
+    for series in now.series:
+        verdict = series.verdict
+        labels = (series.probe, series.kind, verdict.metric)
+        ending = LEVELS[verdict.unit][0]
+        interval = verdict.cov_interval
+        values = {
+            f"trimtab_probe_{ending}": verdict.mean,
+            f"trimtab_probe_last_{ending}": series.last_value,
+            "trimtab_probe_cov_ratio": verdict.cov,
+            "trimtab_probe_cov_lower_bound_ratio": None if interval is None else interval.low,
+            "trimtab_probe_cov_upper_bound_ratio": None if interval is None else interval.high,
+            "trimtab_probe_cov_goal_ratio": verdict.goal,
+            "trimtab_probe_last_run_timestamp_seconds": series.last_at.timestamp(),
+        }
+        for name, value in values.items():
+            if value is not None:
+                yield Row(name, labels, value)
+        for state in VerdictStatus:
+            is_state = verdict.status is state
+            yield Row("trimtab_probe_goal_state", (*labels, state.value), float(is_state))
+    for (probe, status), count in sorted(now.runs.items()):
+        yield Row("trimtab_probe_runs", (probe, status), count)
+
+
+def _targets(now: SiteNow, snapshot: Snapshot) -> Iterator[Row]:
+    yield from _times({"trimtab_snapshot_timestamp_seconds": snapshot.at})
+    yield Row("trimtab_snapshot_complete", (), float(snapshot.complete))
+    states: Counter[str] = Counter({"ok": 0})
+    for seen in snapshot.targets:
+        name, troubles = seen.target.name, target_troubles(seen, now.site.limits)
+        states[troubles[0].id if troubles else "ok"] += 1
+        known = {trouble.id: trouble for trouble in troubles}
+        for trouble in known.values():
+            labels = (name, trouble.id, trouble.severity.value)
+            yield Row("trimtab_target_trouble", labels, 1.0)
+        yield from _target(seen, now.trimmed.get(name))
+    for state, count in sorted(states.items()):
+        yield Row("trimtab_targets", (state,), count)
+
+
+def _target(seen: TargetSnapshot, trimmed_at: datetime | None) -> Iterator[Row]:
+    name = seen.target.name
+    if (fullness := seen.fullness()) is not None:
+        yield Row("trimtab_target_fullness_ratio", (name,), fullness)
+    creation = seen.value("create_enabled")
+    if isinstance(creation, bool):
+        yield Row("trimtab_target_creation_enabled", (name,), float(creation))
+    for reading, ending in TARGET_READINGS.items():
+        if (value := _sum_of(seen, reading)) is not None:
+            yield Row(f"trimtab_target_{ending}", (name,), value)
+    loops = seen.labelled("allocator_useless_loops_total")
+    whole = seen.number("allocator_useless_loops_total")
+    if whole is not None and not loops:
+        loops = {"all": whole}
+    for criterion, count in sorted(loops.items()):
+        yield Row("trimtab_target_allocator_useless_loops", (name, criterion), count)
+    host = _sum_of(seen, "drive_host_written_bytes_total")
+    media = _sum_of(seen, "drive_media_written_bytes_total")
+    if host and media is not None:
+        yield Row("trimtab_target_write_amplification_ratio", (name,), media / host)
+    elif factors := _values_of(seen, "drive_write_amplification"):
+        mean = sum(factors) / len(factors)
+        yield Row("trimtab_target_write_amplification_ratio", (name,), mean)
+    times = [at for at in (trimmed_at, _moment(seen.value("last_trim_at"))) if at is not None]
+    if times:
+        at_s = max(times).timestamp()
+        yield Row("trimtab_target_trimmed_timestamp_seconds", (name,), at_s)
+
+
+def _values_of(seen: TargetSnapshot, name: str) -> list[float]:
+    """Return a reading without a label, else all with one; empty where one is missing."""
+    whole = seen.number(name)
+    if whole is not None:
+        return [whole]
+    labelled = [reading for reading in seen.readings if reading.name == name and reading.label]
+    values = seen.labelled(name)
+    return list(values.values()) if len(values) == len(labelled) else []
+
+
+def _sum_of(seen: TargetSnapshot, name: str) -> float | None:
+    values = _values_of(seen, name)
+    return sum(values) if values else None
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
+def _watch(now: SiteNow) -> Iterator[Row]:
+    for (item, state), count in sorted(now.slots.items()):
+        yield Row("trimtab_watch_slots", (item, state), count)
+    for slot in now.last_slots:
+        if slot.lag_s is not None:
+            yield Row("trimtab_watch_slot_lag_seconds", (slot.item,), slot.lag_s)
+        if slot.duration_s is not None:
+            yield Row("trimtab_watch_slot_duration_seconds", (slot.item,), slot.duration_s)
+        due_s = slot.due_at.timestamp()
+        yield Row("trimtab_watch_last_slot_timestamp_seconds", (slot.item,), due_s)
+    yield from _times({"trimtab_watch_refreshed_timestamp_seconds": now.at})
+    if now.refreshed_s is not None:
+        yield Row("trimtab_watch_refresh_duration_seconds", (), now.refreshed_s)
+    if now.store_bytes is not None:
+        yield Row("trimtab_store_size_bytes", (), now.store_bytes)
+
+
+def _times(times: Mapping[str, datetime | None]) -> Iterator[Row]:
+    for name, at in times.items():
+        if at is not None:
+            yield Row(name, (), at.timestamp())
+
+
+def grouped(rows: Iterable[Row]) -> Iterator[tuple[Metric, list[Row]]]:
+    """Yield each metric that has samples, in the order of `METRICS`."""
+    of_name: dict[str, list[Row]] = {}
+    for row in rows:
+        of_name.setdefault(row.name, []).append(row)
+    for metric in METRICS:
+        if metric.name in of_name:
+            yield metric, of_name.pop(metric.name)
+    assert not of_name, f"not in METRICS: {sorted(of_name)}"

@@ -1,0 +1,52 @@
+"""What ``[alerts]``, ``[webhook.NAME]`` and ``[metrics]`` must be to one another. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.config.problems import Problem, name_problems
+from trimtab.model.site import Site
+
+MAIL: Final = "mail"
+"""The receiver that is mail; no webhook may have its name."""
+_THIS_HOST: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def notify_problems(site: Site) -> Iterator[Problem]:
+    """Yield what contradicts itself in who is told, and how."""
+    for webhook in site.webhooks:
+        location = ("webhook", webhook.name)
+        yield from name_problems(webhook.name, location)
+        if webhook.name == MAIL:
+            text = "is the receiver of [alerts.mail]"
+            yield Problem(location, text, "give the webhook another name", code="name-taken")
+    mail, location = site.alerts.mail, ("alerts", "mail")
+    if (mail.user is None) != (mail.password is None):
+        yield Problem(
+            (*location, "user" if mail.user is None else "password"),
+            "is missing: a login needs both",
+            "write user and password, or neither",
+            code="login-incomplete",
+        )
+    elif mail.password is not None and mail.security == "none" and mail.server not in _THIS_HOST:
+        yield Problem(
+            (*location, "security"),
+            "the password would go over the network unencrypted",
+            'write security = "starttls" or "tls"',
+            code="password-in-the-clear",
+        )
+    paths = {
+        ("alerts", "spool"): site.alerts.spool,
+        ("metrics", "textfile"): site.metrics.textfile,
+        (*location, "ca_file"): mail.ca_file,
+    }
+    paths |= {("webhook", webhook.name, "ca_file"): webhook.ca_file for webhook in site.webhooks}
+    for at, path in paths.items():
+        if path is not None and not path.startswith("/"):
+            yield Problem(
+                at,
+                "is not an absolute path",
+                "a service starts in another directory: begin with a /",
+                code="path-relative",
+            )

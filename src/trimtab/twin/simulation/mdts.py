@@ -1,0 +1,53 @@
+"""MDTs: what they hold, and what their drives still hold of what was removed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.twin.scenario.model import Mdts
+from trimtab.twin.simulation.accounts import Accounts
+
+Array = NDArray[np.float64]
+BYTES_PER_INODE = 2560
+"""mkfs.lustre's default of MDTs: an inode of 1 KiB and what belongs to it."""
+
+
+def removed(accounts: Accounts) -> Array:
+    """Return how many files of each MDT were removed since the start."""
+    made = accounts.inodes_at_start + accounts.creates()
+    return np.maximum(made - accounts.inodes(), 0.0)
+
+
+class MdtTrims:
+    """Trims of MDTs. Their drives are not simulated: a trim changes no rate.
+
+    Attributes
+    ----------
+    capacity_bytes
+        Of one.
+    last_trim_s
+        Seconds since 1970 UTC; NaN: never.
+    discarded_bytes
+        Since the start.
+    """
+
+    def __init__(self, mdts: Mdts) -> None:
+        self.capacity_bytes = mdts.inodes * BYTES_PER_INODE
+        self._inodes = mdts.inodes
+        self._removed = np.full(mdts.count, np.nan)
+        self.last_trim_s = np.full(mdts.count, np.nan)
+        self.discarded_bytes = np.zeros(mdts.count)
+
+    def trim(self, number: int, accounts: Accounts, at: datetime) -> float:
+        """Trim one; return the bytes handed over: all that is free, then what was removed since."""
+        used = min(float(accounts.inodes()[number]), self._inodes) * BYTES_PER_INODE
+        free, now = self.capacity_bytes - used, float(removed(accounts)[number])
+        before = self._removed[number]
+        trimmed = free if np.isnan(before) else min(free, (now - before) * BYTES_PER_INODE)
+        self._removed[number] = now
+        self.last_trim_s[number] = at.timestamp()
+        self.discarded_bytes[number] += trimmed
+        return trimmed

@@ -1,0 +1,87 @@
+"""Records in a few words, for tests of alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trimtab.alert.decide import decide
+from trimtab.alert.observed import IncidentView, Observed, PlaceView, SnapshotView
+from trimtab.alert.table import STATES
+from trimtab.model.alert import Alert
+from trimtab.model.finding import Severity
+from trimtab.model.target import Trouble
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+SEVERITIES = {state.trouble: state.severity for state in STATES}
+
+
+def incident(identifier: str = "a", **changes: Any) -> IncidentView:
+    """Return an incident that began at noon and took a fifth of the write bandwidth."""
+    fields: dict[str, Any] = {
+        "id": identifier,
+        "at": NOON,
+        "state": "open",
+        "shape": "step",
+        "certainty": "confirmed",
+        "summary": "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower",
+        "effect": 0.8,
+    }
+    return IncidentView(**(fields | changes))
+
+
+CAUSE: dict[str, Any] = {"cause": "trim-overdue", "cause_title": "no trim", "confidence": 0.93}
+
+
+def snapshot(
+    at: datetime,
+    troubles: Mapping[str, Sequence[str]],
+    *,
+    names: Sequence[str] = ("OST0000", "OST0001", "OST0002"),
+    complete: bool = True,
+    fullness: float = 0.5,
+    text: str = "as it is",
+) -> SnapshotView:
+    """Return a snapshot of targets, some of which have troubles: id to names."""
+    return SnapshotView(
+        at,
+        complete,
+        {
+            name: PlaceView(
+                name,
+                tuple(
+                    Trouble(trouble, SEVERITIES.get(trouble, Severity.INFO), text)
+                    for trouble, places in troubles.items()
+                    if name in places
+                ),
+                fullness,
+            )
+            for name in names
+        },
+    )
+
+
+class Ledger:
+    """A record that changes, and the alerts that were decided on it."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+        self.snapshots: tuple[SnapshotView, ...] = ()
+
+    def incidents(self, now: datetime, *incidents: IncidentView) -> list[Alert]:
+        """Return the new alerts where these incidents were found now."""
+        return self._decided(Observed("scratch", judged_at=now, incidents=incidents), now)
+
+    def look(self, view: SnapshotView) -> list[Alert]:
+        """Return the new alerts after one more snapshot."""
+        self.snapshots = (view, *self.snapshots)[:2]
+        return self._decided(Observed("scratch", snapshots=self.snapshots), view.at)
+
+    def _decided(self, observed: Observed, now: datetime) -> list[Alert]:
+        alerts = decide(observed, self.alerts, now)
+        assert alerts == decide(observed, self.alerts, now)
+        self.alerts += alerts
+        return alerts

@@ -1,0 +1,100 @@
+"""A site on the fake Lustre, and the commands that act on it, run in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fake_lustre.state import FakeLustre
+
+from trimtab.cli.main import main
+from trimtab.drivers.lustre import site as lustre_site
+from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.lustre.writing import Writer
+from trimtab.launch.process import ProcessResult
+from trimtab.loop.acting import session
+from trimtab.loop.acting.pacing import Pacing
+
+_WRITING = b"\nact("
+_SITE = """\
+[site]
+name = "fake"
+driver = "lustre"
+path = "/scratch"
+file_system = "scratch"
+
+[servers]
+mds = "mds[1-2]"
+oss = "oss[1-4]"
+
+"""
+
+
+@dataclass
+class LustreSite:
+    """A site file, a store, and a fake Lustre beneath; what is to happen does so once."""
+
+    fake: FakeLustre
+    directory: Path
+    captured: pytest.CaptureFixture[str]
+    before_write: list[Callable[[], object]] = field(default_factory=list)
+    during_migration: list[Callable[[], object]] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+
+    def write_site(self, policy: str) -> None:
+        (self.directory / "sites").mkdir(exist_ok=True)
+        (self.directory / "sites" / "fake.toml").write_text(_SITE + policy)
+
+    def run(self, *words: str, code: int = 0) -> dict[str, Any]:
+        """Run a command with ``--json``; its exit code must be that one."""
+        self.captured.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--json", "--store", str(self.directory / "t.db")])
+        shown = self.captured.readouterr()
+        assert ended.value.code == code, shown.out + shown.err
+        return json.loads(shown.out)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what the journal has."""
+        path = self.directory / "actions" / "fake.journal.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def writes(self) -> list[str]:
+        """Return what was written, as the servers logged it."""
+        lines = [line for server in self.fake.servers for line in server.log]
+        return [line for line in lines if ": begun " in line]
+
+    def fan_out(
+        self, nodes: Sequence[str], argv: Sequence[str], **options: Any
+    ) -> dict[str, ProcessResult]:
+        if _WRITING in options["stdin"] and self.before_write:
+            self.before_write.pop()()
+        return self.fake.fan_out(nodes, argv, **options)
+
+    def execute(self, argv: Sequence[str], **options: Any) -> ProcessResult:
+        if tuple(argv[:2]) == ("lfs", "migrate") and self.during_migration:
+            self.during_migration.pop()()
+        return self.fake.execute(argv, **options)
+
+
+@pytest.fixture
+def lustre(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> LustreSite:
+    """A site of 2 MDTs and 8 OSTs on four servers."""
+    where = LustreSite(FakeLustre.pair(), tmp_path, capsys)
+    parts = {"fan_out": where.fan_out}
+    with_fake = partial(LustreDriver, execute=where.execute, **parts)
+    monkeypatch.setattr(lustre_site, "LustreDriver", with_fake)
+    monkeypatch.setattr(lustre_site, "Writer", partial(Writer, **parts))
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "sites"))
+    monkeypatch.setattr(
+        session, "Pacing", lambda driver, policy, _: Pacing(driver, policy, where.slept.append)
+    )
+    where.write_site("")
+    return where

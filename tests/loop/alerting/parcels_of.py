@@ -1,0 +1,38 @@
+"""Alerts to send, for tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from trimtab.alert.parcels import Parcel
+from trimtab.model.alert import Alert, Phase
+from trimtab.model.finding import Severity
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+TITLE = (
+    "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower; next: trimtab explain scratch"
+)
+
+
+def alert(number: int = 0, **changes: Any) -> Alert:
+    """Return an alert; its id follows from the number."""
+    fields: dict[str, Any] = {
+        "id": f"{number:032x}",
+        "site": "scratch",
+        "subject": f"incident:{number}",
+        "name": "incident",
+        "phase": Phase.OPENED,
+        "severity": Severity.WARNING,
+        "at": NOON,
+        "since": NOON,
+        "title": TITLE,
+        "lines": ("Since: 2026-11-16 13:00 CET",),
+    }
+    return Alert(**(fields | changes))
+
+
+def parcel(*alerts: Alert) -> Parcel:
+    """Return alerts as one message."""
+    alerts = alerts or (alert(),)
+    return Parcel(alerts[0].id if len(alerts) == 1 else "d" * 32, alerts)
