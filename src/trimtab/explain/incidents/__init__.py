@@ -115,7 +115,7 @@ def find_troubles(
         near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
         taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
-        spells += unsteady(judgement, frame, low, taken, limits.window_s, a_month)
+        spells += unsteady(judgement, frame, low, taken, window_s=limits.window_s, a_month=a_month)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 

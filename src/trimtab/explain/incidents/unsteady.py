@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trimtab.explain.context import Window
-from trimtab.explain.incidents.dips import A_MONTH, is_usual
+from trimtab.explain.incidents.dips import is_usual
 from trimtab.explain.incidents.spell import Spell, name_of
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
@@ -36,8 +36,9 @@ def unsteady(
     frame: pl.DataFrame,
     dips: Sequence[Spell],
     taken: Sequence[Window],
+    *,
     window_s: float,
-    a_month: float = A_MONTH,
+    a_month: float,
 ) -> list[Spell]:
     """Return the dips of a series and its unsteady stretches, dips within one made part of it.
 
