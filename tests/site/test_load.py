@@ -274,6 +274,20 @@ permanent = ["lod/qos_prio_free"]
         (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "small letters"),
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
+        (
+            SITE + '[policy.purge]\nschedule = "daily at 03:00"\ndirectory = "/d"',
+            ":5",
+            "[policy.purge] policy",
+            "path-missing",
+            "purge.toml",
+        ),
+        (
+            SITE + '[policy.purge]\npolicy = "/p"\nschedule = "daily at 03:00"\ndirectory = "d"',
+            ":8",
+            "[policy.purge] directory",
+            "path-missing",
+            None,
+        ),
         at_end("[policy.tunables]\narmed = true", "settings-missing", "wbt_lat_usec"),
         (SITE + "[policy.gating]", ":5", "[policy.gating]", "unknown-key", None),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
@@ -437,7 +451,9 @@ def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
 
 
-POLICY_TABLES = ("policy.tunables", "policy.allocator", "policy.trim", "policy.balance")
+POLICY_TABLES = tuple(
+    f"policy.{name}" for name in ("tunables", "allocator", "trim", "balance", "purge")
+)
 
 
 def tables_of(document: dict) -> Iterator[tuple[str, dict]]:

@@ -15,7 +15,7 @@ from tests.site.sites import sites, texts
 from tests.support.codes import raises
 
 from trimtab.errors import RefusedError, UnreadableError, UsageError
-from trimtab.model.policies import Policies, TrimPolicy
+from trimtab.model.policies import Policies, TrimPolicy, TunablesPolicy
 from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
 from trimtab.site.load import load_site, parse_site
 from trimtab.site.schema import json_schema
@@ -101,6 +101,7 @@ def test_the_file_of_a_lustre_site_looks_as_it_should() -> None:
         "[store]",
         "[policy]",
         "[policy.trim]",
+        "[policy.purge]",
         "[probe.hourly]",
         "[launcher.mpi]",
     ]
@@ -124,6 +125,7 @@ def test_comments_of_others_stay_comments() -> None:
         replace(LOCAL, path="/scratch\udcff"),
         replace(LOCAL, path="scratch"),
         replace(LOCAL, limits=SiteLimits(fullness=0.6)),
+        replace(LOCAL, policies=Policies(tunables=TunablesPolicy(armed=True))),
         replace(LOCAL, limits=SiteLimits(window_s=1e-300)),
         replace(LOCAL, servers=Servers(oss=("a b",))),
         replace(LOCAL, snapshot_schedule=" every 1h"),

@@ -14,6 +14,7 @@ from trimtab.config.kinds import (
     RATE,
     SCHEDULE,
     SWITCH,
+    TEXT,
     TEXTS,
     WHOLE_SIZE,
     Kind,
@@ -221,6 +222,31 @@ class AllocatorPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgePlanPolicy:
+    """When the watch makes a purge plan; a person arms and runs it.
+
+    Attributes
+    ----------
+    policy
+        File of the purge policy.
+    directory
+        Of root alone; each plan and its index get a new directory in it.
+    """
+
+    schedule: str | None = key(SCHEDULE, "When a plan is made; without it only on request.", None)
+    policy: str | None = key(
+        TEXT, "File of the purge policy.", None, example='"/etc/trimtab/purge.toml"'
+    )
+    directory: str | None = key(
+        TEXT,
+        "Where indexes and plans are written, of root alone.",
+        None,
+        example='"/var/lib/trimtab/plans"',
+    )
+    publish: bool = key(SWITCH, "Whether users get their lists at once.", True)
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """Everything that a site lets Trimtab change; nothing is armed unless its file says so."""
 
@@ -228,6 +254,7 @@ class Policies:
     allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
     trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
+    purge: PurgePlanPolicy = table(PurgePlanPolicy, "When purge plans are made and published.")
     schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
     most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
     stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)

@@ -235,6 +235,28 @@ def locked(name: str, directory: int, shown: str, *, hint: str) -> Iterator[None
         yield
 
 
+def is_locked(directory: Path, locks: Path = Path("/proc/locks")) -> bool:
+    """Return whether a process of this host holds one of a directory's locks; it takes none itself.
+
+    Parameters
+    ----------
+    locks
+        The kernel's list (proc(5)): ``major:minor:inode`` is the sixth word of a line.
+    """
+    files = set()
+    with contextlib.suppress(OSError):
+        for file in directory.glob(".lock-*"):
+            state = file.stat(follow_symlinks=False)
+            major, minor = os.major(state.st_dev), os.minor(state.st_dev)
+            files.add(f"{major:02x}:{minor:02x}:{state.st_ino}")
+    if not files:
+        return False
+    with contextlib.suppress(OSError):
+        words = (line.split() for line in locks.read_text().splitlines())
+        return any(len(row) > 5 and row[5] in files for row in words)
+    return False
+
+
 def _head(line_sum: str) -> bytes:
     return b'{"sum":"' + line_sum.encode() + b'",'
 

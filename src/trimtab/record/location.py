@@ -18,6 +18,7 @@ from trimtab.model.mounts import FileSystemFamily, Mount, family_of, find_mount,
 FILE_NAME = "trimtab.db"
 
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
+STORE_VARIABLE: Final = "TRIMTAB_STORE"
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 
 # SQLite's write-ahead log keeps its index in memory that all processes map (sqlite.org/wal.html):
@@ -71,7 +72,7 @@ def default_url(environment: Mapping[str, str] | None = None, *, root: bool | No
         Whether the system's own place is ours to use; where ``None``, whether we are root.
     """
     environment = os.environ if environment is None else environment
-    if url := environment.get("TRIMTAB_STORE"):
+    if url := environment.get(STORE_VARIABLE):
         return url
     return f"sqlite:///{_default_directory(environment, root) / FILE_NAME}"
 

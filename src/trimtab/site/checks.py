@@ -63,6 +63,25 @@ def problems(site: Site) -> Iterator[Problem]:
             'write settings = {wbt_lat_usec = "0"}',
             code="settings-missing",
         )
+    plans = policies.purge
+    for name in ("policy", "directory"):
+        path = getattr(plans, name)
+        if plans.schedule is not None and (path is None or not path.startswith("/")):
+            yield Problem(
+                ("policy", "purge", name),
+                "a scheduled purge plan needs it, as an absolute path",
+                f'write {name} = "/etc/trimtab/purge.toml"'
+                if name == "policy"
+                else 'write directory = "/var/lib/trimtab/plans"',
+                code="path-missing",
+            )
+    if plans.schedule is not None and DRIVERS[site.driver].simulated:
+        yield Problem(
+            ("policy", "purge", "schedule"),
+            "a simulated file system has no files to purge",
+            "leave it out",
+            code="purge-simulated",
+        )
     unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
     if unknown:
         yield Problem(

@@ -29,7 +29,7 @@ from trimtab.purge.run.records import (
 )
 from trimtab.purge.run.state import Batch, Rows
 from trimtab.record import chain
-from trimtab.record.chain import FIRST_SUM, linked
+from trimtab.record.chain import FIRST_SUM, is_locked, linked
 
 AT = datetime(2026, 11, 22, 8, 0, 0, 123456, tzinfo=UTC)
 PLAN = PlanLine("plan-1", "ab" * 32, 100, "/scratch", "ext4 /dev/md0")
@@ -248,9 +248,12 @@ def test_two_runs_at_once_are_refused(tmp_path):
         "    print(error.message)\n"
     )
     with opened(tmp_path, PLAN, at=AT, owner=OWNER):
+        assert is_locked(tmp_path)
         result = subprocess.run(
             [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
         )
+    assert not is_locked(tmp_path)
+    assert not is_locked(tmp_path / "absent")
     assert result.stdout == "another run is at work on ext4 /dev/md0 now\n"
     write(tmp_path)
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from trimtab.act.observed import Observed
 from trimtab.explain.troubles import site_state
 from trimtab.loop.acting.verdicts import with_verdicts
+from trimtab.loop.purging.place import purge_place
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind
+from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.trim import TrimPractice
+from trimtab.record.chain import is_locked
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Driver
@@ -59,6 +62,8 @@ def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
     for slot in store.open_slots(site.name):
         if slot.item.startswith(PROBE_PREFIX):
             reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
+    if not DRIVERS[site.driver].simulated and is_locked(purge_place().journals):
+        reasons[""] = Message("purge-running", "a purge is running on this host")
     for target in snapshot.targets:
         if target.value("degraded") is True:
             reasons[target.target.name] = Message("target-degraded", "its array is being rebuilt")

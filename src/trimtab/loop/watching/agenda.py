@@ -28,6 +28,8 @@ SNAPSHOT: Final = "snapshot"
 PROBE_PREFIX: Final = "probe:"
 POLICIES: Final = "policies"
 """The slot in which armed policies are kept."""
+PURGE_PLAN: Final = "purge-plan"
+"""The slot whose process makes a purge plan."""
 NOT_RUNNING: Final = "the watch was not running"
 HELD_UP: Final = "the watch was held up: the machine slept or its clock was moved"
 
@@ -42,7 +44,7 @@ class Item:
     Attributes
     ----------
     name
-        ``snapshot``, ``probe:NAME`` or ``policies``.
+        ``snapshot``, ``probe:NAME``, ``policies`` or ``purge-plan``.
     timezone
         Of schedules in local time; an IANA name.
     jitter

@@ -35,10 +35,11 @@ from trimtab.loop.probing.missing import (
     stretch,
 )
 from trimtab.loop.probing.probe import ProbeRunner, RunContext
-from trimtab.loop.watching.agenda import PROBE_PREFIX, MissMany
+from trimtab.loop.watching.agenda import PROBE_PREFIX, PURGE_PLAN, MissMany
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.policies import PolicyKeeper
+from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.run import Run, RunStatus
 from trimtab.model.site import Site, SiteProbe
@@ -69,6 +70,8 @@ class SlotWork:
         Called now and then while something takes long: a sign of life, and the lease.
     keeper
         Keeps the armed policies; ``None``: the site file arms none.
+    planning
+        Makes purge plans; ``None``: the site file schedules none.
     """
 
     site: Site
@@ -82,6 +85,7 @@ class SlotWork:
     holder: str
     alive: Callable[[], None]
     keeper: PolicyKeeper | None = None
+    planning: PurgePlanning | None = None
     _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
 
     def probe(self, item: str, due_at: datetime) -> Slot | None:
@@ -151,6 +155,36 @@ class SlotWork:
             failed, detail = True, error.message
         state = SlotState.FAILED if failed else SlotState.DONE
         slot = replace(slot, state=state, ended_at=self.clock(), detail=detail)
+        return self._ended(slot) if self._finish(slot) else None
+
+    def purge_plan(self, item: str, due_at: datetime) -> Slot | None:
+        """Begin a purge plan, or go on with it; `planned` returns its slot once that has ended."""
+        planning = self.planning
+        if planning is None or planning.due_at is not None:
+            return self.miss(item, due_at, "the plan before it is still being made")
+        if self._claim(item, due_at, self.clock()):
+            self._tell(item, due_at, "making a purge plan")
+            planning.begin(due_at)
+        return None
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether a purge plan is being made."""
+        return self.planning is not None and self.planning.due_at is not None
+
+    def planned(self) -> Slot | None:
+        """Return the slot of the purge plan that has ended by now."""
+        if self.planning is None or (due_at := self.planning.due_at) is None:
+            return None
+        try:
+            end = self.planning.ended()
+        except TrimtabError as error:
+            end, self.planning.due_at = PlanEnd(failed=True, detail=error.message), None
+        if end is None:
+            return None
+        state = SlotState.FAILED if end.failed else SlotState.DONE
+        slot = Slot(self.site.name, PURGE_PLAN, due_at, state, ended_at=self.clock())
+        slot = replace(slot, holder=self.holder, detail=end.detail)
         return self._ended(slot) if self._finish(slot) else None
 
     def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:

@@ -26,6 +26,7 @@ from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.agenda import (
     POLICIES,
     PROBE_PREFIX,
+    PURGE_PLAN,
     SNAPSHOT,
     Agenda,
     Begin,
@@ -44,6 +45,7 @@ from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_proces
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.observers import Observer, Observers
 from trimtab.loop.watching.policies import PolicyKeeper, armed
+from trimtab.loop.watching.purge_plans import PurgePlanning
 from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
@@ -58,6 +60,7 @@ REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
 RECOVER_AGAIN_S: Final = 3600.0
 """So often is looked for slots that an error left half done: one that stays is told every hour."""
+ONCE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
 """A clock that goes back by less is being slewed."""
 
@@ -74,6 +77,7 @@ def items(site: Site) -> tuple[Item, ...]:
     wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
     if armed(site):
         wanted.append((POLICIES, site.policies.schedule, 0.0))
+    wanted.append((PURGE_PLAN, site.policies.purge.schedule, 0.0))
     return tuple(
         Item(
             name,
@@ -141,6 +145,8 @@ class Watch:
         if armed(site):
             place = Place(site, store, clock, open_acting, self._wait)
             self._work.keeper = PolicyKeeper(place, driver, self.log)
+        if site.policies.purge.schedule is not None:
+            self._work.planning = PurgePlanning(site, store.location.url, self.log)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
@@ -174,6 +180,8 @@ class Watch:
                     done = ()
             except (Interrupted, TrimtabError) as error:
                 self._notify.stopping()
+                if self._work.planning is not None:
+                    self._work.planning.stop()
                 self.log.info("the watch ends", extra=fields(reason=error.message))
                 self._release()
                 raise
@@ -203,6 +211,8 @@ class Watch:
                 agenda = self._agenda = advanced(self._known(), task)
             now = self._clock()
         ended += self._confirm(now)
+        if planned := self._guarded(self._work.planned):
+            ended.append(planned)
         self._retention.prune(self._clock())
         return tuple(ended)
 
@@ -226,6 +236,11 @@ class Watch:
             if slot := self._guarded(partial(self._begin(item.name), item.name, item.until(now))):
                 ended.append(slot)
                 self._look_at(slot)
+        while self._work.is_planning:
+            if planned := self._guarded(self._work.planned):
+                ended.append(planned)
+            else:
+                self._wait(ONCE_POLL_S)
         return tuple(ended)
 
     # Setting up
@@ -259,6 +274,8 @@ class Watch:
         store, name = self.store, self.site.name
         for slot in self._patience.keep("reading slots", lambda: store.open_slots(name)):
             item = by_name.get(slot.item)
+            if slot.item == PURGE_PLAN and self._work.is_planning:
+                continue
             in_time = item is not None and self._clock() <= item.latest(slot.due_at)
             if closed := self._guarded(partial(self._take_up, slot, again=in_time)):
                 ended.append(closed)
@@ -281,7 +298,7 @@ class Watch:
         reason = AN_ERROR_ENDED_IT if slot.holder == self._holder else ENDED_WHILE_IT_RAN
         if slot.run is not None:
             return self._work.go_on(slot, reason)
-        if again:
+        if again or (slot.item == PURGE_PLAN and self._work.planning is not None):
             return self._begin(slot.item)(slot.item, slot.due_at)
         return self._work.give_up(slot, reason)
 
@@ -306,6 +323,8 @@ class Watch:
     def _begin(self, item: str) -> Callable[[str, datetime], Slot | None]:
         if item == SNAPSHOT:
             return self._work.snapshot
+        if item == PURGE_PLAN:
+            return self._work.purge_plan
         if item == POLICIES:
             return partial(self._work.policies, gives_way=self._gives_way)
         return self._work.probe
