@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from tests.loop.acting.memory_store import MemoryStore
 from tests.loop.acting.twin_year import TwinYear
-from tests.loop.acting.year import POLICIES, SITE, START, KilledError, Year, with_facts
+from tests.loop.acting.year import Year
+from tests.loop.acting.year_site import POLICIES, SITE, START, KilledError, with_facts
 
 from trimtab.errors import TrimtabError
 from trimtab.loop.acting import observing, session

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from tests.loop.acting.year import CREATE, DEFAULTS, OSTS, POINTER, START, Ost, Year
+from tests.loop.acting.year import Year
+from tests.loop.acting.year_site import CREATE, DEFAULTS, OSTS, POINTER, START, Ost
 from tests.support.small_twin import small_life, small_scenario
 
 from trimtab.model.telemetry import Setting, Snapshot, TargetSnapshot
