@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.fake_lustre.state import Fault
@@ -119,6 +120,23 @@ def test_a_failure_is_told_and_later_stages_are_not_begun(
     assert (end["outcome"], end["detail"]) == (outcome, applied["actions"][0]["detail"])
     lustre.fake.faults.clear()
     assert lustre.run("actions", "fake")["actions"][-1]["outcome"] == outcome
+
+
+def test_what_was_done_before_the_right_was_lost_is_in_the_log_book(lustre: LustreSite) -> None:
+    def overtake() -> None:
+        now = utc_now()
+        with Store.open(lustre.directory / "t.db") as store:
+            store.take_right("fake", "b", now=now, until=now + timedelta(hours=1), gone=bool)
+
+    lustre.write_site(REQUESTS)
+    lustre.before_write.append(overtake)
+    lost = lustre.run("tune", "fake", "--apply", code=4)
+    assert lost["error"]["code"] == "right-lost"
+    with Store.open(lustre.directory / "t.db") as store:
+        (action,) = store.actions("fake")
+        (event,) = store.events(site="fake")
+    assert (event.id, event.targets) == (action.id, (action.instruction.target,))
+    assert action.id[:13] in event.detail
 
 
 def change(lustre: LustreSite, target: str, knob: str, value: str) -> None:
