@@ -72,9 +72,7 @@ def test_systemd_reads_it_as_it_is_meant(tmp_path: Path, path: str) -> None:
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
     site = Site("scratch", "local", path)
-    for file in files_of(site, TEXT, root=tmp_path, program="/usr/bin/true"):
-        if file.path.endswith("site.conf"):
-            conf = file.text
+    conf = files_of(site, TEXT, root=tmp_path, program="/usr/bin/true")[-1].text
     (tmp_path / UNIT).write_text(unit_text())
     directory = tmp_path / "trimtab-watch@scratch.service.d"
     directory.mkdir()
