@@ -152,14 +152,14 @@ def _write(path: Path, text: str) -> None:
 def _state(path: Path, text: str) -> FileState:
     try:
         with path.open("rb") as file:
-            there = file.read(_LARGEST_BYTES)
+            content = file.read(_LARGEST_BYTES)
     except FileNotFoundError:
         return FileState.ABSENT
     except OSError as error:
         raise UnreadableError(
             f"cannot read {visible(str(path))}: {error.strerror}", code="file-unreadable"
         ) from error
-    return FileState.SAME if there == text.encode() else FileState.DIFFERS
+    return FileState.SAME if content == text.encode() else FileState.DIFFERS
 
 
 def _this_program() -> str:
