@@ -97,25 +97,25 @@ def find_troubles(
         for judgement in judgements
         if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
     ]
+    a_month = A_MONTH / max(len(judged), 1)
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs), *pooled(judged)]
     for judgement, frame in judged:
         spells += [*steps(judgement, frame), *drift(judgement)]
         spells += periodic(judgement, frame, timezone)
     dips_of = {
-        judgement.key: _dips(judgement, frame, spells, A_MONTH / len(judged))
-        for judgement, frame in judged
+        judgement.key: _dips(judgement, frame, spells, a_month) for judgement, frame in judged
     }
     every = [*spells, *chain.from_iterable(dips_of.values())]
     lost, lone = without_lone_runs(every, frames, runs)
     first_spells = tuple(spells)
     spells = [spell for spell in spells if spell not in lost]
-    for judgement, _ in judged:
+    for judgement, frame in judged:
         # Another series' trouble does not tell why this one spreads; a run lost alone does.
         key = judgement.key
         near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
         taken = [hours for spell in near for hours in _hours(spell, now)]
         low = [dip for dip in dips_of[key] if dip not in lost]
-        spells += unsteady(judgement, low, taken, limits.window_s)
+        spells += unsteady(judgement, frame, low, taken, window_s=limits.window_s, a_month=a_month)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
 

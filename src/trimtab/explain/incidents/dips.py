@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import bdtrc
+from scipy.special import betainc
 
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
 from trimtab.judge.arrays import median
@@ -45,6 +45,10 @@ others, is no dip. All kinds of false incidents together stay under 0.3 in a mon
 (tests/explain/incidents/test_quiet_sites.py)."""
 _TAIL: Final = 3.0
 """Beyond the lowest runs of a record their share falls as this power of the depth: heavy tails."""
+_VARIES: Final = 0.5
+"""Squared coefficient of variation of the rate of low runs over hours and days: runs are low where
+they meet jobs of users, and busy hours have more of those. A simulated site whose users write and
+read log-normally about working hours has 0.3."""
 _WIDE: Final = 4
 """Distances between bad runs of one trouble within which others may yet be of the same."""
 _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0)
@@ -114,6 +118,26 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
     ]
 
 
+def is_usual(
+    judgement: SeriesJudgement, frame: pl.DataFrame, begin: datetime, end: datetime, a_month: float
+) -> bool:
+    """Return whether chance makes a stretch that scatters so much of what runs do elsewhere.
+
+    Runs far over their level count as those far under it do.
+
+    Parameters
+    ----------
+    begin
+        The first run is after it.
+    """
+    runs = residuals_of(judgement, frame)
+    scattered = replace(runs, residuals=-np.abs(runs.residuals))
+    within = (runs.times > begin.timestamp()) & (runs.times <= end.timestamp())
+    far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
+    group = np.flatnonzero(within & far).tolist()
+    return not group or _Chance.beside(scattered, group).is_usual(group, a_month)
+
+
 def _groups(low: Sequence[int], times: Sequence[datetime], longest: timedelta) -> list[list[int]]:
     """Return the low runs that are of one trouble together."""
     groups: dict[int, list[int]] = {}
@@ -162,8 +186,10 @@ class _Chance:
         Notes
         -----
         At each depth at which members are, k of them among n runs: with a share p of such runs
-        elsewhere, N p P(at least k - 1 of n - 1) come a month of N runs. Lost runs are of any
-        depth; by themselves they are seen beside those of other series, and are certain here.
+        elsewhere, N p P(at least k - 1 of n - 1) come a month of N runs. Each depth of each
+        beginning of the group is a look of its own, and ``most`` is divided by the looks so far.
+        Lost runs are of any depth; by themselves they are seen beside those of other series, and
+        are certain here.
         """
         index = np.array(group)
         for end in range(1, len(index) + 1):
@@ -171,26 +197,57 @@ class _Chance:
             finite = np.unique(depth[np.isfinite(depth)])
             if not len(finite) and end == len(index):
                 return int(index[0])
-            for least in finite.tolist():
-                deep = index[:end][depth >= least]
-                others, share = int(deep[-1] - deep[0]), self._share(least)
-                often = 1.0 if len(deep) == 1 else float(bdtrc(len(deep) - 2, others, share))
-                if self.a_month * share * often <= most:
-                    return int(index[end - 1])
+            if self._rarest(index[:end], finite) <= most / (end * (end + 1) / 2):
+                return int(index[end - 1])
         return None
 
-    def _share(self, least: float) -> float:
-        """Return the share of runs as low as this; beyond the lowest it falls as `_TAIL` has it."""
-        first = _DEPTHS[0]
+    def is_usual(self, group: Sequence[int], most: float) -> bool:
+        """Return whether chance makes all of a group so often or more; never of lost runs alone.
+
+        As `certain_at`, but for its beginnings: it is looked at once at each depth.
+        """
+        index = np.array(group)
+        depths = np.unique(self.depth[index][np.isfinite(self.depth[index])])
+        return len(depths) > 0 and self._rarest(index, depths) > most / len(group)
+
+    def _rarest(self, index: Any, depths: Any) -> float:
+        """Return how often members as low as one of these depths come in a month, the least."""
+        often = [self.a_month]
+        for least in depths.tolist():
+            deep = index[self.depth[index] >= least]
+            often.append(self._a_month(least, len(deep) - 1, int(deep[-1] - deep[0])))
+        return min(often)
+
+    def _a_month(self, least: float, more: int, others: int) -> float:
+        """Return how often a run as low as this comes in a month with so many more among others.
+
+        Notes
+        -----
+        Their number is negative binomial about its mean: the rate varies over hours and days
+        (`_VARIES`), and it is estimated from as few runs as were as low elsewhere.
+        """
+        share, runs_seen = self._seen(least)
+        often = 1.0
+        if more:
+            shape = 1.0 / (1.0 / runs_seen + _VARIES * (1.0 + 1.0 / runs_seen))
+            mean = others * share
+            often = float(betainc(more, shape, mean / (shape + mean)))
+        return self.a_month * share * often
+
+    def _seen(self, least: float) -> tuple[float, float]:
+        """Return the share of runs as low as this, and how many runs it is estimated from.
+
+        Beyond the lowest the share falls as `_TAIL` has it.
+        """
+        first, known = _DEPTHS[0], len(self.depth) + 1
         if least <= first:
-            return _share(self.elsewhere, least)
-        lowest = 1.0 / (len(self.depth) + 1)
-        seen = [
-            share * (step / least) ** _TAIL
+            share = _share(self.elsewhere, least)
+            return share, share * known
+        return max(
+            (share * (step / least) ** _TAIL, share * known)
             for step, share in zip(_DEPTHS, self.shares, strict=True)
-            if step < least and (step == first or share > lowest)
-        ]
-        return max(seen)
+            if step < least and (step == first or share > 1.0 / known)
+        )
 
 
 def _share(depth: Any, least: float) -> float:

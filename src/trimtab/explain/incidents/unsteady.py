@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from trimtab.explain.context import Window
+from trimtab.explain.incidents.dips import is_usual
 from trimtab.explain.incidents.spell import Spell, name_of
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
@@ -30,22 +32,33 @@ _UNSTEADY_LEAST: Final = timedelta(hours=12)
 
 
 def unsteady(
-    judgement: SeriesJudgement, dips: Sequence[Spell], taken: Sequence[Window], window_s: float
+    judgement: SeriesJudgement,
+    frame: pl.DataFrame,
+    dips: Sequence[Spell],
+    taken: Sequence[Window],
+    *,
+    window_s: float,
+    a_month: float,
 ) -> list[Spell]:
     """Return the dips of a series and its unsteady stretches, dips within one made part of it.
 
     Parameters
     ----------
+    frame
+        ``at``, ``value``, ``unfinished``: the runs of the series.
     dips
         Of this series.
     taken
         Hours whose spread other spells explain.
+    a_month
+        How many chance may make of this series in 30 days.
 
     Notes
     -----
     A dip raises the COV of every window that holds it. A stretch in which the COV misses its goal
     is called unsteady where it misses it without the dips as well, or where they are `_MANY`; and
-    where it stands out: what scatters more than its goal all the time misses it in its verdict.
+    where it stands out: what scatters more than its goal all the time misses it in its verdict,
+    and where runs far from their level come all the time, some more of them in two days are usual.
     """
     window = timedelta(seconds=window_s)
     hours = [Window(dip.at, dip.last) for dip in dips]
@@ -58,6 +71,8 @@ def unsteady(
         alone = _missed(stretch, hours, window)
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
+            continue
+        if is_usual(judgement, frame, begins, ends, a_month):
             continue
         spells.append(_unsteady(judgement, stretch, within, window))
         # A run that did not finish is worth a look of its own.

@@ -1,0 +1,336 @@
+"""Metrics served and written, and a real Prometheus and Alertmanager that read them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.mailbox import web_server
+from tests.support.small_twin import small_scenario
+from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
+
+from trimtab.loop.alerting.alerting import Alerting
+from trimtab.loop.exporting.collecting import Collector
+from trimtab.loop.exporting.exporter import Exporter, families
+from trimtab.loop.probing import twin_site
+from trimtab.loop.probing.site_probe import runner_of
+from trimtab.loop.sites import open_driver, reach_of
+from trimtab.loop.twin_run import Wanted, run_twin
+from trimtab.loop.watching.watch import Watch
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.model.identifier import new_identifier
+from trimtab.model.notifying import MetricsExport, Webhook
+from trimtab.model.site import Site
+from trimtab.model.telemetry import Reading
+from trimtab.record.store import Store
+from trimtab.site.load import load_site
+from trimtab.twin.scenario.model import ProbeLoad
+
+pytestmark = pytest.mark.system
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 60.0
+PROBE = ProbeLoad(
+    "hourly", "ior", "every 1h", nodes=2, tasks_per_node=2, bytes_written=128 * 2.0**20,
+    timeout_s=600.0,
+)  # fmt: skip
+
+
+def scraped(port: int | None, accept: str = "") -> tuple[str, str]:
+    """Return the metrics at a port, and their content type."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode(), answer.headers["Content-Type"]
+
+
+@contextmanager
+def exporting(tmp_path: Path, **metrics: Any) -> Iterator[tuple[Exporter, Store, Any]]:
+    clock = Moving()
+    site = a_site(snapshots="every 15m", metrics=MetricsExport(**metrics))
+    log, lines = a_log()
+    with Store.open(tmp_path / "t.db") as store:
+        exporter = Exporter(site, Collector(site, store, clock=clock), log=log)
+        until = MONDAY + timedelta(hours=2)
+        watch = a_watch(site, store, clock, until=until, observers=(exporter,))
+        close, exporter.close = exporter.close, lambda: None
+        with pytest.raises(Ended):
+            watch.run()
+        try:
+            yield exporter, store, lines
+        finally:
+            close()
+
+
+def test_a_watch_is_scraped_in_both_formats_and_from_memory_alone(tmp_path: Path) -> None:
+    with exporting(tmp_path, listen="127.0.0.1:0") as (exporter, store, _):
+        text, kind = scraped(exporter.port)
+        assert kind.startswith("text/plain")
+        assert 'trimtab_watch_slots_total{item="snapshot",site="scratch",state="done"}' in text
+        assert "process_resident_memory_bytes" in text
+        opened, kind = scraped(exporter.port, "application/openmetrics-text; version=1.0.0")
+        assert kind.startswith("application/openmetrics-text")
+        assert opened.endswith("# EOF\n")
+        store.close()
+        (tmp_path / "t.db").unlink()
+        assert scraped(exporter.port)[0].startswith("# HELP")
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/", timeout=10)
+
+
+def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "trimtab.prom"
+    with exporting(tmp_path, textfile=str(file)) as (exporter, _, _lines):
+        assert exporter.port is None
+        text = file.read_text()
+    assert text.endswith("\n")
+    assert "process_" not in text
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in tmp_path.glob("*.prom*")] == ["trimtab.prom"]
+    if shutil.which("promtool") is not None:
+        check = subprocess.run(
+            ["promtool", "check", "metrics"],
+            input=text,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert (check.returncode, check.stdout + check.stderr) == (0, "")
+
+
+def test_a_port_that_is_taken_and_a_directory_that_is_gone_are_logged(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        where = {"listen": listen, "textfile": str(tmp_path / "gone" / "t.prom")}
+        with exporting(tmp_path, **where) as (exporter, store, lines):
+            assert exporter.port is None
+            assert len(store.slots("scratch")) > 2
+            taken.close()
+            exporter.idle(MONDAY)
+            assert exporter.port is not None
+    text = lines.text()
+    assert "metrics are not served" in text
+    assert "the file of metrics was not written" in text
+
+
+# --- with Prometheus and Alertmanager ------------------------------------------------------------
+
+
+@dataclass
+class Service:
+    """A server that was started for a test."""
+
+    url: str
+
+    def get(self, path: str, **query: str) -> Any:
+        address = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return json.load(answer)
+
+    def series(self, expression: str) -> list[Any]:
+        return self.get("/api/v1/query", query=expression)["data"]["result"]
+
+
+def free_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
+def eventually(is_true: Callable[[], Any]) -> Any:
+    """Return what is asked for as soon as it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if answer := is_true():
+                return answer
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.2)
+
+
+@contextmanager
+def service(*words: str, port: int, log: Path) -> Iterator[Service]:
+    with log.open("wb") as stream:
+        process = subprocess.Popen(words, stdout=stream, stderr=stream)
+    running = Service(f"http://127.0.0.1:{port}")
+    try:
+        eventually(
+            lambda: urllib.request.urlopen(f"{running.url}/-/ready", timeout=5).status == 200
+        )
+        yield running
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def prometheus(directory: Path, target: int, alertmanager: int, rules: str) -> Iterator[Service]:
+    port = free_port()
+    (directory / "rules.yml").write_text(rules)
+    (directory / "prometheus.yml").write_text(
+        f"""
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [{directory}/rules.yml]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{alertmanager}"]}}]}}]}}
+scrape_configs:
+  - job_name: trimtab
+    static_configs: [{{targets: ["127.0.0.1:{target}"]}}]
+"""
+    )
+    words = ["prometheus", f"--config.file={directory}/prometheus.yml"]
+    words += [f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{port}"]
+    with service(*words, port=port, log=directory / "prometheus.log") as running:
+        yield running
+
+
+@contextmanager
+def alert_manager(directory: Path, hook: str) -> Iterator[tuple[Service, int]]:
+    port = free_port()
+    (directory / "alertmanager.yml").write_text(
+        f"""
+route: {{receiver: hook, group_by: [alertname], group_wait: 1s, group_interval: 1s}}
+receivers: [{{name: hook, webhook_configs: [{{url: "{hook}"}}]}}]
+"""
+    )
+    words = ["prometheus-alertmanager", f"--config.file={directory}/alertmanager.yml"]
+    words += [f"--storage.path={directory}/alerts", f"--web.listen-address=127.0.0.1:{port}"]
+    words += ["--cluster.listen-address="]
+    with service(*words, port=port, log=directory / "alertmanager.log") as running:
+        yield running, port
+
+
+def twin_site_of(directory: Path) -> Site:
+    """Return a site of which three days were simulated, and one target trimmed."""
+    scenario = small_scenario(probes=(PROBE,))
+    wanted = Wanted(scenario, directory, until_s=3 * 86400.0)
+    site = load_site(run_twin(wanted, progress=lambda text, part: None).site_file).site
+    return replace(site, snapshot_schedule="every 15m", metrics=MetricsExport("127.0.0.1:0"))
+
+
+@pytest.fixture
+def _closed_twins() -> Iterator[None]:
+    yield
+    for driver in twin_site._opened.values():
+        driver.life.close()
+    twin_site._opened.clear()
+
+
+def trim_everything(site: Site, store: Store, now: Any) -> None:
+    """Let the ledger say that each target was trimmed, as `trimtab trim --apply` does."""
+    snapshot = store.latest_snapshot(site.name)
+    assert snapshot is not None
+    for seen in snapshot.targets:
+        reason = Message("time-since-trim", "trimmed long ago")
+        instruction = Instruction(ActionKind.TRIM, seen.target.name, reason)
+        action = Action(
+            new_identifier(now),
+            site.name,
+            "trim",
+            "plan",
+            "me",
+            now,
+            instruction,
+            now,
+            Outcome.DONE,
+        )
+        store.put_action(action)
+
+
+@pytest.mark.usefixtures("_closed_twins")
+@pytest.mark.skipif(
+    shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
+    reason="Prometheus or Alertmanager is not installed",
+)
+def test_every_panel_of_a_scraped_watch_has_series_and_an_alert_arrives(tmp_path: Path) -> None:
+    site = twin_site_of(tmp_path)
+    board = json.loads((ROOT / "deploy" / "grafana" / "trimtab.json").read_text())
+    rules = (ROOT / "deploy" / "prometheus" / "trimtab.rules.yml").read_text()
+    expected = "TrimtabTargetCritical"
+    # As in the file, but without the wait: that is tested with promtool.
+    rules = "\n".join(line for line in rules.splitlines() if not line.startswith("        for: "))
+    with web_server() as web, Store.open(site.store.url) as store:
+        site = replace(site, webhooks=(Webhook("chat", web.url),))
+        reach, (log, _) = reach_of(site), a_log()
+        alerting = Alerting(site, store, log=log, clock=reach.clock)
+        collector = Collector(site, store, clock=reach.clock, receivers=alerting.standing)
+        exporter = Exporter(site, collector, log=log)
+        trim_everything(site, store, reach.clock())
+        driver, runner = open_driver(site, clock=reach.clock), runner_of(site, store, reach)
+        watch = Watch(
+            site, store, driver, runner, clock=reach.clock, sleep=reach.sleep,
+            elapsed_s=reach.elapsed_s, log=log,
+        )  # fmt: skip
+        watch.observe((alerting, exporter))
+        assert len(watch.run(once=True)) == 2
+        exporter.idle(reach.clock())  # the end of the watch closed its port
+        with (
+            alert_manager(tmp_path, web.url) as (manager, port),
+            prometheus(tmp_path, exporter.port or 0, port, rules) as server,
+        ):
+            eventually(lambda: server.series("up == 1"))
+            eventually(lambda: server.series("rate(trimtab_target_written_bytes_total[1h])"))
+            empty = [
+                (panel["title"], target["expr"])
+                for panel in board["panels"]
+                for target in panel.get("targets", ())
+                if not server.series(target["expr"].replace("$site", ".*"))
+            ]
+            assert empty == []
+            loaded = server.get("/api/v1/rules")["data"]["groups"]
+            states = [rule["health"] for group in loaded for rule in group["rules"]]
+            assert len(states) == 24
+            eventually(
+                lambda: all(
+                    rule["health"] == "ok"
+                    for group in server.get("/api/v1/rules")["data"]["groups"]
+                    for rule in group["rules"]
+                )
+            )
+            # A target becomes read-only: the next slot shows it, and everybody is told.
+            set_read_only(driver, exporter, collector)
+            eventually(
+                lambda: [
+                    entry
+                    for document in web.documents
+                    for entry in document["alerts"]
+                    if entry["labels"].get("alertname") == expected
+                ]
+            )
+            (alert,) = [
+                entry
+                for entry in manager.get("/api/v2/alerts")
+                if entry["labels"]["alertname"] == expected
+            ]
+            assert alert["labels"]["target"] == "OST0000"
+            assert alert["labels"]["trouble"] == "read-only"
+            assert alert["annotations"]["runbook_url"] == "RUNBOOK#trimtabtargetcritical"
+        exporter.close()
+        alerting.close()
+
+
+def set_read_only(driver: Any, exporter: Exporter, collector: Collector) -> None:
+    """Let the metrics say of one target that it is read-only, as after such a snapshot."""
+    now = collector.collect()
+    assert now.snapshot is not None
+    seen, *others = now.snapshot.targets
+    flag = Reading("read_only", True, source="test")
+    seen = replace(seen, readings=(*(r for r in seen.readings if r.name != "read_only"), flag))
+    snapshot = replace(now.snapshot, targets=(seen, *others))
+    exporter._latest.families = tuple(families(replace(now, snapshot=snapshot)))
