@@ -311,7 +311,7 @@ def summed(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[fl
         table = tables.setdefault(variant, {"seeds": [len(pairs)]})
         for figure, value in pairs[0][0].items():
             if isinstance(value, dict):
-                counts = [sum(run[figure].values()) for run, _ in pairs]
+                counts = [float(sum(run[figure].values())) for run, _ in pairs]
                 table[figure] = _row(counts)
                 continue
             table[figure] = _row([run[figure] for run, _ in pairs if figure in run])
