@@ -9,6 +9,7 @@
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
+# make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md
 # make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
@@ -51,8 +52,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages clean
+.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -121,6 +122,10 @@ bench-removal: .venv/.core
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)
+
+bench-controllers: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/controllers_help.py $(ARGS)
+	$(BIN)/python scripts/act_effects_page.py
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)

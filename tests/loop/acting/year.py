@@ -173,8 +173,9 @@ class Year:
 
     def put(self, ost: Ost, setting: str, value: str, who: str) -> None:
         """Let somebody set something."""
+        if who == "us" or ost.settings[setting] != value:  # the same again is seen by nobody
+            ost.visits[setting, who] = self.visits
         ost.put(setting, value, who)
-        ost.visits[setting, who] = self.visits
 
     # Reading
 
