@@ -16,11 +16,11 @@ pytestmark = pytest.mark.system
 IN_A_COPY = """
 set -e
 mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/changes" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/changes" "$1/root"
-for name in proc dev; do mount --rbind "/$name" "$1/root/$name"; done
-cp "$2" "$1/root/tmp/package"
-exec chroot "$1/root" /bin/sh -ec "$3"
+mkdir "$1/upper" "$1/changes" "$1/host"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/changes" "$1/host"
+for name in proc dev; do mount --rbind "/$name" "$1/host/$name"; done
+cp "$2" "$1/host/tmp/package"
+exec chroot "$1/host" /bin/sh -ec "$3"
 """
 """Of the whole file system: what happens there is gone with the process."""
 
