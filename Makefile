@@ -9,6 +9,7 @@
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
+# make bench-controllers  what each controller does to nine months of Perlmutter on the twin; table in docs/act-effects.md
 # make bench-readers  what the decoder of the index brings over the parquet crate's readers; result beside it
 # make bench-tally  how fast an index of 10^8 files is tallied, beside what bounds it; result beside it
 # make purge-case  a purge of 36 PB walked over 10^8 names, as root; result beside it, tables in docs/purge-case.md
@@ -25,6 +26,7 @@
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
+# make packages  a .deb and a .rpm for this kind of machine, under build/packages
 # make lock   resolve the dependencies again
 
 PYTHON ?= python3
@@ -50,8 +52,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin twin-questions bench-allocator calibration
-.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
+.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages clean
+.PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -86,6 +88,11 @@ lint: .venv/.core .venv/.dev
 	cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 	$(BIN)/python scripts/house_style.py
 
+packages: .venv/.core .venv/.dev
+	@rm -rf build/wheels && mkdir -p build/wheels
+	$(BIN)/maturin build --release --locked --quiet --out build/wheels
+	$(BIN)/python scripts/packages.py --wheel build/wheels/*.whl --uv $(UV)
+
 bench: .venv/.core
 	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
 
@@ -115,6 +122,10 @@ bench-removal: .venv/.core
 
 bench-twin: .venv/.core
 	$(BIN)/python benchmarks/twin_speed.py $(ARGS)
+
+bench-controllers: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/controllers_help.py $(ARGS)
+	$(BIN)/python scripts/act_effects_page.py
 
 bench-mqsim: .venv/.core
 	$(BIN)/python benchmarks/flash_against_mqsim.py --mqsim $(MQSIM) $(ARGS)

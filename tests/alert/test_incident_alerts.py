@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, incident
 
-from trimtab.alert.incidents import MISSING_FOR, NEWS, SAME, WORSE
+from trimtab.alert.incidents import FEWEST_RUNS, MISSING_FOR, NEWS, SAME, WORSE
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 
@@ -101,6 +101,7 @@ def test_an_incident_that_comes_and_goes_within_a_day_is_not_told_again() -> Non
     "changes",
     [
         {"certainty": "suspect"},
+        {"runs": FEWEST_RUNS - 1},
         {"state": "ended"},
         {"state": "lasting"},
         {"at": NOON - NEWS - DAY},

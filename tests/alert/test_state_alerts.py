@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tests.alert.views import DAY, HOUR, NOON, Ledger, snapshot
 
+from trimtab.alert.observed import SnapshotView
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 
@@ -34,8 +35,9 @@ def test_one_snapshot_is_no_state_but_data_at_risk_does_not_wait() -> None:
     ledger = Ledger()
     assert sent(ledger.look(snapshot(NOON, {"degraded": ["OST0000"]}))) == []
     assert sent(ledger.look(snapshot(NOON + QUARTER, {}))) == []
-    one = {"bad-checksums": ["OST0001"]}
-    assert sent(ledger.look(snapshot(NOON + 2 * QUARTER, one))) == [("integrity", Phase.OPENED)]
+    one = {"read-only": ["OST0001"]}
+    told = sent(ledger.look(snapshot(NOON + 2 * QUARTER, one)))
+    assert told == [("target-read-only", Phase.OPENED)]
 
 
 def test_targets_that_fill_up_one_by_one_are_one_alert_a_day() -> None:
@@ -106,13 +108,43 @@ def test_states_that_somebody_wanted_wake_nobody() -> None:
         assert ledger.look(view) == []
 
 
-def test_more_bad_checksums_are_news() -> None:
+def checksums(at: datetime, count: float, other: float = 1e9) -> SnapshotView:
+    """Return a snapshot in which one target has counted so many bad transfers."""
+    return snapshot(at, {}, bad_checksums={"OST0000": count, "OST0001": other})
+
+
+def test_only_bad_checksums_that_are_added_are_news() -> None:
     ledger = Ledger()
-    bad = {"bad-checksums": ["OST0000"]}
-    ledger.look(snapshot(NOON, bad, text="1 transfers with a bad checksum"))
-    more = snapshot(NOON + HOUR / 2, bad, text="9 transfers with a bad checksum")
-    assert sent(ledger.look(more)) == []
-    again = snapshot(NOON + HOUR, bad, text="9 transfers with a bad checksum")
-    assert sent(ledger.look(again)) == [("integrity", Phase.WORSENED)]
-    same = snapshot(NOON + 9 * HOUR, bad, text="9 transfers with a bad checksum")
-    assert sent(ledger.look(same)) == []
+    assert ledger.look(checksums(NOON, 5)) == []
+    assert ledger.look(checksums(NOON + QUARTER, 5)) == []
+    (told,) = ledger.look(checksums(NOON + 2 * QUARTER, 8))
+    assert (told.name, told.phase, told.severity) == ("integrity", Phase.OPENED, Severity.CRITICAL)
+    assert told.title.startswith("3 transfers with a bad checksum at OST0000, the last seen at")
+    assert sent(ledger.look(checksums(NOON + 3 * QUARTER, 8))) == []
+
+
+def test_bad_checksums_within_an_hour_are_collected_and_none_is_forgotten() -> None:
+    ledger = Ledger()
+    told = []
+    counts = [0, 1, 3, 3, 3, 3, 3, 3]
+    for number, count in enumerate(counts):
+        told += sent(ledger.look(checksums(NOON + number * QUARTER, count)))
+    assert told == [("integrity", Phase.OPENED), ("integrity", Phase.WORSENED)]
+    assert ledger.alerts[-1].title.startswith("3 transfers")
+
+
+def test_bad_checksums_are_over_after_a_day_without_another() -> None:
+    ledger = Ledger()
+    ledger.look(checksums(NOON - HOUR, 0))
+    ledger.look(checksums(NOON, 1))
+    assert sent(ledger.look(checksums(NOON + 23 * HOUR, 1))) == []
+    assert sent(ledger.look(checksums(NOON + 24 * HOUR, 1))) == [("integrity", Phase.CLOSED)]
+    assert sent(ledger.look(checksums(NOON + 25 * HOUR, 2))) == [("integrity", Phase.OPENED)]
+
+
+def test_a_count_that_began_anew_is_new_from_nothing() -> None:
+    ledger = Ledger()
+    ledger.look(checksums(NOON - HOUR, 0))
+    ledger.look(checksums(NOON, 9))
+    (told,) = ledger.look(checksums(NOON + HOUR, 2))
+    assert told.title.startswith("11 transfers with a bad checksum")

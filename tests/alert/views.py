@@ -44,6 +44,7 @@ def snapshot(
     complete: bool = True,
     fullness: float = 0.5,
     text: str = "as it is",
+    bad_checksums: Mapping[str, float] | None = None,
 ) -> SnapshotView:
     """Return a snapshot of targets, some of which have troubles: id to names."""
     return SnapshotView(
@@ -58,6 +59,7 @@ def snapshot(
                     if name in places
                 ),
                 fullness,
+                (bad_checksums or {}).get(name),
             )
             for name in names
         },

@@ -24,10 +24,11 @@ COLUMNS = [(0.25, 0.15, 0.05), (0.25, 0.25, 0.05), (0.10, 0.10, 0.05), None]
 
 
 @pytest.mark.system
-def test_the_positions_are_what_was_measured() -> None:
-    script = ROOT / "scripts" / "twin_questions_page.py"
+@pytest.mark.parametrize("name", ["twin_questions_page.py", "act_effects_page.py"])
+def test_tables_are_what_was_measured(name: str) -> None:
+    script = ROOT / "scripts" / name
     made = subprocess.run([sys.executable, str(script), "--check"], check=False)
-    assert made.returncode == 0, "run scripts/twin_questions_page.py"
+    assert made.returncode == 0, f"run scripts/{name}"
 
 
 @pytest.mark.system

@@ -28,7 +28,7 @@ class Observed:
         changed since.
     actions
         The ledger, oldest first, those without an outcome too: what was set, closed or opened ever,
-        and the other actions of the last thirty days at least.
+        trims of the last thirty days at least, resets of two intervals at least.
     busy
         Target to why it must be left alone now: a probe or survey runs on it, a purge, a rebuild,
         recovery. The empty name stands for all targets.

@@ -28,6 +28,8 @@ WORSE: Final = 0.10
 """An incident becomes worse when it takes this part of the good level more than was told."""
 SEVERE: Final = 0.50
 """From this loss on an incident is critical."""
+FEWEST_RUNS: Final = 3
+"""Bad runs from which an incident is told: one or two may fail though nothing is wrong."""
 MISSING_FOR: Final = timedelta(days=1)
 """An incident that is no longer found is closed after this time: the next look may find it."""
 _PREFIX: Final = "incident:"
@@ -106,7 +108,10 @@ def _first(
 
 def _is_certain(incident: IncidentView) -> bool:
     """Whether an incident is more than a suspicion; data at risk does not wait for certainty."""
-    return incident.shape == Shape.INTEGRITY or incident.certainty == ChangeStatus.CONFIRMED
+    if incident.shape == Shape.INTEGRITY:
+        return True
+    enough = incident.runs is None or incident.runs >= FEWEST_RUNS
+    return enough and incident.certainty == ChangeStatus.CONFIRMED
 
 
 def _again(

@@ -21,6 +21,8 @@ class IncidentView:
         The cause that is named; ``None`` where it is unexplained.
     deciding
         The measurement that would decide between causes.
+    runs
+        Number of bad runs; ``None``: not known.
     """
 
     id: str
@@ -34,15 +36,23 @@ class IncidentView:
     cause_title: str | None = None
     confidence: float | None = None
     deciding: str | None = None
+    runs: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceView:
-    """A target or a machine of a snapshot, with its problems."""
+    """A target or a machine of a snapshot, with its problems.
+
+    Attributes
+    ----------
+    bad_checksums
+        Transfers with a bad checksum, counted since it was started; ``None``: not known.
+    """
 
     name: str
     troubles: tuple[Trouble, ...] = ()
     fullness: float | None = None
+    bad_checksums: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

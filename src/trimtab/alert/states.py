@@ -7,14 +7,18 @@ alert. A state counts once two snapshots in a row show it, and is over once two 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.alert.ledger import OPEN, Draft, Subject
 from trimtab.alert.observed import Observed, PlaceView, SnapshotView
 from trimtab.alert.table import AGAIN, INTEGRITY, REACH, STATES, StateAlert
 from trimtab.model.alert import Alert, Phase
+from trimtab.model.finding import Severity
 from trimtab.units import plural
 
+CALM: Final = timedelta(days=1)
+"""After so long without another, bad checksums are over."""
 _NAMED: Final = 4
 _LISTED: Final = 20
 
@@ -25,6 +29,9 @@ def state_alerts(
     """Yield the alerts about states; nothing where no snapshot is kept."""
     if not observed.snapshots:
         return
+    integrity = subjects.get(INTEGRITY, Subject(INTEGRITY, {}))
+    if (alert := _integrity(observed, integrity, draft)) is not None:
+        yield alert
     for state in STATES:
         subject = subjects.get(state.name, Subject(state.name, {}))
         if (alert := _of_state(observed, state, subject, draft)) is not None:
@@ -46,14 +53,11 @@ def _of_state(
     }
     going_on = {place: text for place, text in known.items() if place not in over}
     new = [place for place in confirmed if place not in known]
-    grown = state.grows and any(
-        confirmed[place] != known[place] for place in confirmed if place in known
-    )
     quiet_for = None if subject.sent_at is None else draft.now - subject.sent_at
     places = {**going_on, **confirmed}
     since = subject.facts.get("since") if known else None
     facts = {"places": places, "since": since or newest.at.isoformat()}
-    if (new or grown) and (quiet_for is None or quiet_for >= AGAIN[state.severity]):
+    if new and (quiet_for is None or quiet_for >= AGAIN[state.severity]):
         phase = Phase.WORSENED if known else Phase.OPENED
         title = _title(observed.site, state, places, new if known else (), newest)
         return draft.alert(
@@ -69,8 +73,6 @@ def _of_state(
     if subject.belief == OPEN and not going_on and not confirmed:
         names = _names(list(known)) or "none is left"
         title = f"no longer {state.words}: {names}; seen at {_time(newest)}"
-        if state.name == INTEGRITY:  # the count starts anew: what was written stays as it is
-            title += "; the data written meanwhile remains suspect"
         facts = {"places": {}, "since": newest.at.isoformat()}
         phase = Phase.CLOSED
         return draft.alert(
@@ -80,6 +82,66 @@ def _of_state(
         facts |= {"places": going_on}
         return draft.alert(subject, state.name, Phase.NOTED, state.severity, facts=facts)
     return None
+
+
+def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | None:
+    """Return the alert about transfers with a bad checksum since the snapshot before.
+
+    Only what was added is news: a machine may have counted some long ago. What is added within an
+    hour of an alert is collected in the next.
+    """
+    added = _added(observed.snapshots)
+    is_open = subject.belief == OPEN
+    known: dict[str, float] = dict(subject.facts.get("places", {})) if is_open else {}
+    places = known | {name: known.get(name, 0) + count for name, count in added.items()}
+    newest = observed.snapshots[0]
+    waiting = bool(added) or (is_open and bool(subject.facts.get("pending")))
+    added_at = newest.at.isoformat() if added else subject.facts.get("added_at")
+    facts = {"places": places, "added_at": added_at, "pending": False}
+    quiet_for = None if subject.sent_at is None else draft.now - subject.sent_at
+    severity = Severity.CRITICAL
+    if waiting and (quiet_for is None or quiet_for >= AGAIN[severity]):
+        total = plural(sum(places.values()), "transfer", ".0f")
+        names = _names(list(places))
+        title = (
+            f"{total} with a bad checksum at {names}, the last seen at {_time(newest)}: data may "
+            f"be at risk; next: trimtab targets {observed.site}"
+        )
+        lines = _lines({name: f"{count:.0f} more" for name, count in places.items()})
+        phase = Phase.WORSENED if known else Phase.OPENED
+        return draft.alert(
+            subject, INTEGRITY, phase, severity, title=title, facts=facts, since=newest.at,
+            lines=lines,
+        )  # fmt: skip
+    if added:
+        facts["pending"] = True
+        return draft.alert(subject, INTEGRITY, Phase.NOTED, severity, facts=facts)
+    if is_open and added_at and newest.at - datetime.fromisoformat(str(added_at)) >= CALM:
+        title = (
+            f"no more transfers with a bad checksum for a day: {_names(list(known))}; the data "
+            "written meanwhile remains suspect"
+        )
+        return draft.alert(
+            subject, INTEGRITY, Phase.CLOSED, severity, title=title, facts={}, since=newest.at
+        )
+    return None
+
+
+def _added(snapshots: Sequence[SnapshotView]) -> dict[str, float]:
+    """Return place to the transfers with a bad checksum that the newest snapshot has more."""
+    if len(snapshots) < 2:
+        return {}
+    newest, earlier = (snapshot.places for snapshot in snapshots[:2])
+    added = {}
+    for name, place in newest.items():
+        count_before = earlier[name].bad_checksums if name in earlier else None
+        if place.bad_checksums is None or count_before is None:
+            continue
+        # A count that fell began anew with its machine: all of it is new.
+        more = place.bad_checksums - count_before
+        if (more := place.bad_checksums if more < 0 else more) > 0:
+            added[name] = more
+    return added
 
 
 def _with_trouble(snapshot: SnapshotView, trouble: str) -> dict[str, str]:
@@ -117,8 +179,7 @@ def _title(
     newest: SnapshotView,
 ) -> str:
     first = new[0] if new else next(iter(places))
-    number = plural(len(places), "place" if state.name == INTEGRITY else _noun(state))
-    head = f"{number} {state.words}"
+    head = f"{plural(len(places), _noun(state))} {state.words}"
     if new:
         head = f"{len(new)} more {state.words}, {len(places)} in all"
     names = _names(list(new or places))

@@ -29,8 +29,6 @@ class StateAlert:
         What several places are then: "3 targets lost".
     at_once
         From the first snapshot that shows it; else from the second in a row.
-    grows
-        The figure in its text counts up, and more of it is news.
     """
 
     name: str
@@ -38,14 +36,10 @@ class StateAlert:
     severity: Severity
     words: str
     at_once: bool = False
-    grows: bool = False
 
 
 _CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
 STATES: Final = (
-    StateAlert(
-        INTEGRITY, "bad-checksums", _CRITICAL, "with bad checksums", at_once=True, grows=True
-    ),
     StateAlert("target-read-only", "read-only", _CRITICAL, "read-only", at_once=True),
     StateAlert("target-may-be-read-only", "may-be-read-only", _CRITICAL, "may be read-only"),
     StateAlert(
@@ -78,5 +72,5 @@ AGAIN: Final[Mapping[Severity, timedelta]] = {
 """The shortest time between two alerts that one subject became worse: what comes meanwhile is
 collected in the next."""
 
-NAMES: Final = (INCIDENT, ACTION_FAILED, *(state.name for state in STATES))
+NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, *(state.name for state in STATES))
 """Every alert that `trimtab watch` sends; each has its section in docs/runbook.md."""

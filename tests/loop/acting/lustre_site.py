@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +46,7 @@ class LustreSite:
     before_write: list[Callable[[], object]] = field(default_factory=list)
     during_migration: list[Callable[[], object]] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def write_site(self, policy: str) -> None:
         (self.directory / "sites").mkdir(exist_ok=True)
@@ -72,9 +74,10 @@ class LustreSite:
     def fan_out(
         self, nodes: Sequence[str], argv: Sequence[str], **options: Any
     ) -> dict[str, ProcessResult]:
-        if _WRITING in options["stdin"] and self.before_write:
-            self.before_write.pop()()
-        return self.fake.fan_out(nodes, argv, **options)
+        with self.lock:  # the fake is one state, and trims of several servers run at once
+            if _WRITING in options["stdin"] and self.before_write:
+                self.before_write.pop()()
+            return self.fake.fan_out(nodes, argv, **options)
 
     def execute(self, argv: Sequence[str], **options: Any) -> ProcessResult:
         if tuple(argv[:2]) == ("lfs", "migrate") and self.during_migration:

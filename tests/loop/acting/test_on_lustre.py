@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.fake_lustre.state import Fault
@@ -15,7 +17,8 @@ from tests.loop.acting.lustre_site import LustreSite, lustre
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import ToolError
 from trimtab.launch.process import utc_now
-from trimtab.loop.acting import measuring
+from trimtab.loop.acting import measuring, session
+from trimtab.loop.acting.applying import Surroundings
 from trimtab.loop.survey.request import Asked
 from trimtab.model.action import Outcome
 from trimtab.model.identifier import new_identifier
@@ -397,8 +400,10 @@ def test_targets_are_trimmed_in_ranges_one_of_a_server_at_a_time(lustre: LustreS
         assert action["found"] == str(5 * GIB)
         assert action["facts"] == {"effect": "seen", "bytes_written_total": str(10 * GIB)}
     # What the device holds beyond what the file system shows of it is trimmed by the last range.
-    of_first = [line["start_bytes"] for line in trims(lustre)][:2]
-    assert of_first == [0, capacity // 2]
+    for action in applied["actions"]:
+        of_action = [line for line in trims(lustre) if line["action"] == action["id"]]
+        assert [line["start_bytes"] for line in of_action] == [0, capacity // 2]
+        assert of_action[-1]["length_bytes"] is None
     assert lustre.run("trim", "fake", "--targets", "OST[0000-0003]")["plan"]["instructions"] == []
 
 
@@ -422,6 +427,69 @@ def test_a_trim_that_was_killed_goes_on_where_it_was(
     assert [each["outcome"] for each in resumed["settled"]] == ["failed"]
     assert outcomes(resumed) == ["done"]
     starts = [line["start_bytes"] for line in trims(lustre)]
+    assert starts[:2] == [0, capacity // 3]
+    assert len(starts) == len(set(starts))
+
+
+def test_servers_are_trimmed_at_once_and_never_two_targets_of_one(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacity = lustre.fake.target(OST).capacity_bytes
+    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 2} B"\n')
+    trim: Callable[..., object] = LustreDriver.trim
+    all_servers = threading.Barrier(4, timeout=30.0)
+    on_server: dict[str, threading.Lock] = {s.name: threading.Lock() for s in lustre.fake.servers}
+
+    def counted(driver: LustreDriver, target: str, start: int, length: int | None) -> object:
+        server = on_server[lustre.fake.target(target).server]
+        assert server.acquire(blocking=False), "two at once on a server"
+        try:
+            if not start:
+                all_servers.wait()  # none goes on before all four have begun
+            return trim(driver, target, start, length)
+        finally:
+            server.release()
+
+    monkeypatch.setattr(LustreDriver, "trim", counted)
+    applied = lustre.run("trim", "fake", "--targets", "OST[0000-0007]", "--apply")
+    assert outcomes(applied) == ["done"] * 8
+    lines = lustre.lines()
+    assert [line["do"] for line in lines].count("begin") == 8
+    assert len(trims(lustre)) == 16
+    again = lustre.run("trim", "fake", "--targets", "OST[0000-0007]", "--apply")
+    assert again["actions"] == []
+
+
+def test_where_a_trim_breaks_off_the_others_end_and_are_resumed(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacity = lustre.fake.target(OST).capacity_bytes
+    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 3} B"\n')
+    trim: Callable[..., object] = LustreDriver.trim
+    under_way, surroundings = threading.Event(), []
+
+    def known(**parts: Any) -> Surroundings:
+        surroundings.append(Surroundings(**parts))
+        return surroundings[-1]
+
+    def dying(driver: LustreDriver, target: str, start: int, length: int | None) -> object:
+        if target == "OST0000":
+            assert under_way.wait(30.0)
+            raise KeyboardInterrupt
+        result = trim(driver, target, start, length)
+        under_way.set()
+        assert surroundings[-1].stopping.wait(30.0)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LustreDriver, "trim", dying)
+        patch.setattr(session, "Surroundings", known)
+        lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply", code=130)
+    assert [line["start_bytes"] for line in trims(lustre)] == [0]
+    resumed = lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply")
+    assert outcomes(resumed) == ["done", "done"]
+    other = {line["action"]: line["target"] for line in lustre.lines() if line["do"] == "begin"}
+    starts = [line["start_bytes"] for line in trims(lustre) if other[line["action"]] == "OST0002"]
     assert starts[:2] == [0, capacity // 3]
     assert len(starts) == len(set(starts))
 

@@ -65,3 +65,18 @@ def test_without_a_survey_after_it_nothing_is_told(tmp_path: Path) -> None:
         keep_survey(store, 1, dict.fromkeys(TARGETS[1:], 10.0))
         (action,) = with_verdicts(store, "s", [done()])
         assert "slower" not in action.facts
+
+
+def test_a_verdict_is_pending_only_where_a_survey_after_the_change_can_tell(
+    tmp_path: Path,
+) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        # Surveyed for nothing, again and again, if it had no survey before.
+        (action,) = with_verdicts(store, "s", [done()], surveyed=True)
+        assert action.facts == {}
+        keep_survey(store, -1, dict.fromkeys(TARGETS, 10.0))
+        (action,) = with_verdicts(store, "s", [done()], surveyed=True)
+        assert action.facts == {"verdict": "pending"}
+        keep_survey(store, 1, dict.fromkeys(TARGETS, 10.0))
+        (action,) = with_verdicts(store, "s", [done()], surveyed=True)
+        assert list(action.facts) == ["slower"]

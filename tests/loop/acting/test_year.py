@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 from tests.loop.acting.memory_store import MemoryStore
-from tests.loop.acting.year import POLICIES, SITE, START, KilledError, Year, with_facts
+from tests.loop.acting.twin_year import TwinYear
+from tests.loop.acting.year import Year
+from tests.loop.acting.year_site import POLICIES, SITE, START, KilledError, with_facts
 
 from trimtab.errors import TrimtabError
 from trimtab.loop.acting import observing, session
@@ -35,9 +37,11 @@ CONTROLLERS = ("tunables", "allocator", "trim", "balance")
 class Applier:
     """Processes that act on the year, one after another, on one store and journal."""
 
-    def __init__(self, seed: int, directory: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, seed: int, directory: Path, patch: pytest.MonkeyPatch, world: type[Year] = Year
+    ) -> None:
         self.directory = directory / "actions"
-        self.year = Year(seed, self.directory / f"{SITE.name}.journal.jsonl")
+        self.year = world(seed, self.directory / f"{SITE.name}.journal.jsonl")
         self.store = MemoryStore(directory / "year.db")
         self.acted = self.refused = self.killed = self.checked = 0
         self._patch(patch)
@@ -65,6 +69,7 @@ class Applier:
         for attribute, stand_in in replaced.items():
             patch.setattr(session, attribute, stand_in)
         patch.setattr(observing, "with_verdicts", with_facts)
+        patch.setattr(observing, "is_locked", lambda path: False)
         patch.setattr(os, "fsync", lambda file: None)
         self._dies_with(patch, ChainedFile, "append")
         self._dies_with(patch, MemoryStore, "put_action")
@@ -78,6 +83,8 @@ class Applier:
         original: Callable[..., Any] = getattr(owner, name)
 
         def mortal(*arguments: Any) -> Any:
+            if name == "append" and b'"do":"apply"' in arguments[1]:
+                self.year.is_decided = True
             self.year.point(f"before {name}")
             answer = original(*arguments)
             self.year.point(f"after {name}")
@@ -110,7 +117,7 @@ class Applier:
     def visit(self, policy: str) -> session.Visit | None:
         """Visit the site; ``None``: it was refused, or the process was killed."""
         year = self.year
-        year.begin_visit()
+        year.begin_visit(policy)
         year.tell(f"visit: {policy}")
         try:
             visit = session.visit(SITE.name, None, policy, applying=True)
@@ -148,7 +155,7 @@ class Applier:
         year = self.year
         year.rival = self.overtake
         for _ in range(BURSTS):
-            days = year.draws.uniform(1.0, 55.0)
+            days = year.draws.uniform(*year.gap_days)
             year.sleep(86400.0 * days)
             year.users(days)
             for _ in range(year.draws.randint(2, 6)):
@@ -170,6 +177,7 @@ class Applier:
         self.year.begin_visit()
         taken = self.year.snapshot(self.year.now + self.year.jump)
         self.store.add_snapshot(SITE.name, taken)
+        self.year.known_at = max(self.year.known_at, taken.at)
 
     def take_back(self) -> None:
         """End all troubles, then take back everything."""
@@ -207,10 +215,10 @@ class Applier:
             self.year.require(many <= POLICIES.most_per_hour, f"{many} changes in an hour")
 
 
-def lived(seed: int, directory: Path) -> Applier:
+def lived(seed: int, directory: Path, world: type[Year] = Year) -> Applier:
     """Return a year that was lived, and all of it taken back."""
     with pytest.MonkeyPatch.context() as patch:
-        applier = Applier(seed, directory, patch)
+        applier = Applier(seed, directory, patch, world)
         applier.live()
         applier.take_back()
         applier.check_ledger()
@@ -228,3 +236,17 @@ def test_a_year_of_troubles(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(GATE, SOAK))
 def test_many_years_of_troubles(seed: int, tmp_path: Path) -> None:
     assert lived(seed, tmp_path).year.violations == []
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("seed", range(2))
+def test_weeks_of_troubles_on_the_twin(seed: int, tmp_path: Path) -> None:
+    applier = lived(seed, tmp_path, TwinYear)
+    assert applier.year.violations == []
+    assert applier.acted > 50
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 50))
+def test_many_weeks_of_troubles_on_the_twin(seed: int, tmp_path: Path) -> None:
+    assert lived(seed, tmp_path, TwinYear).year.violations == []

@@ -9,19 +9,35 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+from tests.loop.acting.year_site import (
+    C2,
+    CAPACITY,
+    CREATE,
+    DEFAULTS,
+    MINUTE,
+    MOST_CLOSED,
+    NEEDED,
+    OF_ADMINS,
+    OSTS,
+    OURS,
+    POINTER,
+    POLICIES,
+    SITE,
+    SOURCE,
+    START,
+    WBT,
+    KilledError,
+    Ost,
+)
 
 from trimtab.drivers.protocol import TrimResult, WriteTimes
 from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.model.action import Action
-from trimtab.model.policies import AllocatorPolicy, BalancePolicy, Policies, TrimPolicy
-from trimtab.model.policies import TunablesPolicy as Tunables
-from trimtab.model.site import Site
 from trimtab.model.telemetry import (
     NotAvailable,
     Reading,
@@ -32,83 +48,6 @@ from trimtab.model.telemetry import (
     not_available,
 )
 from trimtab.model.trim import TrimPractice
-
-START: Final = datetime(2027, 1, 1, tzinfo=UTC)
-WBT: Final = "drives/queue/wbt_lat_usec"
-C2: Final = "ldiskfs/md0/mb_c2_threshold"
-POINTER: Final = "ldiskfs/md0/mb_last_group"
-CREATE: Final = "osp/max_create_count"
-DEFAULTS: Final = {WBT: "2000", C2: "15", CREATE: "20000", POINTER: "0"}
-OURS: Final = {WBT: "0", C2: "25"}
-OF_ADMINS: Final = {WBT: ("75000", "500"), C2: ("35", "10")}
-CAPACITY: Final = 100 * 2**40
-OSTS: Final = 8
-SOURCE: Final = "the year"
-MINUTE: Final = timedelta(minutes=1)
-POLICIES: Final = Policies(
-    tunables=Tunables(settings=OURS),
-    allocator=AllocatorPolicy(useless_loops=None),
-    trim=TrimPolicy(range_bytes=CAPACITY // 2, enclosures=(("oss0", "oss1"),)),
-    balance=BalancePolicy(most_closed=0.25, widest_stripe=5),
-    most_per_hour=12,
-)
-SITE: Final = Site(name="year", driver="lustre", path="/year", policies=POLICIES)
-MOST_CLOSED: Final = 2
-"""A quarter of eight."""
-NEEDED: Final = 6
-"""Usable targets that layouts need: all but a quarter, and five for the widest stripe."""
-
-
-class KilledError(BaseException):
-    """The process that acts is killed here."""
-
-
-@dataclass(slots=True)
-class Ost:
-    """An OST as it truly is.
-
-    Attributes
-    ----------
-    closed_by_us
-        When Trimtab closed it, while that closing is in force.
-    under_since
-        Since when it is under the mark for opening, without a break.
-    writes
-        Of each setting: who wrote it, ``us`` or others, and what, oldest first.
-    admin_at
-        When an admin last set each.
-    """
-
-    name: str
-    home: str
-    full: float
-    server: str = ""
-    degraded: bool = False
-    written: float = 0.0
-    trimmed_at: datetime | None = None
-    closed_by_us: datetime | None = None
-    changed_at: datetime | None = None
-    under_since: datetime | None = None
-    settings: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
-    writes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    admin_at: dict[str, datetime] = field(default_factory=dict)
-
-    def put(self, setting: str, value: str, who: str) -> None:
-        """Let somebody set something."""
-        self.settings[setting] = value
-        self.writes.setdefault(setting, [("default", DEFAULTS[setting])]).append((who, value))
-        if setting == CREATE and value != "0":
-            self.closed_by_us = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its MDS would place new files on it."""
-        return self.settings[CREATE] != "0"
-
-    @property
-    def takes_files(self) -> bool:
-        """Whether it is open and not full."""
-        return self.is_open and self.full < 0.96
 
 
 class Year:
@@ -122,6 +61,15 @@ class Year:
         Server to what it does: ``dead``, ``hangs`` or ``refuses``.
     journal
         The file that has to have a line before anything is changed.
+    gap_days
+        Between two bursts of visits, the least and the most.
+    is_decided
+        Whether a plan is being applied: later snapshots decide nothing.
+    decided_on, decided_by, is_whole
+        True time of the snapshot that a plan rests on, what the clock said after it, and whether it
+        was complete.
+    known_at
+        The latest time that snapshots and actions of earlier visits are known to have.
     violations
         What must never happen and did.
     told
@@ -129,6 +77,7 @@ class Year:
     """
 
     name = "memory"
+    gap_days = (1.0, 55.0)
     capabilities = frozenset({"settings", "set", "trim", "creation", "allocator-reset"})
 
     def __init__(self, seed: int, journal: Path) -> None:
@@ -147,11 +96,15 @@ class Year:
         self.violations: list[str] = []
         self.told: list[str] = []
         self.dead = False
+        self.policy = ""
+        self.visits = 0
         self.kill_in: int | None = None
         self.rival_in: int | None = None
         self.rival: Callable[[], None] | None = None
         self.changes_since_rival: int | None = None
         self.decided_on: datetime | None = None
+        self.decided_by = self.known_at = self.acted_at = START
+        self.is_whole, self.is_decided = True, False
         self.failed_calls = 0
         self.late: list[tuple[datetime, Callable[[], None]]] = []
         self.trimming: list[str] = []
@@ -179,8 +132,12 @@ class Year:
         for deed in due:
             deed()
 
-    def begin_visit(self) -> None:
+    def begin_visit(self, policy: str = "") -> None:
         """Begin a process of its own, which may be killed or overtaken."""
+        self.policy = policy
+        self.known_at = max(self.known_at, self.acted_at)
+        self.visits += 1
+        self.is_decided = False
         self.dead, self.made, self.failed_calls = False, 0, 0
         self.changes_since_rival = None
 
@@ -214,6 +171,12 @@ class Year:
         if not holds:
             self._violated(what)
 
+    def put(self, ost: Ost, setting: str, value: str, who: str) -> None:
+        """Let somebody set something."""
+        if who == "us" or ost.settings[setting] != value:  # the same again is seen by nobody
+            ost.visits[setting, who] = self.visits
+        ost.put(setting, value, who)
+
     # Reading
 
     def targets(self) -> tuple[Target, ...]:
@@ -224,7 +187,8 @@ class Year:
         """Return all targets: late, half or wrong where telemetry is."""
         self.point("snapshot")
         taken = self.now
-        rows, complete = [], True
+        rows: list[TargetSnapshot] = []
+        complete = True
         for ost in self.osts.values():
             unseen = self.ill.get(ost.server) in {"dead", "hangs"}
             if "half" in self.telemetry and self.draws.random() < 0.4:
@@ -238,7 +202,9 @@ class Year:
         if "jumps" in self.telemetry:
             self.telemetry.discard("jumps")
             self.jump += timedelta(hours=self.draws.choice((-26, -2, 3)))
-        self.decided_on = taken
+        if not self.is_decided:
+            self.decided_on, self.is_whole = taken, complete
+            self.decided_by = self.now + self.jump
         return Snapshot(at, self.name, complete, tuple(rows))
 
     def _row(self, ost: Ost, unseen: bool) -> TargetSnapshot:
@@ -305,12 +271,17 @@ class Year:
         self.tell(f"set {target} {name} {value}")
         since = ost.admin_at.get(name, START) < (self.decided_on or START)
         self.require(since, f"{target} {name} is set though an admin set it after the plan")
+        theirs = ost.writes.get(name, [("default", "")])[-1][0] != "us"
+        # Set within the visit in which we wrote, it is taken for a side effect of what we wrote.
+        theirs &= ost.visits.get((name, "us")) != ost.visits.get((name, "admin"))
+        back = self.policy == "revert"
+        self.require(not (back and theirs), f"{target} {name} is taken back though not ours")
         with self._changing(ost.server, "set", target, name):
             if self.draws.random() < 0.03:
-                ost.put(name, "1000" if name == WBT else "20", "us")
+                self.put(ost, name, "1000" if name == WBT else "20", "us")
                 self.failed_calls += 1
                 raise ToolError("another value is read back", code="setting-not-kept")
-            self._make(ost.server, lambda: ost.put(name, value, "us"))
+            self._make(ost.server, lambda: self.put(ost, name, value, "us"))
         return Setting(name, ost.settings[name], SOURCE)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
@@ -321,7 +292,7 @@ class Year:
         def done() -> None:
             self.made += 1
             ost.changed_at = self.now
-            ost.put(CREATE, "20000" if enabled else "0", "us")
+            self.put(ost, CREATE, "20000" if enabled else "0", "us")
             if enabled:
                 return
             ost.closed_by_us = self.now
@@ -336,7 +307,7 @@ class Year:
         """Set the pointer back."""
         ost = self._of(target)
         with self._changing(ost.server, "reset-allocator", target, None):
-            self._make(ost.server, lambda: ost.settings.update({POINTER: "0"}))
+            self._make(ost.server, lambda: self.put(ost, POINTER, "0", "us"))
         return None
 
     def trim(
@@ -352,10 +323,13 @@ class Year:
         try:
             with self._changing(ost.server, "trim", target, None):
                 self._pass(120.0)
-                self._make(ost.server, lambda: setattr(ost, "trimmed_at", self.clock()))
+                self._make(ost.server, lambda: self._trimmed(ost))
         finally:
             self.trimming.remove(enclosure)
         return TrimResult(target, start, length, length or CAPACITY)
+
+    def _trimmed(self, ost: Ost) -> None:
+        ost.trimmed_at = self.clock()
 
     @contextmanager
     def _changing(self, server: str, kind: str, target: str, setting: str | None) -> Iterator[None]:
@@ -371,6 +345,13 @@ class Year:
             age_s <= POLICIES.stale_s + 60.0 or self.made > 0,
             f"{kind} {target} on telemetry of {age_s:.0f} s before",
         )
+        gives_back = kind == "open" or self.policy == "revert"
+        self.require(self.is_whole or gives_back, f"{kind} {target} on an incomplete snapshot")
+        self.require(
+            self.decided_by >= self.known_at - 2 * MINUTE,
+            f"{kind} {target} by a clock that has gone back",
+        )
+        self.acted_at = max(self.acted_at, self.now + self.jump)
         self.made += 1
         self._pass(0.5)
         illness = self.ill.get(server)
@@ -474,29 +455,29 @@ class Year:
     def _mounted(self, osts: list[Ost]) -> None:
         for ost in osts:
             for name in (WBT, C2):
-                ost.put(name, DEFAULTS[name], "default")
+                self.put(ost, name, DEFAULTS[name], "default")
 
     def _mds_fails_over(self) -> None:
         self.tell("the MDS fails over: all are open")
         for ost in self.osts.values():
-            ost.put(CREATE, "20000", "default")
+            self.put(ost, CREATE, "20000", "default")
 
     def _drift(self) -> None:
         ost, name = self._some(), self.draws.choice((WBT, C2))
-        ost.put(name, DEFAULTS[name], "default")
+        self.put(ost, name, DEFAULTS[name], "default")
         self.tell(f"{ost.name} {name} drifts")
 
     def _admin_sets(self, ost: Ost | None = None) -> None:
         ost, name = ost or self._some(), self.draws.choice((WBT, C2))
         before = ost.settings[name]
-        ost.put(name, self.draws.choice(OF_ADMINS[name]), "admin")
+        self.put(ost, name, self.draws.choice(OF_ADMINS[name]), "admin")
         if ost.settings[name] != before:  # the same value again is seen by nobody
             ost.admin_at[name] = self.now
         self.tell(f"an admin sets {ost.name} {name} to {ost.settings[name]}")
 
     def _admin_closes(self) -> None:
         ost = self._some()
-        ost.put(CREATE, "0" if ost.is_open else "20000", "admin")
+        self.put(ost, CREATE, "0" if ost.is_open else "20000", "admin")
         self.tell(f"an admin makes {ost.name} open: {ost.is_open}")
 
     def _runaway(self) -> None:
@@ -570,7 +551,8 @@ class Year:
         """Require that after the way back nothing of ours is left, and what is of others is."""
         for ost in self.osts.values():
             self.require(ost.closed_by_us is None, f"{ost.name} is left closed")
-            for name, writes in ost.writes.items():
+            for name in OURS.keys() & ost.writes.keys():
+                writes = ost.writes[name]
                 last, value = ost.settings[name], writes[-1]
                 others = [text for who, text in writes if who != "us"]
                 ours = [number for number, (who, _) in enumerate(writes) if who == "us"]
@@ -578,15 +560,3 @@ class Year:
                     self.require(last == value[1], f"{ost.name} {name} of others was changed")
                     continue
                 self.require(last in others, f"{ost.name} {name} is left at {last}")
-
-
-def with_facts(
-    store: Any, site: str, actions: Sequence[Action], *, surveyed: bool
-) -> tuple[Action, ...]:
-    """Return actions of which a few made their target slower, the same ones each time."""
-    return tuple(
-        replace(action, facts={**action.facts, "slower": "0.2"})
-        if random.Random(f"{action.at} {action.instruction.target}").random() < 0.01
-        else action
-        for action in actions
-    )

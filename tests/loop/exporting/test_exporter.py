@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -93,9 +94,14 @@ def test_a_watch_is_scraped_in_both_formats_and_from_memory_alone(tmp_path: Path
 
 def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_path: Path) -> None:
     file = tmp_path / "trimtab.prom"
-    with exporting(tmp_path, textfile=str(file)) as (exporter, _, _lines):
-        assert exporter.port is None
-        text = file.read_text()
+    mask = os.umask(0o077)
+    try:
+        where = {"textfile": str(file), "listen": "127.0.0.1:0"}
+        with exporting(tmp_path, **where) as (exporter, _, _lines):
+            assert exporter.port is not None
+            text = file.read_text()
+    finally:
+        os.umask(mask)
     assert text.endswith("\n")
     assert "process_" not in text
     assert file.stat().st_mode & 0o777 == 0o644
@@ -109,6 +115,18 @@ def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_pa
             check=False,
         )
         assert (check.returncode, check.stdout + check.stderr) == (0, "")
+
+
+def test_runs_of_sweeps_and_checks_are_no_labels(tmp_path: Path) -> None:
+    """Their names are many, and each would be a series for ever."""
+    with exporting(tmp_path, listen="127.0.0.1:0") as (exporter, store, _):
+        run = store.runs(site="scratch", limit=1)[0]
+        other = replace(run, id=new_identifier(MONDAY), probe="sweep-sizes", outputs=())
+        assert store.add_run(other)
+        exporter.after_slot()
+        text = scraped(exporter.port)[0]
+        assert 'probe="hourly"' in text
+        assert "sweep-sizes" not in text
 
 
 def test_a_port_that_is_taken_and_a_directory_that_is_gone_are_logged(tmp_path: Path) -> None:

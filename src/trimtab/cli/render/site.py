@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from trimtab.cli.render.text import console, print_facts, table
 from trimtab.model.site import Checked, Site
 from trimtab.units import format_bytes, format_duration, format_percent
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.loop.initialise import Discovery
+    from trimtab.loop.installing.install import InstalledFile
 
 
 def print_site(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> None:
@@ -42,6 +47,32 @@ def print_discovery(
         return
     page.print(f"site {visible(name)} written to {visible(out)}", style="bold")
     page.print(f"next: read it, then trimtab site {visible(out)} --validate")
+
+
+def print_installation(planned: Sequence[InstalledFile], discovery: Discovery) -> None:
+    """Print every file that is to be put in place, whole, and what is there now."""
+    page = console(to_error=True)
+    for line in discovery.facts:
+        page.print(f"found: {visible(line)}", soft_wrap=True)
+    for line in discovery.not_found:
+        page.print(f"not found: {visible(line)}", style="yellow", soft_wrap=True)
+    for file in planned:
+        page.print(f"\n{visible(file.path)} ({_STATES[file.state.value]})", style="bold")
+        if file.state.value != "same":
+            page.print(visible(file.text, keep="\n"), soft_wrap=True, highlight=False, markup=False)
+
+
+def print_installed(written: Sequence[str], following: Sequence[str]) -> None:
+    """Print what was put in place, and the commands that come next."""
+    out = console()
+    for path in written or ("nothing: all was in place",):
+        out.print(f"written: {visible(path)}", soft_wrap=True)
+    out.print("next:")
+    for line in following:
+        out.print(f"  {visible(line)}", soft_wrap=True)
+
+
+_STATES = {"absent": "new", "same": "is there already", "differs": "another one is there"}
 
 
 def _facts(site: Site) -> Iterator[tuple[str, str]]:

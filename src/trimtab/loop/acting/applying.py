@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby
@@ -17,7 +19,7 @@ from trimtab.loop.acting.pacing import Pacing
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier
-from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
 from trimtab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -52,6 +54,14 @@ class Surroundings:
     gives_way
         Where it says so no instruction is begun, and a trim ends after its present range, to be
         resumed.
+    together
+        So many targets are trimmed at once, each on a server and enclosure of its own.
+    seen
+        The site at the beginning of a stage of trims.
+    lock
+        Held while the journal or the store is written: trims of several targets do so.
+    stopping
+        Ends every trim after its present range, as `gives_way` does.
     """
 
     driver: Driver
@@ -66,6 +76,10 @@ class Surroundings:
     pacing: Pacing
     migrate_bytes_per_s: float = 100e6
     gives_way: GivesWay = never
+    together: int = 1
+    seen: Snapshot | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +125,97 @@ def apply(
     )
     actions: list[Action] = []
     for _, stage in groupby(plan.instructions, key=lambda instruction: instruction.stage):
-        of_stage = []
-        for instruction in stage:
-            if surroundings.gives_way(0.0):
-                break
-            of_stage.append(_carried_out(plan, instruction, surroundings))
-            progress(of_stage[-1])
-            if _is_alarming(of_stage[-1]):
-                break
-        of_stage = _read_stage_again(of_stage, surroundings)
+        of_stage = _stage(plan, tuple(stage), surroundings, progress)
         actions += of_stage
         if surroundings.gives_way(0.0):
             break
         if any(action.outcome is not Outcome.DONE for action in of_stage):
             break
     return tuple(actions)
+
+
+def _stage(
+    plan: Plan,
+    instructions: tuple[Instruction, ...],
+    surroundings: Surroundings,
+    progress: Callable[[Action], None],
+) -> list[Action]:
+    """Carry out a stage, trims of several servers at once, and read its values again."""
+    trims = [each for each in instructions if each.kind is ActionKind.TRIM]
+    if trims:
+        seen = surroundings.driver.snapshot(surroundings.clock())
+        surroundings = replace(surroundings, seen=seen)
+    if len(trims) == len(instructions) and min(surroundings.together, len(trims)) > 1:
+        return _with_effects(_trimmed(plan, instructions, surroundings, progress), surroundings)
+    actions: list[Action] = []
+    for instruction in instructions:
+        if surroundings.gives_way(0.0):
+            break
+        actions.append(_carried_out(plan, instruction, surroundings))
+        progress(actions[-1])
+        if _is_alarming(actions[-1]):
+            break
+    return _with_effects(_read_stage_again(actions, surroundings), surroundings)
+
+
+def _trimmed(
+    plan: Plan,
+    instructions: tuple[Instruction, ...],
+    surroundings: Surroundings,
+    progress: Callable[[Action], None],
+) -> list[Action]:
+    """Trim the targets of a stage at once; where one breaks off, the others end a range later."""
+
+    def trimmed(instruction: Instruction) -> Action | None:
+        if surroundings.stopping.is_set() or surroundings.gives_way(0.0):
+            return None
+        action = _carried_out(plan, instruction, surroundings)
+        with surroundings.lock:
+            progress(action)
+        return action
+
+    with ThreadPoolExecutor(min(surroundings.together, len(instructions))) as pool:
+        futures = [pool.submit(trimmed, instruction) for instruction in instructions]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            surroundings.stopping.set()
+            raise
+    results = [future.result() for future in futures]
+    return [action for action in results if action is not None]
+
+
+def _with_effects(actions: list[Action], surroundings: Surroundings) -> list[Action]:
+    """Return trims with what the counters of discards say of them, and keep it."""
+    freed = [action for action in actions if _has_trimmed(action)]
+    if not freed:
+        return actions
+    after = surroundings.driver.snapshot(surroundings.clock())
+    return [
+        _with_effect(action, after, surroundings) if action in freed else action
+        for action in actions
+    ]
+
+
+def _has_trimmed(action: Action) -> bool:
+    is_trim = action.instruction.kind is ActionKind.TRIM and action.outcome is Outcome.DONE
+    return is_trim and int(action.found or 0) > 0
+
+
+def _with_effect(action: Action, after: Snapshot, surroundings: Surroundings) -> Action:
+    """Return a trim with whether its device's counter has moved, where it ever did."""
+    name, target = "bytes_discarded_total", action.instruction.target
+    seen = None if surroundings.seen is None else surroundings.seen.of(target)
+    before = None if seen is None else seen.number(name)
+    current = after.of(target)
+    counted = None if current is None else current.number(name)
+    if counted is None or before is None or counted < before:
+        return action
+    if counted == before == 0:
+        return action  # some devices never count: that of md is none of its drives'
+    effect = {"effect": "seen" if counted > before else "none"}
+    return _ended(action, _End(Outcome.DONE, action.found, action.detail, effect), surroundings)
 
 
 def _is_alarming(action: Action) -> bool:
@@ -145,14 +235,17 @@ def _carried_out(plan: Plan, instruction: Instruction, surroundings: Surrounding
         at=at,
         instruction=instruction,
     )
-    surroundings.journal.write(begin_line(action))
-    surroundings.store.put_action(action)
+    with surroundings.lock:
+        surroundings.journal.write(begin_line(action))
+        surroundings.store.put_action(action)
     return _ended(action, _done(action, surroundings), surroundings)
 
 
 def _keep_right(site: str, surroundings: Surroundings) -> None:
-    until = surroundings.clock() + LEASE
-    if not surroundings.store.renew_right(site, surroundings.token, until):
+    with surroundings.lock:
+        until = surroundings.clock() + LEASE
+        renewed = surroundings.store.renew_right(site, surroundings.token, until)
+    if not renewed:
         raise RefusedError(
             "another process has taken over the right to act on the site",
             code=RIGHT_LOST,
@@ -187,11 +280,12 @@ def _read_again(action: Action, surroundings: Surroundings) -> Action:
 
 
 def _ended(action: Action, end: _End, surroundings: Surroundings) -> Action:
-    at, facts = surroundings.clock(), {**action.facts, **end.facts}
-    line = EndLine(at, action.id, end.outcome.value, end.found, end.detail, facts)
-    surroundings.journal.write(line)
-    action = ended(action, line)
-    surroundings.store.put_action(action)
+    with surroundings.lock:
+        at, facts = surroundings.clock(), {**action.facts, **end.facts}
+        line = EndLine(at, action.id, end.outcome.value, end.found, end.detail, facts)
+        surroundings.journal.write(line)
+        action = ended(action, line)
+        surroundings.store.put_action(action)
     return action
 
 
@@ -312,32 +406,16 @@ def _confirmed(end: _End, driver: Driver) -> _End:
 
 
 def _trim(action: Action, surroundings: Surroundings) -> _End:
-    """Trim a target, and note the counters that tell its effect and when the next is due."""
-    driver, target = surroundings.driver, action.instruction.target
-    before = driver.snapshot(surroundings.clock()).of(target)
-    capacity = None if before is None else before.number("capacity_bytes")
-    if before is None or capacity is None:
+    """Trim a target, and note the counter that tells when the next is due."""
+    target = action.instruction.target
+    seen = None if surroundings.seen is None else surroundings.seen.of(target)
+    capacity = None if seen is None else seen.number("capacity_bytes")
+    if seen is None or capacity is None:
         raise ToolError(f"the size of {target} is not known", code="capacity-unknown")
     end = _trim_ranges(action, surroundings, int(capacity))
-    written = before.number("bytes_written_total")
+    written = seen.number("bytes_written_total")
     facts = {} if written is None else {"bytes_written_total": str(int(written))}
-    if end.outcome is Outcome.DONE and int(end.found or 0):
-        after = driver.snapshot(surroundings.clock()).of(target)
-        facts |= _trim_effect(before, after)
     return replace(end, facts={**facts, **end.facts})
-
-
-def _trim_effect(before: TargetSnapshot, after: TargetSnapshot | None) -> dict[str, str]:
-    """Return whether the device's counter of discards has moved, where it ever did."""
-    name = "bytes_discarded_total"
-    counted_before = before.number(name)
-    counted = None if after is None else after.number(name)
-    if counted is None or counted_before is None:
-        return {}
-    if counted > counted_before:
-        return {"effect": "seen"}
-    # Some devices never count what is discarded: that of md is none of its drives'.
-    return {"effect": "none"} if counted == counted_before > 0 else {}
 
 
 def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int) -> _End:
@@ -347,7 +425,8 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
     begin_bytes = surroundings.resume.get(target, 0)
     surroundings.pacing.begin(target)
     for start, length in ranges(capacity_bytes, surroundings.range_bytes, begin_bytes):
-        if start > begin_bytes and surroundings.gives_way(longest_s):
+        stopping = surroundings.stopping.is_set() or surroundings.gives_way(longest_s)
+        if start > begin_bytes and stopping:
             detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
             return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
         begun = surroundings.clock()
@@ -355,8 +434,9 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
         if isinstance(result, NotAvailable):
             return _end_of(result, str(trimmed_bytes))
         trimmed_bytes += result.trimmed_bytes
-        line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
-        surroundings.journal.write(line)
+        with surroundings.lock:
+            line = RangeLine(surroundings.clock(), action.id, start, length, result.trimmed_bytes)
+            surroundings.journal.write(line)
         surroundings.pacing.wait(target)
         longest_s = max(longest_s, (surroundings.clock() - begun).total_seconds())
         _keep_right(action.site, surroundings)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 LEDGER: Final = timedelta(days=30)
-"""Trims and resets are over by then; what was set or closed is in force until it is taken back."""
+"""Trims are over by then; what was set or closed is in force until it is taken back."""
+RESETS: Final = timedelta(hours=2)
+"""Or two of their intervals, where that is longer: a large site has a million in thirty days."""
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
@@ -49,11 +51,21 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
 
 
 def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
-    """Return the actions of the last thirty days, and older ones that may be in force."""
+    """Return the actions that decisions may rest on: those of lately, and what may be in force."""
     since, surveyed = now - LEDGER, site.policies.tunables.survey
+    resets_s = max(RESETS.total_seconds(), 2 * site.policies.allocator.every_s)
+    others = set(ActionKind) - {ActionKind.RESET_ALLOCATOR}
     older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
-    recent = store.actions(site.name, since=since)
-    return (*older, *with_verdicts(store, site.name, recent, surveyed=surveyed))
+    recent = (
+        *store.actions(site.name, since=since, kinds=others),
+        *store.actions(
+            site.name,
+            since=now - timedelta(seconds=resets_s),
+            kinds=(ActionKind.RESET_ALLOCATOR,),
+        ),
+    )
+    ordered = sorted(recent, key=lambda action: (action.at, action.id))
+    return (*older, *with_verdicts(store, site.name, ordered, surveyed=surveyed))
 
 
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:

@@ -256,7 +256,8 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
         who = f"{getpass.getuser()}@{platform.node()}"
         driver = place.open_acting(site, clock=clock, token=token, who=who)
         # A server that puts back by itself outlives this host, too.
-        guarded = DRIVERS[site.driver].simulated or dead_man_s(driver) is not None
+        simulated = DRIVERS[site.driver].simulated
+        guarded = simulated or dead_man_s(driver) is not None
         guard = DeadMan() if guarded else stack.enter_context(dead_man(driver))
         yield Surroundings(
             driver=driver,
@@ -271,6 +272,7 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
             pacing=Pacing(driver, site.policies.trim, place.sleep),
             migrate_bytes_per_s=site.policies.balance.bandwidth_bytes_per_s,
             gives_way=gives_way,
+            together=site.servers.ssh.fanout if site.servers.names and not simulated else 1,
         )
 
 

@@ -31,7 +31,8 @@ def with_verdicts(
     Parameters
     ----------
     surveyed
-        Whether first targets are surveyed for that: until one was, its ``verdict`` is pending.
+        Whether first targets are surveyed for that: where one was before its change, its
+        ``verdict`` is pending until it was again.
     """
     untold = [action for action in actions if _is_asked(action)]
     if not untold:
@@ -44,7 +45,7 @@ def with_verdicts(
         slower = _slower(frame, target, changed, action.at, action.until)
         if slower is not None:
             known[action.id] = replace(action, facts={**action.facts, "slower": f"{slower:.4f}"})
-        elif surveyed and action.instruction.stage == CANARY and target.startswith("OST"):
+        elif surveyed and _is_awaited(frame, action):
             known[action.id] = replace(action, facts={**action.facts, "verdict": "pending"})
     return tuple(known.get(action.id, action) for action in actions)
 
@@ -56,6 +57,16 @@ def _is_asked(action: Action) -> bool:
         and not action.instruction.reverts
         and "slower" not in action.facts
     )
+
+
+def _is_awaited(frame: pl.DataFrame, action: Action) -> bool:
+    """Return whether a first target was surveyed before its change: else none after it tells."""
+    import polars as pl
+
+    if action.instruction.stage != CANARY:
+        return False
+    of_target = pl.col("target") == action.instruction.target
+    return not frame.filter(of_target & (pl.col("at") < action.at)).is_empty()
 
 
 def _slower(

@@ -21,7 +21,9 @@ from trimtab.model.site import Site
 from trimtab.record.kept import KeptIncident
 
 if TYPE_CHECKING:
-    from trimtab.model.telemetry import Snapshot
+    from collections.abc import Iterable
+
+    from trimtab.model.telemetry import Reading, Snapshot
     from trimtab.record.store import Store
 
 RECENT: Final = timedelta(days=30)
@@ -52,12 +54,17 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
     """Return the problems of a snapshot, by target and machine."""
     places = {
         seen.target.name: PlaceView(
-            seen.target.name, target_troubles(seen, site.limits), seen.fullness()
+            seen.target.name,
+            target_troubles(seen, site.limits),
+            seen.fullness(),
+            _bad_checksums(seen.readings),
         )
         for seen in snapshot.targets
     }
     places |= {
-        host.name: PlaceView(host.name, host_troubles(host))
+        host.name: PlaceView(
+            host.name, host_troubles(host), bad_checksums=_bad_checksums(host.readings)
+        )
         for host in snapshot.hosts
         if host.name not in places
     }
@@ -80,7 +87,18 @@ def _incident(stored: KeptIncident) -> IncidentView:
         cause_title=_text(named.get("title")),
         confidence=as_number(named.get("confidence")),
         deciding=_text(deciding),
+        runs=as_number(stored.document.get("runs")),
     )
+
+
+def _bad_checksums(readings: Iterable[Reading]) -> float | None:
+    """Return how many transfers a place has counted with a bad checksum."""
+    counts = [
+        float(reading.value)
+        for reading in readings
+        if reading.name == "checksum_errors_total" and isinstance(reading.value, (int, float))
+    ]
+    return sum(counts) if counts else None
 
 
 def _text(value: object) -> str | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
+from trimtab.loop.exporting.plans import plans_waiting
 from trimtab.loop.judging import by_metric
 from trimtab.loop.status import GOING_ON, going_on
-from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
+from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.measure.plain import as_dict, as_list
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.site import Site
@@ -36,8 +37,6 @@ class Collector:
     ----------
     receivers
         Returns how alerts stand with each receiver.
-    plans
-        Returns policy to the number of plans that wait for a person.
     """
 
     def __init__(
@@ -47,11 +46,12 @@ class Collector:
         *,
         clock: Callable[[], datetime],
         receivers: Callable[[], tuple[ReceiverNow, ...]] = tuple,
-        plans: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._site, self._store, self._clock = site, store, clock
-        self._receivers, self._plans = receivers, plans
+        self._receivers = receivers
         self._series: tuple[SeriesNow, ...] | None = None
+        probes = (PROBE_PREFIX + probe.name for probe in site.probes)
+        self._items = (SNAPSHOT, POLICIES, PURGE_PLAN, *probes)
 
     def collect(self, item: str | None = None) -> SiteNow:
         """Return everything that is known now.
@@ -70,31 +70,19 @@ class Collector:
             version=__version__,
             at=self._clock(),
             series=self._series,
-            runs=self._of_site_file(store.run_counts(site.name), ""),
+            runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
             snapshot=store.latest_snapshot(site.name),
             trimmed=self._trimmed(),
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
             actions=store.action_counts(site.name),
-            plans=self._plans(),
+            plans=plans_waiting(site, self._clock()),
             receivers=self._receivers(),
-            slots=self._of_site_file(store.slot_counts(site.name), PROBE_PREFIX),
+            slots=_of(store.slot_counts(site.name), self._items),
             last_slots=tuple(self._last_slots()),
             store_bytes=_size(store.location.path),
         )
         return replace(now, refreshed_s=time.monotonic() - started_s)
-
-    def _of_site_file(
-        self, counts: Mapping[tuple[str, str], int], prefix: str
-    ) -> dict[tuple[str, str], int]:
-        """Leave out what is of no probe of the site file: checks and sweeps have many names."""
-        names = {prefix + probe.name for probe in self._site.probes} | {SNAPSHOT}
-        begun = SlotState.BEGUN.value
-        return {
-            (name, state): count
-            for (name, state), count in counts.items()
-            if name in names and state != begun
-        }
 
     def _series_now(self) -> Iterator[SeriesNow]:
         """Yield the newest series of each probe of the site file, and each metric of it."""
@@ -144,8 +132,7 @@ class Collector:
             yield str(as_dict(causes[0]).get("cause")) if is_named else "unexplained"
 
     def _last_slots(self) -> Iterator[SlotNow]:
-        items = (SNAPSHOT, *(PROBE_PREFIX + probe.name for probe in self._site.probes))
-        for item in items:
+        for item in self._items:
             slot = self._store.last_slot(self._site.name, item, state=SlotState.DONE)
             if slot is None or slot.started_at is None:
                 continue
@@ -154,6 +141,18 @@ class Collector:
             if slot.ended_at is not None:
                 duration_s = (slot.ended_at - slot.started_at).total_seconds()
             yield SlotNow(item, slot.due_at, lag_s, duration_s)
+
+
+def _of(
+    counts: Mapping[tuple[str, str], int], names: Collection[str]
+) -> dict[tuple[str, str], int]:
+    """Leave out what is not of the site file: checks and sweeps have many names."""
+    begun = SlotState.BEGUN.value
+    return {
+        (name, state): count
+        for (name, state), count in counts.items()
+        if name in names and state != begun
+    }
 
 
 def _size(path: Path | None) -> int | None:

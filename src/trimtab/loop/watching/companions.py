@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,15 +21,8 @@ def observers_of(
     *,
     log: logging.Logger,
     clock: Callable[[], datetime],
-    plans: Callable[[], Mapping[str, int]] = dict,
 ) -> tuple[Observer, ...]:
-    """Return what looks on while a site is watched; nothing is imported for what it has not.
-
-    Parameters
-    ----------
-    plans
-        Returns policy to the number of plans that wait for a person.
-    """
+    """Return what looks on while a site is watched; nothing is imported for what it has not."""
     from trimtab.loop.alerting.alerting import Alerting
 
     # In simulated time an hour passes in moments: deliveries are made in between.
@@ -41,6 +34,6 @@ def observers_of(
         from trimtab.loop.exporting.collecting import Collector
         from trimtab.loop.exporting.exporter import Exporter
 
-        collector = Collector(site, store, clock=clock, receivers=alerting.standing, plans=plans)
+        collector = Collector(site, store, clock=clock, receivers=alerting.standing)
         observers.append(Exporter(site, collector, log=log))
     return tuple(observers)

@@ -15,7 +15,7 @@ from typing import Final
 
 from trimtab.visible import visible
 
-SOCKET: Final = "/run/systemd/journal/socket"
+SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER: Final = "trimtab"
 _MOST: Final = 60_000
 """A datagram of 208 KiB still passes (net.core.wmem_default); a trace is cut long before."""
@@ -27,9 +27,9 @@ _PRIORITIES: Final = (
 class JournalHandler(logging.Handler):
     """Sends each record to the journal; where there is none, a line goes to stderr instead."""
 
-    def __init__(self, *, site: str | None = None, address: str = SOCKET) -> None:
+    def __init__(self, *, site: str | None = None, address: str | None = None) -> None:
         super().__init__()
-        self._site, self._address = site, address
+        self._site, self._address = site, address or SOCKET
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DOCUMENTS: Final[Mapping[str, str]] = {
     "check": "measured.CheckDocument",
     "init": "measured.InitDocument",
+    "init-install": "measured.InstallDocument",
     "site": "measured.SiteDocument",
     "targets": "measured.TargetsDocument",
     "snapshot": "measured.SnapshotDocument",

@@ -139,6 +139,23 @@ class InitDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class InstallDocument:
+    """``trimtab init PATH --install --yes --json``.
+
+    Attributes
+    ----------
+    written
+        Files that were put in place; those that were there already are not among them.
+    next
+        Commands that start the watch.
+    """
+
+    site: str
+    written: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SurveyDocument:
     """``trimtab survey --json``: what would be done, and with ``--apply`` what came of it.
 

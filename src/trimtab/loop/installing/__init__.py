@@ -1,0 +1,1 @@
+"""Puts a site's file and service in place."""

@@ -1,0 +1,44 @@
+"""Which part of the ledger decisions rest on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.act.world import NOW, action
+from tests.loop.acting.memory_store import MemoryStore
+from tests.loop.acting.year_site import SITE
+
+from trimtab.loop.acting import observing
+from trimtab.model.action import ActionKind
+
+DAY_S = 86400.0
+
+
+def test_what_may_be_in_force_is_known_however_long_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        observing, "with_verdicts", lambda store, site, actions, **_: tuple(actions)
+    )
+    store: Any = MemoryStore(tmp_path / "t.db")
+    ages = {
+        ActionKind.SET: (400 * DAY_S, 60.0),
+        ActionKind.CLOSE: (31 * DAY_S,),
+        ActionKind.OPEN: (40 * DAY_S,),
+        ActionKind.TRIM: (31 * DAY_S, 29 * DAY_S),
+        ActionKind.RESET_ALLOCATOR: (3 * 3600.0, 1800.0),
+    }
+    for kind, seconds in ages.items():
+        for age_s in seconds:
+            store.put_action(action(kind, "OST0000", age_s, identifier=f"{kind.value} {age_s:.0f}"))
+    known = observing.ledger(store, SITE, NOW)
+    assert [each.id for each in known] == [
+        f"set {400 * DAY_S:.0f}",
+        f"open {40 * DAY_S:.0f}",
+        f"close {31 * DAY_S:.0f}",
+        f"trim {29 * DAY_S:.0f}",
+        "reset-allocator 1800",
+        "set 60",
+    ]
