@@ -26,6 +26,8 @@
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
+# make bench-watch  weeks under the watch on the twin, killed again and again, measuring and acting; result beside it
+# make packages  a .deb and a .rpm for this kind of machine, under build/packages
 # make lock   resolve the dependencies again
 
 PYTHON ?= python3
@@ -51,8 +53,8 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages bench-watch clean
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
-.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock clean
 .DEFAULT_GOAL := run
 
 run: .venv/.core
@@ -87,8 +89,16 @@ lint: .venv/.core .venv/.dev
 	cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 	$(BIN)/python scripts/house_style.py
 
+packages: .venv/.core .venv/.dev
+	@rm -rf build/wheels && mkdir -p build/wheels
+	$(BIN)/maturin build --release --locked --quiet --out build/wheels
+	$(BIN)/python scripts/packages.py --wheel build/wheels/*.whl --uv $(UV)
+
 bench: .venv/.core
 	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
+
+bench-watch: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/weeks_of_the_watch.py $(ARGS)
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)

@@ -161,6 +161,7 @@ class SlowOst:
             "free_runs": runs,
             "free_run_units": free / runs if runs else 0.0,
             "files": len(self.by_place),
+            "last_group": self.blocks.last[0] / len(self.blocks.groups),
             "wear_mean": sum(wear) / len(wear),
             "wear_max": max(wear),
         }

@@ -1,0 +1,229 @@
+"""Build the packages of Trimtab: a .deb and a .rpm of one tree, ``/opt/trimtab``.
+
+The tree is a virtual environment of the system's Python with the locked dependencies; it works with
+the minor version of Python that it was built with. ``make packages`` builds the wheel first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+UNIT: Final = ROOT / "src/trimtab/loop/installing/trimtab-watch@.service"
+PREFIX: Final = Path("opt/trimtab")
+SUMMARY: Final = "Keeps an all-flash parallel file system fast and predictable"
+DESCRIPTION: Final = (
+    "It measures bandwidth and metadata rates on schedule, records them with the state of",
+    "every target, judges them, explains changes, and acts: settings, trims, full targets.",
+)
+COMMANDS: Final = ("trimtab", "trimtab-ioload")
+DEBIAN_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What is packaged.
+
+    Attributes
+    ----------
+    python
+        The system's interpreter, ``python3.11``.
+    """
+
+    version: str
+    machine: str
+    python: str
+
+
+def run(*words: object, **environment: str) -> None:
+    """Run a program; it ends the build where it fails."""
+    argv = [str(word) for word in words]
+    ended = subprocess.run(
+        argv, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    if ended.returncode != 0:
+        raise SystemExit(f"{argv[0]} failed:\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
+
+
+def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
+    """Fill a tree with everything that a package brings."""
+    home = tree / PREFIX
+    interpreter = shutil.which(release.python, path="/usr/bin:/usr/local/bin") or sys.executable
+    run(interpreter, "-m", "venv", "--without-pip", home)
+    python = home / "bin" / "python"
+    locked = ("--require-hashes", "-r", ROOT / "requirements.lock")
+    run(uv, "pip", "install", "--quiet", "--link-mode=copy", "--python", python, *locked)
+    run(uv, "pip", "install", "--quiet", "--link-mode=copy", "--python", python, "--no-deps", wheel)
+    for name in ("python", "python3", release.python):
+        (home / "bin" / name).unlink(missing_ok=True)
+    (home / "bin" / "python").symlink_to(f"/usr/bin/{release.python}")
+    for script in (home / "bin").iterdir():
+        if script.is_symlink() or not script.is_file():
+            continue
+        text = script.read_bytes()
+        script.write_bytes(text.replace(str(home).encode(), f"/{PREFIX}".encode()))
+        if script.name not in COMMANDS:
+            script.unlink()
+    (home / ".lock").unlink(missing_ok=True)
+    (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
+    library = home / "lib"
+    for cache in library.rglob("__pycache__"):
+        shutil.rmtree(cache)
+    run(interpreter, "-m", "compileall", "-q", "-j", 0, "-s", tree, "-p", "/", library)
+    links = tree / "usr/bin"
+    links.mkdir(parents=True)
+    for name in COMMANDS:
+        (links / name).symlink_to(f"/{PREFIX}/bin/{name}")
+    place(tree / "usr/lib/systemd/system", UNIT)
+    place(tree / "usr/share/doc/trimtab", ROOT / "LICENSE", ROOT / "CHANGELOG.md")
+    for examples in ("sudoers.d", "prometheus", "grafana"):
+        if (ROOT / "deploy" / examples).is_dir():
+            shutil.copytree(ROOT / "deploy" / examples, tree / "usr/share/trimtab" / examples)
+    for directory, mode in (("etc/trimtab/sites", 0o755), ("var/lib/trimtab", 0o750)):
+        (tree / directory).mkdir(mode=mode, parents=True)
+
+
+def place(directory: Path, *sources: Path) -> None:
+    """Copy files into a directory, mode 0644."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        shutil.copyfile(source, directory / source.name)
+        (directory / source.name).chmod(0o644)
+
+
+def debian(tree: Path, out: Path, release: Release) -> Path:
+    """Build the .deb of a tree."""
+    control = tree / "DEBIAN"
+    control.mkdir()
+    minor = release.python.removeprefix("python")
+    following = f"3.{int(minor.partition('.')[2]) + 1}"
+    architecture = DEBIAN_ARCHITECTURES.get(release.machine, release.machine)
+    size_kib = sum(file.lstat().st_size for file in tree.rglob("*") if file.is_file()) // 1024
+    (control / "control").write_text(
+        f"Package: trimtab\nVersion: {release.version}\nArchitecture: {architecture}\n"
+        f"Maintainer: the Trimtab developers <root@localhost>\nSection: admin\nPriority: optional\n"
+        f"Installed-Size: {size_kib}\n"
+        f"Depends: python3 (>= {minor}), python3 (<< {following}), libc6 (>= 2.34)\n"
+        f"Recommends: openssh-client\nSuggests: fio\nDescription: {SUMMARY}\n"
+        + "".join(f" {line}\n" for line in DESCRIPTION)
+    )
+    write_script(control / "postinst", RELOAD)
+    write_script(control / "prerm", STOP_DEBIAN)
+    write_script(control / "postrm", RELOAD)
+    package = out / f"trimtab_{release.version}_{architecture}.deb"
+    run("dpkg-deb", "--build", "--root-owner-group", "-Zzstd", "-z3", tree, package)
+    shutil.rmtree(control)
+    return package
+
+
+def rpm(tree: Path, out: Path, release: Release) -> Path:
+    """Build the .rpm of a tree."""
+    top = out / "rpmbuild"
+    spec = top / "trimtab.spec"
+    top.mkdir(parents=True, exist_ok=True)
+    version, _, suffix = release.version.partition("-")
+    spec.write_text(
+        SPEC.format(
+            version=version.replace("-", "~"),
+            release=suffix or "1",
+            summary=SUMMARY,
+            description="\n".join(DESCRIPTION),
+            python=f"/usr/bin/{release.python}",
+            tree=tree,
+            reload=RELOAD.removeprefix("#!/bin/sh\nset -e\n"),
+            stop=STOP_RPM,
+        )
+    )
+    run("rpmbuild", "-bb", "--define", f"_topdir {top}", spec, HOME=str(top))
+    (built,) = (top / "RPMS").rglob("*.rpm")
+    package = out / built.name
+    built.replace(package)
+    shutil.rmtree(top)
+    return package
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write a script that a package runs."""
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+RELOAD: Final = """#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+"""
+_STOP: Final = """if [ -d /run/systemd/system ]; then
+  systemctl stop 'trimtab-watch@*.service' || true
+fi
+"""
+STOP_DEBIAN: Final = f'#!/bin/sh\nset -e\nif [ "$1" = remove ]; then\n{_STOP}fi\n'
+STOP_RPM: Final = f'if [ "$1" = 0 ]; then\n{_STOP}fi'
+SPEC: Final = """%global __os_install_post %{{nil}}
+%global debug_package %{{nil}}
+%global _build_id_links none
+%define _binary_payload w3.zstdio
+AutoReqProv: no
+Name: trimtab
+Version: {version}
+Release: {release}
+Summary: {summary}
+License: Apache-2.0
+Requires: {python}
+%description
+{description}
+%install
+mkdir -p %{{buildroot}}
+cp -a {tree}/. %{{buildroot}}/
+%post
+{reload}
+%preun
+{stop}
+%postun
+{reload}
+%files
+%defattr(-,root,root,-)
+/opt/trimtab
+/usr/bin/trimtab
+/usr/bin/trimtab-ioload
+/usr/lib/systemd/system/trimtab-watch@.service
+/usr/share/doc/trimtab
+/usr/share/trimtab
+%dir /etc/trimtab
+%dir /etc/trimtab/sites
+%dir %attr(0750,root,root) /var/lib/trimtab
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Build what is asked for and print the paths."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wheel", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=ROOT / "build/packages")
+    parser.add_argument("--uv", default="uv")
+    parser.add_argument("--kind", choices=("deb", "rpm"), action="append")
+    options = parser.parse_args(arguments)
+    version = options.wheel.name.split("-")[1]
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    release = Release(version, platform.machine(), python)
+    options.out.mkdir(parents=True, exist_ok=True)
+    tree = options.out / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir()
+    staged(tree, options.wheel.resolve(), release, options.uv)
+    build = {"deb": debian, "rpm": rpm}
+    for kind in options.kind or build:
+        print(build[kind](tree, options.out.resolve(), release))
+    shutil.rmtree(tree)
+
+
+if __name__ == "__main__":
+    main()
