@@ -340,6 +340,36 @@ def test_a_receiver_that_hangs_holds_up_neither_the_watch_nor_the_others(
     alerting.close()
 
 
+def test_what_waits_is_tried_again_while_a_slot_takes_long(place, monkeypatch) -> None:
+    """Nobody calls in between: a trim may take hours."""
+    here = place()
+    decided(monkeypatch, alert(1))
+    monkeypatch.setattr("trimtab.loop.alerting.courier.FIRST_WAIT_S", 0.0)
+    here.chat.problem = DOWN
+    failed = threading.Event()
+    delivered = threading.Event()
+    deliver = here.chat.deliver
+
+    def telling(parcel: Parcel, now: datetime) -> str | None:
+        try:
+            note = deliver(parcel, now)
+        except Undelivered:
+            here.chat.problem = None
+            failed.set()
+            raise
+        delivered.set()
+        return note
+
+    monkeypatch.setattr(here.chat, "deliver", telling)
+    receivers = (here.chat,)
+    alerting = Alerting(here.site, here.store, log=here.log, clock=here.clock, receivers=receivers)
+    alerting.after_slot()
+    assert failed.wait(30)
+    assert delivered.wait(30)
+    alerting.close()
+    assert here.chat.ids == [alert(1).id]
+
+
 def test_a_delivery_of_an_alert_that_is_not_kept_is_no_error(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
         store.put_delivery("0" * 32, Delivery("chat", DeliveryState.DELIVERED, NOON))

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.decide import decide
@@ -69,6 +70,7 @@ class Alerting:
         self._ledger: list[Alert] | None = None
         self._unkept: list[Alert] = []
         self._running: dict[str, threading.Thread] = {}
+        self._closing = threading.Event()
 
     def after_slot(self, slot: Slot | None = None) -> tuple[Alert, ...]:
         """Decide on the record as it is now; return the new alerts. Never waits for a receiver."""
@@ -103,12 +105,22 @@ class Alerting:
                 courier.run()
                 continue
             # A daemon: a receiver that hangs must not keep the watch from ending.
-            thread = threading.Thread(target=courier.run, name=f"alerts-{name}", daemon=True)
+            carry = partial(self._carry, courier)
+            thread = threading.Thread(target=carry, name=f"alerts-{name}", daemon=True)
             self._running[name] = thread
             thread.start()
 
+    def _carry(self, courier: Courier) -> None:
+        """Go on until nothing waits, also while a slot takes hours."""
+        while True:
+            courier.run()
+            wait_s = courier.wait_s()
+            if wait_s is None or self._closing.wait(wait_s):
+                return
+
     def close(self) -> None:
         """Give what is under way a little time; the rest waits for the next watch."""
+        self._closing.set()
         for thread in self._running.values():
             thread.join(CLOSING_S / len(self._running))
 

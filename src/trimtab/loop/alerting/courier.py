@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FIRST_WAIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 3600.0
 """Between two attempts at most: a receiver that was down for a night has its alerts within that."""
+LOOK_AGAIN_S: Final = 60.0
+"""So often is looked whether quiet hours, a rate or a wait are over."""
 KEPT: Final = timedelta(days=7)
 """What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
 ATTEMPTS: Final = 3
@@ -84,6 +86,15 @@ class Courier:
         for parcel in self._parcels(now):
             if not self._deliver(parcel):
                 return
+
+    def wait_s(self) -> float | None:
+        """Return when to try again, in seconds; ``None``: nothing waits."""
+        if not self.spool.waiting(self.receiver.name):
+            return None
+        if self.not_before is None:
+            return LOOK_AGAIN_S
+        left_s = (self.not_before - self.clock()).total_seconds()
+        return min(max(left_s, 1.0), LOOK_AGAIN_S)
 
     def _parcels(self, now: datetime) -> list[Parcel]:
         self._sent_at = [at for at in self._sent_at if now - at < HOUR]
