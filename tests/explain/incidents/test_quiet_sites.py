@@ -114,7 +114,7 @@ def test_runs_that_fail_alone_are_notes() -> None:
     assert not any("failed" in incident.summary for incident in troubles.incidents)
 
 
-def beside_jobs(seed: int, *, slow: slice | None = None) -> Troubles:
+def beside_jobs(seed: int, *, slow: slice = slice(0), lost: slice = slice(0)) -> Troubles:
     """Return what is found where one probe meets jobs of others: more of them in busy hours.
 
     One run in twenty loses a seventh to four fifths; what is left of the others is near its most.
@@ -128,9 +128,11 @@ def beside_jobs(seed: int, *, slow: slice | None = None) -> Troubles:
         met = rng.random(len(hours)) < 0.05 * busy
         left = np.where(met, rng.uniform(0.2, 0.86, len(hours)), 1.0)
         values = 3e11 * left * np.exp(-0.07 * np.abs(rng.standard_normal(len(hours))))
-        if slow is not None and metric == "read_bandwidth":
+        if metric == "read_bandwidth":
             values[slow] *= 0.5
-        frames[SeriesKey("s", "hourly", "ior", metric, "B/s")] = series.frame(values)
+        unfinished = np.zeros(len(hours))
+        unfinished[lost] = 1.0
+        frames[SeriesKey("s", "hourly", "ior", metric, "B/s")] = series.frame(values, unfinished)
     judged = [judge_series(frame, key) for key, frame in frames.items()]
     end = series.START + timedelta(days=DAYS)
     return find_troubles(judged, frames, frame_of([]), site="s", now=end)
@@ -157,3 +159,13 @@ def test_five_hours_at_half_are_found_beside_jobs() -> None:
     assert dip.shape is Shape.DIP
     assert dip.key is not None
     assert dip.key.metric == "read_bandwidth"
+
+
+@pytest.mark.calibration
+def test_runs_low_by_chance_days_before_a_trouble_are_no_part_of_it() -> None:
+    """A day of lost runs made incidents of those around it: eight at the second of these sites."""
+    begin = series.START + timedelta(hours=600)
+    for seed in (1, 2, 3):
+        incidents = beside_jobs(seed, lost=slice(600, 624)).incidents
+        near = [each.at for each in incidents if abs(each.at - begin) < timedelta(days=5)]
+        assert near == [begin], [each.summary for each in incidents]

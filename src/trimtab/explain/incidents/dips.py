@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from scipy.special import betainc
 
+from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
 from trimtab.judge.arrays import median
 from trimtab.judge.spread import corrected_autocorrelation
@@ -100,26 +101,44 @@ def dips(judgement: SeriesJudgement, frame: pl.DataFrame, a_month: float = A_MON
     sure: dict[int, int] = {}
     for wide in _groups(_bad(runs), times, _WIDE * near):
         chance = _Chance.beside(runs, wide)
+        groups = [
+            (group, chance.certain_at(group, a_month)) for group in _groups(wide, times, near)
+        ]
         certain = chance.certain_at(wide, a_month)
         if certain is not None:
-            sure |= dict.fromkeys(wide, certain)
-            continue
-        for group in _groups(wide, times, near):
-            certain = chance.certain_at(group, a_month)
+            sure |= dict.fromkeys(
+                _between([group for group, at in groups if at is not None], wide), certain
+            )
+        for group, at in groups:
             # Whether runs are lost by chance is seen beside those of other series.
             lost = [index for index in group if runs.unfinished[index]]
-            if certain is not None:
-                sure |= dict.fromkeys(group, certain)
+            if at is not None:
+                sure |= dict.fromkeys(group, at)
             else:
-                sure |= {index: index for index in lost}
+                sure |= {index: index for index in lost if index not in sure}
     return [
         _spell(judgement, runs, times, members, sure[members[0]])
         for members in _groups(sorted(sure), times, near)
     ]
 
 
+def _between(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> list[int]:
+    """Return the members of a wide group from its first certain group to its last, or all of it.
+
+    Runs that are low by chance days before a trouble are no part of it, nor those after it.
+    """
+    if not certain:
+        return list(wide)
+    return [index for index in wide if certain[0][0] <= index <= certain[-1][-1]]
+
+
 def is_usual(
-    judgement: SeriesJudgement, frame: pl.DataFrame, begin: datetime, end: datetime, a_month: float
+    judgement: SeriesJudgement,
+    frame: pl.DataFrame,
+    stretch: Window,
+    *,
+    known: Sequence[Window],
+    a_month: float,
 ) -> bool:
     """Return whether chance makes a stretch that scatters so much of what runs do elsewhere.
 
@@ -127,12 +146,16 @@ def is_usual(
 
     Parameters
     ----------
-    begin
-        The first run is after it.
+    stretch
+        Its first run is after its beginning.
+    known
+        Hours whose runs are left out.
     """
     runs = residuals_of(judgement, frame)
     scattered = replace(runs, residuals=-np.abs(runs.residuals))
-    within = (runs.times > begin.timestamp()) & (runs.times <= end.timestamp())
+    within = (runs.times > stretch.from_.timestamp()) & (runs.times <= stretch.to.timestamp())
+    for hours in known:
+        within &= (runs.times < hours.from_.timestamp()) | (runs.times > hours.to.timestamp())
     far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
     group = np.flatnonzero(within & far).tolist()
     return not group or _Chance.beside(scattered, group).is_usual(group, a_month)

@@ -72,7 +72,9 @@ def unsteady(
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
             continue
-        if is_usual(judgement, frame, begins, ends, a_month):
+        # What dips alone make of it is seen in them; many of them are the spread.
+        known = [] if len(within) >= _MANY else [Window(dip.at, dip.last) for dip in within]
+        if is_usual(judgement, frame, Window(begins, ends), known=known, a_month=a_month):
             continue
         spells.append(_unsteady(judgement, stretch, within, window))
         # A run that did not finish is worth a look of its own.
