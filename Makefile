@@ -26,6 +26,7 @@
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
+# make bench-watch  weeks under the watch on the twin, killed again and again, measuring and acting; result beside it
 # make packages  a .deb and a .rpm for this kind of machine, under build/packages
 # make lock   resolve the dependencies again
 
@@ -52,7 +53,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages clean
+.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages bench-watch clean
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
@@ -95,6 +96,9 @@ packages: .venv/.core .venv/.dev
 
 bench: .venv/.core
 	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
+
+bench-watch: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/weeks_of_the_watch.py $(ARGS)
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from tests.support.memory_driver import MemoryDriver
 
@@ -143,7 +144,6 @@ def a_watch(
     clock: Moving,
     *,
     until: datetime | None = None,
-    observers: Sequence[Observer] = (),
     **changes: object,
 ) -> Watch:
     """Return a watch in simulated time that ends with `Ended` when ``until`` has come."""
@@ -163,6 +163,7 @@ def a_watch(
         "holder": "here:1:1",
         "gone": lambda holder: True,
     }
+    observers = changes.pop("observers", ())
     watch = Watch(site, store, **(fields | changes))  # type: ignore[arg-type]
-    watch.observe(observers)
+    watch.observe(cast("Sequence[Observer]", observers))
     return watch

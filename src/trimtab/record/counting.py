@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Table, func, select
+from typing import Final
+
+from sqlalchemy import ColumnElement, Table, Text, case, func, select, type_coerce
 
 from trimtab.record import schema
 from trimtab.record.connections import Connections
+
+INTERRUPTED: Final = "interrupted"
 
 
 class CountRecords(Connections):
@@ -22,11 +26,16 @@ class CountRecords(Connections):
         return self._counts(site, schema.slot, slot.item, slot.state)
 
     def action_counts(self, site: str) -> dict[tuple[str, str, str | None], int]:
-        """Return policy, kind and outcome to the number of actions; ``None``: not known to end."""
-        action = schema.action.c
-        return self._counts(site, schema.action, action.policy, action.kind, action.outcome)
+        """Return policy, kind and outcome to the number of actions; ``None``: not known to end.
 
-    def _counts(self, site: str, table: Table, *columns: Column) -> dict[tuple, int]:
+        What gave way or was killed has the outcome `INTERRUPTED`: it is no failure, and goes on.
+        """
+        action = schema.action.c
+        was_interrupted = type_coerce(action.facts, Text).like('%"interrupted"%')
+        outcome = case((was_interrupted, INTERRUPTED), else_=action.outcome)
+        return self._counts(site, schema.action, action.policy, action.kind, outcome)
+
+    def _counts(self, site: str, table: Table, *columns: ColumnElement) -> dict[tuple, int]:
         query = (
             select(*columns, func.count())
             .select_from(table)

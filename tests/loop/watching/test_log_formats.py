@@ -34,6 +34,17 @@ def test_each_event_is_a_line_in_the_form_that_was_asked_for(
         assert "item=snapshot" in line
 
 
+def test_a_field_never_takes_the_place_of_the_time_of_a_line() -> None:
+    stream = io.StringIO()
+    log = configured(stream, form="json")
+    log.info("next", extra=fields(at="tomorrow", level=9))
+    document = json.loads(stream.getvalue())
+    assert document["at"].endswith("+00:00")
+    assert (document["level"], document["field_at"], document["field_level"]) == (
+        "info", "tomorrow", 9,
+    )  # fmt: skip
+
+
 def received(datagram: bytes) -> dict[str, str]:
     """Return the fields of a datagram, as the journal reads them."""
     values = {}

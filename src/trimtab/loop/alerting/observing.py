@@ -105,14 +105,15 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def _is_failure(action: Action) -> bool:
+    """Whether an action failed; one that gave way to a probe, or was killed, goes on later."""
+    return action.outcome in _FAILED and "interrupted" not in action.facts
+
+
 def _failed(actions: tuple[Action, ...]) -> tuple[ActionView, ...]:
     views = []
     for policy in sorted({action.policy for action in actions}):
-        failed = [
-            action
-            for action in actions
-            if action.policy == policy and action.outcome is not None and action.outcome in _FAILED
-        ]
+        failed = [action for action in actions if action.policy == policy and _is_failure(action)]
         if failed:
             outcomes = Counter(action.outcome.value for action in failed if action.outcome)
             last = failed[-1]

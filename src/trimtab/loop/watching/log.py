@@ -60,7 +60,10 @@ def fields(**values: object) -> dict[str, dict[str, object]]:
 
 
 class JsonLine(logging.Formatter):
-    """A record as one line of ASCII JSON: ``at``, ``level``, ``message`` and its fields."""
+    """A record as one line of ASCII JSON: ``at``, ``level``, ``message`` and its fields.
+
+    A field of one of these names becomes ``field_at``: when a line was is never another time.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; what JSON has no word for stands as text."""
@@ -68,8 +71,9 @@ class JsonLine(logging.Formatter):
             "at": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
-            **getattr(record, "fields", {}),
         }
+        for name, value in getattr(record, "fields", {}).items():
+            values[f"field_{name}" if name in values else name] = value
         if record.exc_info:
             values["error"] = self.formatException(record.exc_info)
         return json.dumps(values, default=str)

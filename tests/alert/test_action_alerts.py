@@ -1,0 +1,31 @@
+"""Alerts about actions that fail: once a day for each policy."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tests.alert.views import DAY, HOUR, NOON
+
+from trimtab.alert.decide import decide
+from trimtab.alert.observed import ActionView, Observed
+from trimtab.model.alert import Alert, Phase
+
+
+def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again() -> None:
+    ledger: list[Alert] = []
+
+    def look(now: datetime, failed_at: datetime) -> list[Phase]:
+        view = ActionView("trim", failed_at, {"failed": 2, "refused": 1}, "no such device")
+        alerts = decide(Observed("scratch", actions=(view,)), ledger, now)
+        ledger.extend(alerts)
+        return [alert.phase for alert in alerts]
+
+    assert look(NOON, NOON - HOUR) == [Phase.OPENED]
+    assert look(NOON + HOUR, NOON - HOUR) == []
+    assert look(NOON + 2 * HOUR, NOON + HOUR) == []
+    assert look(NOON + DAY, NOON + HOUR) == [Phase.WORSENED]
+    assert look(NOON + 3 * DAY, NOON + HOUR) == []
+    first = ledger[0]
+    assert (first.name, first.subject) == ("action-failed", "action:trim")
+    assert first.title.startswith("3 actions of the policy trim did not succeed (2 failed, 1 refu")
+    assert first.lines == ("Last answer: no such device",)

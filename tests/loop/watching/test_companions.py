@@ -1,0 +1,31 @@
+"""Which observers a site file asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.watched import Moving, a_log, a_site
+
+from trimtab.loop.alerting.alerting import Alerting
+from trimtab.loop.exporting.exporter import Exporter
+from trimtab.loop.watching.companions import observers_of
+from trimtab.model.notifying import Alerts, MailAlerts, MetricsExport, Webhook
+from trimtab.record.store import Store
+
+
+def test_a_site_gets_the_observers_that_its_file_asks_for(tmp_path: Path) -> None:
+    mail = Alerts(mail=MailAlerts(to=("ops@example.org",)))
+    hook = (Webhook("chat", "https://example.org/"),)
+    textfile = MetricsExport(textfile=str(tmp_path / "t.prom"))
+    with Store.open(tmp_path / "t.db") as store:
+        kinds = [
+            [type(each) for each in observers_of(site, store, log=a_log()[0], clock=Moving())]
+            for site in (
+                a_site(),
+                a_site(alerts=mail),
+                a_site(webhooks=hook),
+                a_site(metrics=textfile),
+                a_site(webhooks=hook, metrics=textfile),
+            )
+        ]
+    assert kinds == [[], [Alerting], [Alerting], [Exporter], [Alerting, Exporter]]
