@@ -3,7 +3,8 @@
 A site of 24 OSTs is simulated for five weeks by `trimtab twin run`'s own code, with hourly probes
 and snapshots and a survey a day. After three weeks something goes wrong. `trimtab incidents`' own
 code then reads the store, as an operator would: with an event of each fault (*open book*), and with
-none (*closed book*). The truth is what the scenario scripts, and what emerged beside it.
+none (*closed book*). The truth is what the scenario scripts, and what emerged beside it. The same
+site is simulated without any fault: what a fault leaves of the rates is held against that.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from trimtab.loop.explaining.incidents import incidents_of  # noqa: E402
 from trimtab.loop.twin_run import Wanted, run_twin  # noqa: E402
 from trimtab.model.event import Event, EventKind  # noqa: E402
 from trimtab.model.incident import Explanation  # noqa: E402
+from trimtab.record.store import Store  # noqa: E402
 from trimtab.twin.instruments.layout import ost_name  # noqa: E402
 from trimtab.twin.scenario.geometry import capacity_bytes  # noqa: E402
 from trimtab.twin.scenario.load import load_scenario  # noqa: E402
@@ -66,6 +68,8 @@ class Length:
 
 
 WHOLE: Final = Length()
+Rates = Mapping[tuple[str, datetime], float]
+"""By the metric of the probe, or the name of an OST, and the time of the run."""
 BOOKS: Final = ("closed", "open")
 """In this order: an open book has more events, which are added to the store."""
 
@@ -116,6 +120,12 @@ class Put:
     changes: tuple[Change, ...] = ()
     faults: tuple[Fault, ...] = ()
     until: datetime | None = None
+
+    @property
+    def at(self) -> datetime:
+        """When it begins."""
+        (at,) = {event.at for event in (*self.changes, *self.faults)}
+        return at
 
 
 @dataclass(frozen=True)
@@ -220,15 +230,18 @@ class Truth:
         return self.at - SLACK <= at and (self.until is None or at <= self.until + SLACK)
 
 
-def simulated(name: str, seed: int, directory: Path, length: Length = WHOLE) -> tuple[Put, Path]:
-    """Return what was put in, and the site file of the site simulated with it, in closed book."""
+def put_in(name: str, seed: int, length: Length = WHOLE) -> Put:
+    """Return what of a kind is put into the site of a seed."""
     draws = np.random.default_rng([seed, *name.encode()])
-    base = replace(site(length), seed=seed)
-    at = base.start + length.quiet_days * DAY + int(draws.integers(0, 72)) * HOUR
-    put = KINDS[name].put(at, int(draws.integers(0, OSTS)), seed)
-    scenario = replace(base, changes=put.changes, faults=put.faults)
+    at = site(length).start + length.quiet_days * DAY + int(draws.integers(0, 72)) * HOUR
+    return KINDS[name].put(at, int(draws.integers(0, OSTS)), seed)
+
+
+def simulated(put: Put, seed: int, directory: Path, length: Length = WHOLE) -> Path:
+    """Return the site file of the site of a seed, simulated in closed book."""
+    scenario = replace(site(length), seed=seed, changes=put.changes, faults=put.faults)
     wanted = Wanted(scenario, directory, closed_book=True)
-    return put, run_twin(wanted, progress=lambda _text, _part: None).site_file
+    return run_twin(wanted, progress=lambda _text, _part: None).site_file
 
 
 def noted(put: Put, seed: int) -> list[Event]:
@@ -245,23 +258,95 @@ def noted(put: Put, seed: int) -> list[Event]:
     return log.events
 
 
-def play(
-    name: str, seed: int, length: Length = WHOLE, books: Sequence[str] = BOOKS
-) -> list[dict[str, Any]]:
-    """Return how one fault of one seed was detected and explained, by book."""
-    rows = []
+def play_calm(seed: int, length: Length = WHOLE) -> tuple[dict[str, Any], Rates]:
+    """Return the incidents of a site into which nothing was put, and its rates."""
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "site"
-        put, site_file = simulated(name, seed, directory, length)
-        truth = true_stretches(directory)
-        with opened(str(site_file), None) as record:
-            for book in books:
-                if book == "open":
-                    record.store.add_events(noted(put, seed))
-                explained = incidents_of(record.store, record.place, now=record.now)
-                row = scored(explained.explanations, put, truth, KINDS[name], length)
-                rows.append({"fault": name, "seed": seed, "book": book, **row})
+        site_file = simulated(Put(), seed, directory, length)
+        return judged_calm(seed, site_file, length)
+
+
+def judged_calm(seed: int, site_file: Path, length: Length) -> tuple[dict[str, Any], Rates]:
+    """Return the incidents of a simulated site into which nothing was put, and its rates."""
+    truth = true_stretches(site_file.parent)
+    with opened(str(site_file), None) as record:
+        explained = incidents_of(record.store, record.place, now=record.now).explanations
+        rates = rates_of(record.store)
+    return {"seed": seed, **_without_fault(explained, truth, length.days)}, rates
+
+
+def play(
+    name: str,
+    seed: int,
+    length: Length = WHOLE,
+    books: Sequence[str] = BOOKS,
+    calm: Rates | None = None,
+) -> list[dict[str, Any]]:
+    """Return how one fault of one seed was detected and explained, by book.
+
+    Parameters
+    ----------
+    calm
+        Rates of the same site without it; ``None``: what it left of them is not known.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        put = put_in(name, seed, length)
+        site_file = simulated(put, seed, Path(place) / "site", length)
+        return judged(name, seed, put, site_file, length=length, books=books, calm=calm)
+
+
+def judged(
+    name: str,
+    seed: int,
+    put: Put,
+    site_file: Path,
+    *,
+    length: Length = WHOLE,
+    books: Sequence[str] = BOOKS,
+    calm: Rates | None = None,
+) -> list[dict[str, Any]]:
+    """Return how the fault of a simulated site was detected and explained, by book."""
+    rows = []
+    truth = true_stretches(site_file.parent)
+    with opened(str(site_file), None) as record:
+        left = {} if calm is None else left_of(rates_of(record.store), calm, put, length)
+        for book in books:
+            if book == "open":
+                record.store.add_events(noted(put, seed))
+            explained = incidents_of(record.store, record.place, now=record.now)
+            row = scored(explained.explanations, put, truth, KINDS[name], length)
+            rows.append({"fault": name, "seed": seed, "book": book, **row, **left})
     return rows
+
+
+def rates_of(store: Store) -> dict[tuple[str, datetime], float]:
+    """Return what the probe measured, and the surveys of writes of each OST, by name and time."""
+    osts = [ost_name(number) for number in range(OSTS)]
+    rates = {}
+    for series in store.series():
+        for target in [None] if series.kind == "ior" else osts:
+            for point in store.history(series.site, series.comparability, target=target):
+                if target is None or point.metric == "write_bandwidth":
+                    rates[target or point.metric, point.at] = point.value
+    return rates
+
+
+def left_of(faulty: Rates, calm: Rates, put: Put, length: Length) -> dict[str, float]:
+    """Return what is left of the probe's rates, and of the slowest OST's, while a fault acts.
+
+    The median over the runs that both sites have; what a fault does to the targets while it takes
+    effect over days is more at its end.
+    """
+    begun, over = put.at, put.until or site(length).end
+    ratios: dict[str, list[float]] = {}
+    for (name, at), value in faulty.items():
+        if begun <= at <= over and calm.get((name, at)):
+            ratios.setdefault(name, []).append(value / calm[name, at])
+    medians = {name: float(np.median(values)) for name, values in ratios.items()}
+    osts = [value for name, value in medians.items() if name.startswith("OST")]
+    parts = {access: medians.get(f"{access}_bandwidth") for access in ("write", "read")}
+    parts["slowest_ost"] = min(osts, default=None)
+    return {f"{name}_left": round(part, 3) for name, part in parts.items() if part is not None}
 
 
 def true_stretches(directory: Path) -> list[Truth]:
@@ -286,14 +371,12 @@ def scored(
     length: Length,
 ) -> dict[str, Any]:
     """Return whether and when a fault was detected, where its cause is, and what is not of it."""
-    (at,) = {event.at for event in (*put.changes, *put.faults)}
-    over = site(length).end
+    at, over = put.at, site(length).end
     end = min(put.until or over, over)
     last = end if kind.gradual else min(end, at + AT_ONCE)
     near = [each for each in explanations if at - SLACK <= each.incident.at <= last + SLACK]
     quiet = [each for each in explanations if not at - SLACK <= each.incident.at <= end + SLACK]
-    emerged = [stretch for stretch in truth if stretch.emerged]
-    false = [each for each in quiet if not any(part.covers(each.incident.at) for part in emerged)]
+    quiet_days = length.days - (min(end + SLACK, over) - at + SLACK) / DAY
     row: dict[str, Any] = {
         "incidents": len(near),
         "delay_h": None,
@@ -302,15 +385,16 @@ def scored(
         "first": None,
         "confidence": None,
         "named": False,
-        "quiet_days": round(length.days - (min(end + SLACK, over) - at + SLACK) / DAY, 1),
-        "others": len(quiet),
-        "false": len(false),
-        "false_named": sum(not each.unexplained for each in false),
+        **_without_fault(quiet, truth, quiet_days),
     }
     if near:
-        main = min(near, key=lambda each: abs(each.incident.at - at))
+        # What it does to the targets, as the truth has it, is a right cause of what they do then.
+        brought = [part for part in truth if part.emerged and at <= part.at <= end + SLACK]
+        onset = min((part.at for part in brought), default=at) if kind.gradual else at
+        main = min(near, key=lambda each: abs(each.incident.at - onset))
         names = [cause.cause for cause in main.causes]
-        places = [place for place, name in enumerate(names, 1) if name in kind.causes]
+        right = kind.causes | {part.cause for part in brought}
+        places = [place for place, name in enumerate(names, 1) if name in right]
         targets = {target for each in near for target in each.incident.targets}
         osts = {ost_name(ost) for fault in put.faults for ost in fault.osts}
         detected = min(each.incident.detected_at for each in near)
@@ -325,11 +409,29 @@ def scored(
     return row
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return the incidents of quiet stretches a month, by book."""
+def _without_fault(
+    explanations: Sequence[Explanation], truth: list[Truth], days: float
+) -> dict[str, Any]:
+    """Return how many incidents so many days without a fault had, and how many were of nothing."""
+    emerged = [stretch for stretch in truth if stretch.emerged]
+    false = [
+        each
+        for each in explanations
+        if not any(stretch.covers(each.incident.at) for stretch in emerged)
+    ]
+    return {
+        "quiet_days": round(days, 1),
+        "others": len(explanations),
+        "false": len(false),
+        "false_named": sum(not each.unexplained for each in false),
+    }
+
+
+def summary(rows: list[dict[str, Any]], calm: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the incidents a month of quiet stretches, by book, and of sites without a fault."""
     months = {}
-    for book in BOOKS:
-        mine = [row for row in rows if row["book"] == book]
+    for book in (*BOOKS, "no fault"):
+        mine = [row for row in rows if row["book"] == book] if book in BOOKS else calm
         quiet = sum(row["quiet_days"] for row in mine) / 30
         months[book] = {
             "quiet_months": round(quiet, 1),
@@ -350,24 +452,37 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
     options = parser.parse_args()
     kinds = list(KINDS) if options.only is None else [options.only]
-    cases = list(product(kinds, range(1, options.seeds + 1)))
+    seeds = range(1, options.seeds + 1)
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        calm = dict(zip(seeds, pool.map(play_calm, seeds), strict=True))
+        cases = [(name, seed, WHOLE, BOOKS, calm[seed][1]) for name, seed in product(kinds, seeds)]
         for played in pool.map(play, *zip(*cases, strict=True)):
             rows += played
             print(*map(json.dumps, played), sep="\n", flush=True)
-    result = {
-        "what": "faults put into a simulated site of 24 OSTs: detected when, explained how",
-        **measured_on(),
-        "seeds": options.seeds,
-        "days": WHOLE.days,
-        "summary": summary(rows),
-        "rows": rows,
-    }
+    result = result_of(rows, [row for row, _ in calm.values()])
     print(json.dumps(result["summary"], indent=1))
     if options.only is None and not options.no_write:
-        text = json.dumps(result).replace('{"fault"', '\n{"fault"')
-        RESULT.write_text(f"{text}\n")
+        write(result)
+
+
+def result_of(rows: list[dict[str, Any]], calm: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is committed."""
+    return {
+        "what": "faults put into a simulated site of 24 OSTs: detected when, explained how",
+        **measured_on(),
+        "seeds": len(calm),
+        "days": WHOLE.days,
+        "summary": summary(rows, calm),
+        "calm": calm,
+        "rows": rows,
+    }
+
+
+def write(result: dict[str, Any]) -> None:
+    """Write the committed result, a line for each case."""
+    text = json.dumps(result).replace('{"fault"', '\n{"fault"')
+    RESULT.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":

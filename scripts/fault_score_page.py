@@ -35,17 +35,18 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     for row in result["rows"]:
         rows.setdefault((row["fault"], row["book"]), []).append(row)
     yield (
-        "| fault | book | detected | after, median | its OST named | right cause first | listed | "
-        "named from 90 % on | first of the others |"
+        "| fault | leaves of writes, reads, slowest OST | book | detected | after, median | "
+        "its OST named | right cause first | listed | named from 90 % on | first of the others |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for (fault, book), cases in rows.items():
-        yield f"| {fault} | {book} | {' | '.join(cells(cases))} |"
+        yield f"| {fault} | {left(cases)} | {book} | {' | '.join(cells(cases))} |"
     yield ""
     for book, quiet in result["summary"].items():
+        where = "sites without a fault" if book == "no fault" else f"{book} book, beside faults"
         yield (
-            f"- {book} book: {quiet['others_a_month']:.2f} incidents a month in "
-            f"{quiet['quiet_months']:.0f} months without a fault, {quiet['false_a_month']:.2f} of "
+            f"- {where}: {quiet['others_a_month']:.2f} incidents a month in "
+            f"{quiet['quiet_months']:.0f} quiet months, {quiet['false_a_month']:.2f} of "
             "them while nothing had emerged either, "
             f"{quiet['false_named_a_month']:.2f} with a cause named."
         )
@@ -55,6 +56,13 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
         f"Seeds 1 to {result['seeds']}; {result['date']}, {machine['processors']} processors, "
         f"{machine['architecture']}."
     )
+
+
+def left(cases: list[dict[str, Any]]) -> str:
+    """Return the median over seeds of what a fault leaves, in per cent."""
+    names = ("write_left", "read_left", "slowest_ost_left")
+    known = [[case[name] for case in cases if name in case] for name in names]
+    return ", ".join(f"{100 * median(part):.0f}" if part else "-" for part in known) + " %"
 
 
 def cells(cases: list[dict[str, Any]]) -> Iterator[str]:

@@ -52,3 +52,17 @@ def test_what_is_committed_holds_what_is_relied_on() -> None:
         for row in rows(fault):
             assert not (row["named"] and row["place"] != 1), row
             assert row["false_named"] == 0, row
+
+
+def test_sites_without_a_fault_have_few_incidents_and_none_with_a_cause() -> None:
+    summary = json.loads(RESULT.read_text())["summary"]
+    for months in summary.values():
+        assert months["others_a_month"] <= 0.5
+        assert months["false_named_a_month"] == 0
+
+
+def test_what_costs_the_probe_a_seventh_for_a_day_is_detected() -> None:
+    for fault in KINDS.keys() - {"competing job"}:  # of three hours
+        for row in rows(fault):
+            if min(row["write_left"], row["read_left"]) <= 6 / 7:
+                assert row["delay_h"] is not None, row
