@@ -53,7 +53,7 @@ from trimtab.twin.site_file import site_of  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "weeks_of_the_watch.json"
 MOUNT = "/twin"
-QUIET_DAYS, APART_DAYS = 6.0, 3.0
+QUIET_DAYS, APART_DAYS = 4.0, 2.0
 """Before the first fault, and between two."""
 ARMED: Final = Policies(
     tunables=TunablesPolicy(
