@@ -131,6 +131,16 @@ class ChainedFile:
         self._sum = chain.last_sum
         return chain
 
+    @property
+    def last_sum(self) -> str:
+        """Of the last line that was read or written."""
+        return self._sum
+
+    @property
+    def size_bytes(self) -> int:
+        """How large it is now."""
+        return os.fstat(self._file).st_size
+
     def append(self, line: bytes) -> None:
         """Write a JSON object as a line, and wait until it is on stable storage.
 

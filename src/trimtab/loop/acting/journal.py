@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trimtab.errors import DataError, UnreadableError
+from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.record.chain import ChainedFile, locked, opened_chain
+from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 SUFFIX: Final = ".journal.jsonl"
+LARGEST_BYTES: Final = 16 * 1024**2
+"""Some 30,000 actions; reading them takes half a second."""
 CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
 _SHARED: Final = Path("/var/lib/trimtab")
 _STRICT: Final = {"extra": "forbid"}
@@ -109,7 +113,24 @@ class EndLine:
     do: Literal["end"] = "end"
 
 
-Line = ApplyLine | BeginLine | RangeLine | EndLine
+@dataclass(frozen=True, slots=True)
+class ContinuesLine:
+    """The first line of a journal that took the place of a full one.
+
+    Attributes
+    ----------
+    file, sum_of_file
+        The full one's name beside it, and the sum of its last line.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT
+    at: datetime
+    file: str
+    sum_of_file: str
+    do: Literal["continues"] = "continues"
+
+
+Line = ApplyLine | BeginLine | RangeLine | EndLine | ContinuesLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +156,16 @@ class Journal:
         self.path = file.path
         self.lines = lines
         self._file = file
+        self._written: list[Line] = []
+
+    def has_open_work(self, site: str) -> bool:
+        """Return whether an action has no end, or a trim is to be resumed."""
+        done = journalled((*self.lines, *self._written), site)
+        last = {action.instruction.target: action for action in done.actions if _is_trim(action)}
+        return any(action.outcome is None for action in done.actions) or any(
+            action.outcome is not Outcome.DONE and action.id in done.ranges
+            for action in last.values()
+        )
 
     def write(self, line: Line) -> None:
         """Write a line, and wait until it is on stable storage.
@@ -145,6 +176,7 @@ class Journal:
             It could not be written: nothing more may be done, since nobody would know of it.
         """
         self._file.append(_adapter().dump_json(line))
+        self._written.append(line)
 
 
 def directory_of(store: Store) -> Path:
@@ -154,8 +186,11 @@ def directory_of(store: Store) -> Path:
 
 
 @contextlib.contextmanager
-def opened(directory: Path, site: str) -> Iterator[Journal]:
+def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) -> Iterator[Journal]:
     """Open the journal of a site to write it; one process at a time.
+
+    One that is full is put aside when it is closed, once nothing in it is open, and the next one is
+    bound to its last line: each visit reads the whole of the present one.
 
     Raises
     ------
@@ -192,7 +227,35 @@ def opened(directory: Path, site: str) -> Iterator[Journal]:
                 raise DataError(
                     f"it is no line of a journal: {reason}", code="journal-malformed", line=number
                 ).of(visible(os.fspath(path))) from error
-        yield Journal(file, tuple(lines))
+        journal = Journal(file, tuple(lines))
+        yield journal
+        if file.size_bytes > largest_bytes and not journal.has_open_work(site):
+            continued_in(path, held, file, owner=owner)
+
+
+def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -> Path:
+    """Put a journal aside under a name of its own, begin the next one, and return that name.
+
+    The name of the journal is never without a file: whenever the process is killed, it is the full
+    one or the next one.
+    """
+    now = utc_now()
+    aside = path.with_name(f"{path.name.removesuffix(SUFFIX)}.{now:%Y%m%dT%H%M%S%f}{SUFFIX}")
+    following = path.with_name(f".next{SUFFIX}")
+    with system_errors(f"cannot continue {visible(os.fspath(path))}", code="journal-unwritable"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(following.name, dir_fd=directory)  # of a process that was killed
+        with opened_chain(following, directory, owner=owner) as chain:
+            line = ContinuesLine(now, aside.name, file.last_sum)
+            chain.append(_adapter().dump_json(line))
+        os.link(path.name, aside.name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(following.name, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+    return aside
+
+
+def _is_trim(action: Action) -> bool:
+    return action.instruction.kind is ActionKind.TRIM
 
 
 def begin_line(action: Action) -> BeginLine:
@@ -243,7 +306,7 @@ def journalled(lines: tuple[Line, ...], site: str) -> Journalled:
                         line=number,
                     )
                 actions[line.action] = ended(begun, line)
-            case ApplyLine():
+            case ApplyLine() | ContinuesLine():
                 pass
     return Journalled(tuple(actions.values()), ranges)
 

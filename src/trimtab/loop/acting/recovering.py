@@ -26,7 +26,8 @@ def recover(
     The ledger afterwards has whatever the journal has.
     """
     done = journalled(journal.lines, site)
-    stored = {action.id: action for action in store.actions(site)}
+    first = min((action.at for action in done.actions), default=None)
+    stored = {} if first is None else {a.id: a for a in store.actions(site, since=first)}
     settled = []
     for action in done.actions:
         final = action
