@@ -33,6 +33,8 @@ def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path)
         # Before the handlers are in place the signal itself ends the process.
         assert code in {130, -number.value}, f"{what}: exit code {code}"
         assert _processes_of(target) == [], what
+    if not (tmp_path / "t.db").exists():
+        return  # every check was stopped before it had a store
     ended = trimtab("runs", "--json", "--limit", 1000, store=tmp_path / "t.db")
     statuses = {run["status"] for run in ended.document["runs"]}
     assert statuses <= {"ok", "partial", "failed"}
