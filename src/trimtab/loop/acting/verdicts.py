@@ -38,11 +38,12 @@ def with_verdicts(
     if not untold:
         return tuple(actions)
     frame = store.survey_frame(site)
-    changed = {action.instruction.target for action in untold}
+    if frame.is_empty():
+        return tuple(actions)
+    rates = _rates(frame, {action.instruction.target for action in untold})
     known = {}
     for action in untold:
-        target = action.instruction.target
-        slower = _slower(frame, target, changed, action.at, action.until)
+        slower = _slower(rates.get(action.instruction.target), action.at, action.until)
         if slower is not None:
             known[action.id] = replace(action, facts={**action.facts, "slower": f"{slower:.4f}"})
         elif surveyed and _is_awaited(frame, action):
@@ -69,22 +70,28 @@ def _is_awaited(frame: pl.DataFrame, action: Action) -> bool:
     return not frame.filter(of_target & (pl.col("at") < action.at)).is_empty()
 
 
-def _slower(
-    frame: pl.DataFrame,
-    target: str,
-    changed: set[str],
-    begun: datetime,
-    ended: datetime | None,
-) -> float | None:
+def _rates(frame: pl.DataFrame, changed: set[str]) -> dict[str, pl.DataFrame]:
+    """Return changed target to its rates: parts of the median of the targets not changed."""
+    import polars as pl
+
+    is_changed = pl.col("target").is_in(changed)
+    others = frame.filter(~is_changed).group_by("at", "metric")
+    usual = others.agg(pl.col("value").median().alias("usual"))
+    rates = (
+        frame.filter(is_changed)
+        .join(usual, on=["at", "metric"], how="left")
+        .select("target", "at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
+    )
+    parts = rates.partition_by("target", as_dict=True)
+    return {str(target): of_target for (target,), of_target in parts.items()}
+
+
+def _slower(rates: pl.DataFrame | None, begun: datetime, ended: datetime | None) -> float | None:
     """Return by which fraction a target got slower, by its worst metric; ``None``: not known."""
     import polars as pl
 
-    others = frame.filter(~pl.col("target").is_in(changed)).group_by("at", "metric")
-    usual = others.agg(pl.col("value").median().alias("usual"))
-    of_target = frame.filter(pl.col("target") == target).join(
-        usual, on=["at", "metric"], how="left"
-    )
-    rates = of_target.select("at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
+    if rates is None:
+        return None
     before = rates.filter(pl.col("at") < begun).sort("at").group_by("metric").tail(SURVEYS)
     after = (
         rates.filter(pl.col("at") > (ended or begun)).sort("at").group_by("metric").head(SURVEYS)
