@@ -82,14 +82,11 @@ def command(
 
     if once + status + dry_run + check > 1:
         raise click.UsageError("--once, --status, --dry-run and --check exclude one another")
+    _refuse_json_without(has_document=once or status or dry_run)
     if status or dry_run:
-        _show_state(where, store_url, dry_run=dry_run)
-        return
-    if options.wants_json() and not once:
-        raise click.UsageError("--json goes with --once, --status or --dry-run")
+        return _show_state(where, store_url, dry_run=dry_run)
     if check:
-        _check(where, store_url)
-        return
+        return _check(where, store_url)
     loaded = _site(where)
     site = loaded.site
     if not once and not items(site):
@@ -123,6 +120,11 @@ def command(
         lambda: print_slots(site.name, place, slots, runs) if once else None,
         error=error if failed else None,
     )
+
+
+def _refuse_json_without(*, has_document: bool) -> None:
+    if options.wants_json() and not has_document:
+        raise click.UsageError("--json goes with --once, --status or --dry-run")
 
 
 def _nothing_scheduled(site: Site) -> UsageError:
