@@ -16,7 +16,7 @@ from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
 from trimtab.site.notify_checks import notify_problems
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.units import enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
 _HOST_LAUNCHERS = ("local", "mpi")
@@ -467,6 +467,4 @@ def _jitter(table: str, period_s: float, jitter_s: float) -> Iterator[Message]:
 
 
 def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return (", ".join(listed[:8]) or "none") + more
+    return enumerated(names, 8) or "none"

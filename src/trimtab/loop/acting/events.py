@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.loop.acting.journal import ApplyLine, Journal, journalled
 from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
+from trimtab.units import enumerated
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -71,8 +72,8 @@ def _event(site: str, actions: list[Action]) -> Event:
         for action in actions
         if action.instruction.setting is not None and kind is not ActionKind.MIGRATE
     )
-    ids = _some([action.id[:_ID_SHOWN] for action in actions])
-    words = [first.policy, f"action {ids}:", kind.value, _some(list(settings))]
+    ids = enumerated((action.id[:_ID_SHOWN] for action in actions), _NAMED)
+    words = [first.policy, f"action {ids}:", kind.value, enumerated(settings, _NAMED)]
     return Event(
         id=first.id,
         site=site,
@@ -83,8 +84,3 @@ def _event(site: str, actions: list[Action]) -> Event:
         detail=" ".join(word for word in words if word),
         source=SOURCE,
     )
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
