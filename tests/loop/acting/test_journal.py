@@ -63,7 +63,7 @@ def test_a_journal_is_not_put_aside_while_something_in_it_is_open(tmp_path: Path
     for line, is_open in ((begun, True), (half, True), (failed, True)):
         with opened(directory, SITE, largest_bytes=0) as journal:
             journal.write(line)
-            assert journal.has_open_work(SITE) is is_open
+            assert journal.has_open_work is is_open
         assert len(list(directory.glob("*.jsonl"))) == 1, line
     again = begin_line(Action("b", SITE, "trim", "p", "me", NOW, instruction(kind=ActionKind.TRIM)))
     with opened(directory, SITE, largest_bytes=0) as journal:

@@ -17,7 +17,15 @@ from trimtab.loop.acting.deadman import DeadMan
 from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.model.action import (
+    GAVE_WAY,
+    INTERRUPTED,
+    Action,
+    ActionKind,
+    Instruction,
+    Outcome,
+    Plan,
+)
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
 from trimtab.units import format_bytes
@@ -428,7 +436,7 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
         stopping = surroundings.stopping.is_set() or surroundings.gives_way(longest_s)
         if start > begin_bytes and stopping:
             detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
-            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
+            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {INTERRUPTED: GAVE_WAY})
         begun = surroundings.clock()
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):

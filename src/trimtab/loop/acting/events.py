@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from trimtab.loop.acting.journal import ApplyLine, Journal, journalled
 from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
 from trimtab.units import enumerated
@@ -46,22 +45,6 @@ def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
             of_kind = [each for each in of_kind if until is None or each.at > until]
         if of_kind:
             store.add_event(_event(site, of_kind))
-
-
-def last_run(journal: Journal, site: str, settled: Iterable[Action]) -> tuple[Action, ...]:
-    """Return the actions of the plan that was applied last; of a killed process nobody has told.
-
-    Parameters
-    ----------
-    settled
-        Those whose outcome was found out after the journal was read.
-    """
-    begins = [n for n, line in enumerate(journal.lines) if isinstance(line, ApplyLine)]
-    if not begins:
-        return ()
-    ended = {action.id: action for action in settled}
-    actions = journalled(journal.lines[begins[-1] :], site).actions
-    return tuple(ended.get(action.id, action) for action in actions)
 
 
 def _event(site: str, actions: list[Action]) -> Event:

@@ -19,7 +19,7 @@ from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
-from trimtab.loop.acting.events import last_run, log_actions
+from trimtab.loop.acting.events import log_actions
 from trimtab.loop.acting.journal import directory_of, opened
 from trimtab.loop.acting.measuring import (
     changed,
@@ -30,7 +30,7 @@ from trimtab.loop.acting.measuring import (
 )
 from trimtab.loop.acting.observing import observe
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.recovering import interrupted_trims, recover
+from trimtab.loop.acting.recovering import recover
 from trimtab.loop.sites import (
     clock_of,
     know_site,
@@ -200,7 +200,9 @@ def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
     """Find out what became of actions of processes that were killed, and return these."""
     journal, site = surroundings.journal, place.site.name
     settled = recover(journal, place.store, surroundings.driver, site, place.clock())
-    log_actions(place.store, site, last_run(journal, site, settled))
+    # A process that was killed may not have written its last run there.
+    outcomes = {action.id: action for action in settled}
+    log_actions(place.store, site, [outcomes.get(each.id, each) for each in journal.last_run])
     return settled
 
 
@@ -268,7 +270,7 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
             who=who,
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
-            resume=interrupted_trims(journal, site.name),
+            resume=journal.past.interrupted_trims,
             pacing=Pacing(driver, site.policies.trim, place.sleep),
             migrate_bytes_per_s=site.policies.balance.bandwidth_bytes_per_s,
             gives_way=gives_way,
