@@ -149,6 +149,9 @@ class TunablesPolicy:
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
     survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
+    probe: str | None = key(
+        TEXT, "Probe of the site that runs before and after its change.", None, example='"hourly"'
+    )
 
 
 @dataclass(frozen=True, slots=True)

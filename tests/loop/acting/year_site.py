@@ -94,9 +94,7 @@ class Ost:
         return self.is_open and self.full < 0.96
 
 
-def with_facts(
-    store: Any, site: str, actions: Sequence[Action], *, surveyed: bool
-) -> tuple[Action, ...]:
+def with_facts(store: Any, site: str, actions: Sequence[Action], **_: object) -> tuple[Action, ...]:
     """Return actions of which a few made their target slower, the same ones each time."""
     return tuple(
         replace(action, facts={**action.facts, "slower": "0.2"})

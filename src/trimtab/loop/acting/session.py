@@ -24,9 +24,9 @@ from trimtab.loop.acting.journal import directory_of, opened
 from trimtab.loop.acting.measuring import (
     changed,
     first_targets,
+    measure,
+    measure_if_possible,
     pending,
-    survey,
-    survey_if_possible,
 )
 from trimtab.loop.acting.observing import observe
 from trimtab.loop.acting.pacing import Pacing
@@ -57,7 +57,7 @@ CONTROLLERS: Final = {
     "balance": "trimtab.act.balance",
 }
 """Policy to the module whose ``decide(observed, now)`` plans it."""
-_SURVEYED: Final = frozenset({"tunables", "again"})
+_MEASURED: Final = frozenset({"tunables", "again"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def visit(
             return Visit(site, location, planned(observed))
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
-            observed = place.observe(surroundings.driver, measuring=policy in _SURVEYED)
+            observed = place.observe(surroundings.driver, measuring=policy in _MEASURED)
             plan = planned(observed)
             if expected not in {None, plan.id}:
                 raise RefusedError(
@@ -186,13 +186,13 @@ class Place:
         Parameters
         ----------
         measuring
-            Whether first targets that still await their survey are surveyed.
+            Whether first targets that still await their survey or probe get it.
         """
         observed = observe(self.site, driver, self.store, self.clock())
         waiting = pending(observed) if measuring else ()
         if not waiting:
             return observed
-        survey_if_possible(self.site, self.store, driver, observed, waiting)
+        measure_if_possible(self.site, self.store, driver, observed, waiting)
         return observe(self.site, driver, self.store, self.clock())
 
 
@@ -215,22 +215,20 @@ def carry_out(
 ) -> tuple[Action, ...]:
     """Carry out a plan that is not held; what was done is in the log book, also of a part.
 
-    Where the site wants it the first target of a rollout is surveyed before and after.
+    Where the site wants it the first target of a rollout is measured before and after.
     """
     if plan.held:
         return ()
     site, store, driver = place.site, place.store, surroundings.driver
-    surveyed = site.policies.tunables.survey and plan.policy == "tunables"
-    first = first_targets(plan) if surveyed else ()
-    if first:
-        survey(site, store, driver, observed, first)
+    first = first_targets(plan) if plan.policy == "tunables" else ()
+    measure(site, store, driver, observed, first)
     begun = surroundings.clock()
     try:
         actions = apply(plan, surroundings, progress)
     finally:
         done = store.actions(site.name, since=begun)
         log_actions(store, site.name, [action for action in done if action.plan == plan.id])
-    survey_if_possible(site, store, driver, observed, changed(actions, first))
+    measure_if_possible(site, store, driver, observed, changed(actions, first))
     return actions
 
 
