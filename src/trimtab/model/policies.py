@@ -220,7 +220,9 @@ class AllocatorPolicy:
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
     useless_loops: float | None = key(
-        FRACTION.or_word("any"), "Only where this part of all requests loops in vain.", 0.1
+        FRACTION.or_word("any"),
+        "Only where this part of all requests loops without finding space.",
+        0.1,
     )
 
 

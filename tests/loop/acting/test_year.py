@@ -25,7 +25,7 @@ from trimtab.errors import TrimtabError
 from trimtab.loop.acting import observing, session
 from trimtab.loop.acting.deadman import DeadMan, put_back
 from trimtab.loop.acting.journal import journalled, opened
-from trimtab.model.action import ActionKind
+from trimtab.model.action import ActionKind, Outcome
 from trimtab.record.chain import ChainedFile
 
 BURSTS = 9
@@ -167,7 +167,10 @@ class Applier:
                         year.kill_in = year.draws.randrange(60)
                     elif year.draws.random() < 0.06:
                         year.rival_in = year.draws.randrange(30)
-                    self.visit(policy)
+                    visit = self.visit(policy)
+                    outcomes = () if visit is None else {a.outcome for a in visit.actions}
+                    if Outcome.UNKNOWN in outcomes:
+                        self.visit(policy)  # whoever reads that tries again at once
                 hours = year.draws.choice((0.1, 0.5, 1.1, 7.0))
                 year.sleep(3600.0 * hours)
                 year.users(hours / 24.0)
