@@ -19,10 +19,13 @@ from trimtab.errors import ToolError
 from trimtab.launch.process import utc_now
 from trimtab.loop.acting import measuring, session
 from trimtab.loop.acting.applying import Surroundings
+from trimtab.loop.probing import site_probe
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.survey.request import Asked
 from trimtab.model.action import Outcome
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.site import SiteProbe
 from trimtab.record.store import Store
 
 __all__ = ["lustre"]
@@ -248,6 +251,29 @@ def test_without_its_survey_a_first_target_is_not_changed(
     assert lustre.writes() == []
 
 
+@pytest.mark.parametrize(("slower", "then"), [(0.0, "MDT0001"), (0.2, "canary-worse")])
+def test_a_named_probe_runs_before_and_after_the_first_change(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch, slower: float, then: str
+) -> None:
+    runs_tuned: list[bool] = []
+
+    def measured(probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+        tuned = bool(lustre.writes())
+        runs_tuned.append(tuned)
+        sample = Sample("write_bandwidth", 1e9 * (1 - slower * tuned))
+        run = Run(context.run_id, "fake", probe.name, "fio", RunStatus.OK, at=context.at)
+        return ProbeOutcome(replace(run, samples=(sample,)))
+
+    monkeypatch.setattr(site_probe, "runner_of", lambda *_: measured)
+    lustre.write_site(f'{QOS}probe = "hourly"\n[probe.hourly]\n')
+    assert outcomes(lustre.run("tune", "fake", "--apply")) == ["done"]
+    assert runs_tuned == [False, True]
+    plan = lustre.run("tune", "fake")["plan"]
+    told = [each["target"] for each in plan["instructions"]]
+    assert then in [*told, *(each["reason_code"] for each in plan["untouched"])]
+    assert ("MDT0001" in told) is (then == "MDT0001")
+
+
 # Permanent settings
 
 PRIO = "lod.scratch-MDT0000-mdtlov.qos_prio_free"
@@ -297,6 +323,51 @@ def test_a_running_value_is_put_back_where_the_mgs_does_not_take_it(
     lustre.fake.faults.clear()
     lustre.fake.pass_time(1000.0)
     assert (prio_free(lustre, "MDT0000").strip(), lustre.fake.permanent) == ("90%", {})
+
+
+# Several servers
+
+
+def test_servers_are_set_at_once_and_each_confirms_its_own(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lustre.write_site(REQUESTS)
+    for _ in range(2):
+        lustre.run("tune", "fake", "--apply")
+    stages = lustre.run("tune", "fake")["plan"]["instructions"]
+    names = [f"OST000{number}" for number in range(2, 8)]
+    assert [(each["stage"], each["target"]) for each in stages] == [(2, name) for name in names]
+    together = threading.Barrier(3, timeout=30.0)
+    on_server: dict[str, threading.Lock] = {s.name: threading.Lock() for s in lustre.fake.servers}
+    confirmed = threading.Semaphore(0)
+    set_, confirm = LustreDriver.set, LustreDriver.confirm
+
+    def counted(driver: LustreDriver, target: str, name: str, value: str) -> object:
+        server = lustre.fake.target(target).server
+        assert on_server[server].acquire(blocking=False), "two at once on a server"
+        try:
+            answer = set_(driver, target, name, value)
+            if target in {"OST0002", "OST0004", "OST0006"}:
+                together.wait()  # all three are set, and none is confirmed
+            if target == "OST0004":
+                assert confirmed.acquire(timeout=30.0)
+                lustre.fake.kill_server(server)
+            return answer
+        finally:
+            on_server[server].release()
+
+    def counted_confirm(driver: LustreDriver) -> None:
+        confirm(driver)
+        confirmed.release()
+
+    monkeypatch.setattr(LustreDriver, "set", counted)
+    monkeypatch.setattr(LustreDriver, "confirm", counted_confirm)
+    applied = lustre.run("tune", "fake", "--apply", code=4)["actions"]
+    assert {each["instruction"]["target"]: each["outcome"] for each in applied} == {
+        **dict.fromkeys(names, "done"),
+        "OST0004": "unknown",
+        "OST0005": "unreachable",
+    }
 
 
 # The way back by itself
