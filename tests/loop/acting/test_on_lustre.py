@@ -181,6 +181,24 @@ def test_a_parameter_that_hangs_is_unknown_and_holds_what_follows(lustre: Lustre
     assert held["plan"]["held_codes"] == ["action-open"]
 
 
+def test_an_unchanged_site_costs_no_write(lustre: LustreSite) -> None:
+    def written() -> tuple[dict[str, bytes], list[str]]:
+        files = (path for path in lustre.directory.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in files}, lustre.writes()
+
+    lustre.write_site(f'{QOS}[policy.trim]\nevery = "365d"\n')
+    for name in [target.name for target in lustre.fake.targets]:
+        lustre.fake.target(name).untrimmed_bytes = 0
+    lustre.run("trim", "fake", "--apply")
+    for _ in range(2):
+        lustre.run("tune", "fake", "--apply")
+    before = written()
+    for words in (("tune",), ("tune", "--allocator"), ("balance",), ("trim",)):
+        applied = lustre.run(words[0], "fake", *words[1:], "--apply")
+        assert (applied["plan"]["instructions"], applied["actions"]) == ([], [])
+    assert written() == before
+
+
 # The first target measured
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,8 @@ SUFFIX: Final = ".journal.jsonl"
 LARGEST_BYTES: Final = 16 * 1024**2
 """Some 30,000 actions; reading them takes half a second."""
 CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+_LONGEST_BYTES: Final = 64 * 1024
+"""Of a line."""
 _SHARED: Final = Path("/var/lib/trimtab")
 _STRICT: Final = {"extra": "forbid"}
 
@@ -269,6 +272,27 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
         yield journal
         if file.size_bytes > largest_bytes and not journal.has_open_work:
             continued_in(path, held, file, owner=owner)
+
+
+def ends_open(directory: Path, site: str) -> bool:
+    """Return whether a journal ends with an action that the ledger may lack: a kill between them.
+
+    It is read without its lock and its chain; where it cannot be read `opened` says why.
+    """
+    try:
+        with (directory / f"{site}{SUFFIX}").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_BYTES))
+            last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    if not last:
+        return False
+    try:
+        return json.loads(last)["do"] not in {"apply", "end", "continues"}
+    except (ValueError, KeyError, TypeError):
+        return True  # a line that was cut, or another's
 
 
 def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -> Path:

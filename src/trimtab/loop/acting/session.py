@@ -20,7 +20,7 @@ from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
 from trimtab.loop.acting.events import log_actions
-from trimtab.loop.acting.journal import directory_of, opened
+from trimtab.loop.acting.journal import directory_of, ends_open, opened
 from trimtab.loop.acting.measuring import (
     changed,
     first_targets,
@@ -114,6 +114,8 @@ def visit(
 ) -> Visit:
     """Observe a site, decide, and with ``applying`` carry the plan out.
 
+    Where there is nothing to change nothing is written, not even the right to act.
+
     Parameters
     ----------
     policy
@@ -145,21 +147,36 @@ def visit(
             plan = _plan(observed, policy, place.clock(), action, index)
             return plan if targets is None else _narrowed(plan, observed, targets)
 
+        measuring = applying and policy in _MEASURED
+        observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
+        plan = planned(observed)
         if not applying:
-            observed = place.observe(open_driver(site, clock=place.clock))
-            return Visit(site, location, planned(observed))
+            return Visit(site, location, plan)
+        if not plan.is_due and not _is_unsettled(place, observed):
+            _refuse_another(plan, expected)
+            return Visit(site, location, plan, True)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
-            observed = place.observe(surroundings.driver, measuring=policy in _MEASURED)
+            observed = place.observe(surroundings.driver)
             plan = planned(observed)
-            if expected not in {None, plan.id}:
-                raise RefusedError(
-                    f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
-                    code="plan-changed",
-                    hint="see it again: without --apply",
-                )
+            _refuse_another(plan, expected)
             actions = carry_out(place, plan, observed, surroundings, progress)
         return Visit(site, location, plan, True, settled, actions)
+
+
+def _is_unsettled(place: Place, observed: Observed) -> bool:
+    """Return whether a process that was killed may have left something open."""
+    is_open = any(action.outcome is None for action in observed.actions)
+    return is_open or ends_open(directory_of(place.store), place.site.name)
+
+
+def _refuse_another(plan: Plan, expected: str | None) -> None:
+    if expected not in {None, plan.id}:
+        raise RefusedError(
+            f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
+            code="plan-changed",
+            hint="see it again: without --apply",
+        )
 
 
 @dataclass(frozen=True, slots=True)
