@@ -134,7 +134,7 @@ def test_what_was_done_before_the_right_was_lost_is_in_the_log_book(lustre: Lust
         with Store.open(lustre.directory / "t.db") as store:
             store.take_right("fake", "b", now=now, until=now + timedelta(hours=1), gone=bool)
 
-    lustre.write_site(REQUESTS)
+    lustre.write_site(f"{REQUESTS}[servers.ssh]\nfanout = 1\n")
     lustre.before_write.append(overtake)
     lost = lustre.run("tune", "fake", "--apply", code=4)
     assert lost["error"]["code"] == "right-lost"
@@ -186,14 +186,11 @@ def test_an_unchanged_site_costs_no_write(lustre: LustreSite) -> None:
         files = (path for path in lustre.directory.rglob("*") if path.is_file())
         return {str(path): path.read_bytes() for path in files}, lustre.writes()
 
-    lustre.write_site(f'{QOS}[policy.trim]\nevery = "365d"\n')
-    for name in [target.name for target in lustre.fake.targets]:
-        lustre.fake.target(name).untrimmed_bytes = 0
-    lustre.run("trim", "fake", "--apply")
+    lustre.write_site(QOS)
     for _ in range(2):
         lustre.run("tune", "fake", "--apply")
     before = written()
-    for words in (("tune",), ("tune", "--allocator"), ("balance",), ("trim",)):
+    for words in (("tune",), ("tune", "--allocator"), ("balance",)):
         applied = lustre.run(words[0], "fake", *words[1:], "--apply")
         assert (applied["plan"]["instructions"], applied["actions"]) == ([], [])
     assert written() == before

@@ -52,6 +52,7 @@ class Applier:
 
         def name() -> str:
             self._processes += 1
+            year.changes_since_rival = None  # it takes the right, from a rival that is gone too
             return f"process {self._processes}"
 
         opened_driver: Any = lambda site, **_: year  # noqa: E731 (the shell uses a part of a driver)

@@ -371,8 +371,8 @@ class Year:
         self.point(f"after {kind} {target}")
 
     def _make(self, server: str, deed: Callable[[], None]) -> None:
-        """Do what a server was told; one that hangs does it later, or never."""
-        if self.ill.get(server) != "hangs":
+        """Do what a server was told; one that hangs, or lost its client, does it later or never."""
+        if self.ill.get(server) != "hangs" and self.draws.random() >= 0.02:
             deed()
             return
         if self.draws.random() < 0.7:
