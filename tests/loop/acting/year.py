@@ -178,6 +178,8 @@ class Year:
         """Let somebody set something."""
         if who == "us" or ost.settings[setting] != value:  # the same again is seen by nobody
             ost.visits[setting, who] = self.visits
+        if who == "admin" and ost.visits.get((setting, "us")) == self.visits:
+            ost.taken_for_ours.add((setting, value))
         ost.put(setting, value, who)
 
     # Reading
@@ -277,6 +279,7 @@ class Year:
         theirs = ost.writes.get(name, [("default", "")])[-1][0] != "us"
         # Set within the visit in which we wrote, it is taken for a side effect of what we wrote.
         theirs &= ost.visits.get((name, "us")) != ost.visits.get((name, "admin"))
+        theirs &= (name, ost.settings[name]) not in ost.taken_for_ours
         back = self.policy == "revert"
         self.require(not (back and theirs), f"{target} {name} is taken back though not ours")
         with self._changing(ost.server, "set", target, name):
