@@ -8,7 +8,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.loop.acting.lustre_site import run_command
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.calibration
 
 PRIO = "lod.scratch-MDT0000-mdtlov.qos_prio_free"
 SITE = """\
