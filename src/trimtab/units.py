@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -269,6 +269,19 @@ def plural(number: float, noun: str, form: str = "") -> str:
     ('1 run', '0 OSTs', '5,937 runs')
     """
     return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
+def enumerated(names: Iterable[str], most: int = 4) -> str:
+    """Return names in words, the first of them where they are many.
+
+    Examples
+    --------
+    >>> enumerated(["OST0001", "OST0002", "OST0003"], most=2)
+    'OST0001, OST0002 and 1 more'
+    """
+    known = list(names)
+    more = len(known) - most
+    return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_value(value: float | int | str | bool | None, unit: str | None) -> str:

@@ -20,7 +20,7 @@ from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.model.site import SiteLimits
-from trimtab.units import parse_moment
+from trimtab.units import enumerated, parse_moment
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -409,11 +409,10 @@ def _notes(
     for column, meaning in (("at", "time"), ("value", "number")):
         lines = rows.filter(pl.col(column).is_null())["line"].to_list()
         if lines:
-            named = ", ".join(map(str, lines[:_NAMED_FEW]))
-            more = f" and {len(lines) - _NAMED_FEW} more" if len(lines) > _NAMED_FEW else ""
+            named = enumerated(map(str, lines), _NAMED_FEW)
             alone = len(lines) == 1
             noun = f"row without a {meaning} is" if alone else f"rows without a {meaning} are"
-            notes.append(f"{len(lines):,} {noun} not judged: line {named}{more}")
+            notes.append(f"{len(lines):,} {noun} not judged: line {named}")
     return tuple(notes)
 
 
