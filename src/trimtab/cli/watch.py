@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,8 +91,7 @@ def command(
     if not once and not items(site):
         raise _nothing_scheduled(site)
     reach = reach_of(site)
-    level = getattr(logging, log_level.upper())
-    log = configured(form=log_format, level=level, clock=reach.clock, site=site.name)
+    log = configured(form=log_format, level=log_level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
@@ -183,7 +181,7 @@ def _check(where: str, store_url: str | None) -> None:
             return
         item, due_at = min(late.items(), key=lambda entry: entry[1])
         slot = item.replace(":", " ")
-        log = configured(level=logging.ERROR, clock=clock, site=site.name)
+        log = configured(level="error", clock=clock, site=site.name)
         alerting = Alerting(site, store, log=log, clock=clock, threads=False)
         alerting.watch_gone(slot, due_at)
         raise ToolError(
