@@ -115,3 +115,22 @@ pub(crate) fn fetch<T>(values: &[T], place: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (values, place);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Cells;
+
+    #[test]
+    fn each_owner_has_its_own_numbers() {
+        let mut owners = Cells::block(&[3, 0, 1 << 20, 5], 7);
+        for (owner, value) in owners.iter_mut().zip(0..) {
+            assert!(owner.iter().all(|number| *number == 7));
+            owner.fill(value);
+        }
+        let copy = owners[0].clone();
+        owners[0].fill(9);
+        let last = owners.pop().expect("there are four");
+        drop(owners);
+        assert_eq!((&*copy, &*last), (&[0; 3][..], &[3; 5][..]));
+    }
+}
