@@ -6,9 +6,10 @@ Text such as ``1MiB`` or ``30m`` is parsed here and nowhere else.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -44,6 +45,7 @@ _PLAIN_UNITS: Final = {
     "/s": (Decimal(1), "1/s"),
 }
 _RATE_UNIT = re.compile(r"([kKMGTP])?((?<=[KMGTP])i)?(B/s|Bps|b/s|bps|bit/s|IOPS)\Z")
+_RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]+(?:/s|ps))\s*\Z")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
 
 
@@ -128,6 +130,35 @@ def parse_unit(text: str) -> tuple[Decimal, str]:
     if kind == "IOPS":
         return factor, "1/s"
     return (factor if kind.startswith("B") else factor / 8), "B/s"
+
+
+def parse_rate(text: str) -> float:
+    """Return the bytes per second that ``text`` names: ``50MB/s``, ``1 GiB/s``, ``400Gb/s``.
+
+    A size alone is taken as bytes per second.
+
+    Raises
+    ------
+    UsageError
+        The text is not a rate.
+
+    Examples
+    --------
+    >>> parse_rate("50MB/s"), parse_rate("8Gb/s"), parse_rate("50MB")
+    (50000000.0, 1000000000.0, 50000000.0)
+    """
+    match = _RATE.match(text) if len(text) <= _TEXT_MAX else None
+    with contextlib.suppress(UsageError):
+        if match is None:
+            return float(parse_bytes(text))
+        factor, base = parse_unit(match.group(2))
+        if base == "B/s":
+            return float(Decimal(match.group(1)) * factor)
+    raise UsageError(
+        f"{text[:_TEXT_MAX]!r} is not a rate",
+        code="rate-malformed",
+        hint="write it as 50MB/s, 1GiB/s or 400Gb/s",
+    )
 
 
 def parse_fraction(text: str) -> float:
@@ -238,6 +269,19 @@ def plural(number: float, noun: str, form: str = "") -> str:
     ('1 run', '0 OSTs', '5,937 runs')
     """
     return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
+def enumerated(names: Iterable[str], most: int = 4) -> str:
+    """Return names in words, the first of them where they are many.
+
+    Examples
+    --------
+    >>> enumerated(["OST0001", "OST0002", "OST0003"], most=2)
+    'OST0001, OST0002 and 1 more'
+    """
+    known = list(names)
+    more = len(known) - most
+    return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_value(value: float | int | str | bool | None, unit: str | None) -> str:

@@ -256,6 +256,18 @@ def test_an_opening_makes_room_only_once_it_is_read_back():
     assert writes(plan) == [("close", "OST0004", "0")]
 
 
+def test_a_degraded_target_that_is_opened_does_not_make_up_for_one_that_layouts_lack():
+    ours = [
+        ost(0, 0.60, degraded=True, **OURS),
+        *(ost(number, 0.80 + number / 100, **OURS) for number in (1, 2)),
+    ]
+    lost = [ost(number, 0.5, import_state="DISCONN", create_enabled=False) for number in (3, 4, 5)]
+    actions = tuple(closing(f"OST{number:04}") for number in range(3))
+    plan = decide(world(*ours, *lost, actions=actions), NOW)
+    reasons = [(row.target, row.reason.code) for row in plan.instructions]
+    assert reasons == [("OST0000", "under-limit"), ("OST0001", "too-few-open")]
+
+
 def test_what_layouts_need_is_opened_whatever_its_dwell():
     ours = [ost(number, 0.80 + number / 100, **OURS) for number in range(3)]
     lost = [ost(number, 0.5, import_state="DISCONN", create_enabled=False) for number in (3, 4, 5)]

@@ -68,6 +68,9 @@ A, B = wrote(7200, identifier="a"), wrote(3600, "0", "75", identifier="b")
          "2000", ("a",)),
         (reading("5", wrote(999, identifier="a", outcome=Outcome.NOT_STORED, found="5")), "a",
          "2000", ("a",)),
+        # As before one whose outcome is not known: what the action before it left.
+        (reading("0", A, wrote(99, "0", "75", identifier="b", outcome=Outcome.UNKNOWN)), None,
+         "2000", ("b", "a")),
         # Reverted once, and set again since.
         (reading("75", A, wrote(5000, "0", "2000", reverts=("a",), policy="revert"),
                  wrote(600, "2000", "75", identifier="c")), None, "2000", ("c",)),
@@ -90,6 +93,13 @@ def test_the_value_of_before_is_written(observed, which, written, reverts):
         (reading("75", A, B), "a", "changed-later"),
         (reading("2000", A, B), None, "not-in-force"),
         (reading("0", A, B), None, "changed-by-others"),
+        # A failover brought the default, and what was written then did not come about.
+        (reading("1", A, wrote(99, "1", outcome=Outcome.UNKNOWN)), None, "changed-by-others"),
+        (
+            reading("1", A, wrote(99, "1", outcome=Outcome.NOT_STORED, found="5")),
+            None,
+            "changed-by-others",
+        ),
         (reading(UNREADABLE, A), "a", "setting-unreadable"),
         (seen([ost(0)], actions=(A,)), "a", "setting-unreadable"),
         (seen([ost(1)], actions=(A,)), "a", "target-absent"),

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import trimtab
+
 from .state import FakeLustre
 
 PROGRAMS = ("lfs", "lctl", "fstrim", "nvme", "systemctl", "dmesg", "sudo", "ssh")
@@ -24,7 +26,7 @@ PROGRAMS += ("obdfilter-survey",)
 _PROGRAM = """\
 #!{python} -IS
 import sys
-sys.path.insert(0, {package!r})
+sys.path[:0] = {packages!r}
 from fake_lustre.program import main
 main({name!r}, {directory!r})
 """
@@ -54,12 +56,13 @@ def install(state: FakeLustre, directory: Path) -> Installed:
     """Write programs, state and server trees."""
     bin_directory = directory / "bin"
     bin_directory.mkdir(parents=True, exist_ok=True)
-    package = str(Path(__file__).resolve().parent.parent)
+    # The programs start without site-packages; the writing program is Trimtab's own.
+    packages = [str(Path(__file__).resolve().parents[1]), str(Path(trimtab.__file__).parents[1])]
     for name in PROGRAMS:
         program = bin_directory / name
         program.write_text(
             _PROGRAM.format(
-                python=sys.executable, package=package, name=name, directory=str(directory)
+                python=sys.executable, packages=packages, name=name, directory=str(directory)
             )
         )
         program.chmod(0o755)

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from . import faults
 from .commands import run
@@ -82,7 +83,19 @@ def _ssh(place: Path, words: list[str]) -> int:
     for fault in happening:
         if fault.kind == "hang":
             _end(Output(hang_s=fault.seconds))
-    result = subprocess.run(argv, stdout=subprocess.PIPE, env=environment, check=False)
+    content = sys.stdin.buffer.read() if "-" in argv else b""
+    request = _writing(content)
+    if request is not None:
+        with locked(place) as state:
+            from .acting import act  # here: it takes a while, and no other program needs it
+
+            output = act(state, host, request)
+            for fault in happening:
+                faults.spoil(state, host, fault, output)
+        _end(output)
+    result = subprocess.run(
+        argv, input=content, stdout=subprocess.PIPE, env=environment, check=False
+    )
     output = Output(result.stdout.decode("utf-8", "surrogateescape"), "", result.returncode)
     with locked(place) as state:
         for fault in happening:
@@ -91,6 +104,16 @@ def _ssh(place: Path, words: list[str]) -> int:
         output.stderr = f"client_loop: send disconnect: Connection to {node} closed.\r\n"
     _end(output)
     return 0
+
+
+def _writing(content: bytes) -> dict[str, Any] | None:
+    """Return the request of the program that writes; ``None``: it is another program."""
+    if not content.rstrip().rsplit(b"\n", 1)[-1].startswith(b"act("):
+        return None
+    from .answering import request_of
+
+    request = request_of(content)
+    return None if request is None else request[1]
 
 
 def _parse(words: list[str]) -> tuple[str, list[str]]:

@@ -289,6 +289,7 @@ permanent = ["lod/qos_prio_free"]
             None,
         ),
         at_end("[policy.tunables]\narmed = true", "settings-missing", "wbt_lat_usec"),
+        at_end('[policy.tunables]\nprobe = "x"', "probe-unknown", "[probe.NAME]"),
         (SITE + "[policy.gating]", ":5", "[policy.gating]", "unknown-key", None),
         (SITE.replace('"/scratch"', '"scratch"'), ":4", "[site] path", "path-relative", "mount"),
         (SITE.replace('"/scratch"', '"/a/../b"'), ":4", "[site] path", "path-with-dots", None),

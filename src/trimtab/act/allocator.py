@@ -28,7 +28,8 @@ def decide(observed: Observed, now: datetime) -> Plan:
     """Return which targets' pointers to reset now.
 
     A target is due where the pointer is not at the first group already, as large a part of its
-    requests as the policy says looped in vain since the baseline, and its last reset is over.
+    requests as the policy says looped without finding space since the baseline, and its last reset
+    is over.
     """
     reasons = held(observed, "allocator", now)
     snapshot = observed.snapshot
@@ -80,7 +81,7 @@ def _target(
 def _reason(share: float | None, every_s: float) -> Message:
     if share is None:
         return Message("reset-due", f"not reset for {format_duration(every_s)}")
-    loops = f"{format_percent(share)} of its requests looped in vain"
+    loops = f"{format_percent(share)} of its requests looped without finding space"
     return Message("loops-useless", f"{loops}, and it was not reset for {format_duration(every_s)}")
 
 

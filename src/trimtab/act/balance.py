@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.caps import Caps, usable
+from trimtab.act.caps import Caps, is_fit, usable
 from trimtab.act.holding import allowance, held, undone
 from trimtab.act.ledger import Ledger, ended_at
 from trimtab.act.observed import Observed
-from trimtab.act.targets import disconnected, server_of, unfit, why_left_alone
+from trimtab.act.targets import server_of, why_left_alone
 from trimtab.act.values import is_same, unfolded
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Plan, Untouched
@@ -168,7 +168,7 @@ def _openings(
         closed.append((gate, gate.by_us))
     for gate, closing in closed:
         group = caps.short(gate.name)
-        helps = (gate.fullness or 1.0) < _FULL and not (unfit(gate.seen) or disconnected(gate.seen))
+        helps = (gate.fullness or 1.0) < _FULL and is_fit(gate.seen)
         if group is not None and helps:
             text = f"{group}: layouts need more targets than are usable"
             opened.append(opening(gate.seen, closing, Message("too-few-open", text)))

@@ -24,9 +24,12 @@ ALL: Final = ""
 
 def usable(seen: TargetSnapshot) -> bool:
     """Return whether a target is known to take new files."""
-    return (
-        seen.value("create_enabled") is True and unfit(seen) is None and disconnected(seen) is None
-    )
+    return seen.value("create_enabled") is True and is_fit(seen)
+
+
+def is_fit(seen: TargetSnapshot) -> bool:
+    """Return whether a target takes new files where it is open."""
+    return unfit(seen) is None and disconnected(seen) is None
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class Caps:
     def __init__(self, observed: Observed, targets: Sequence[TargetSnapshot]) -> None:
         """Count what is usable before the plan."""
         self._usable = {seen.target.name: usable(seen) for seen in targets}
+        self._fit = {seen.target.name for seen in targets if is_fit(seen)}
         self._unknown = {s.target.name for s in targets if s.value("create_enabled") is None}
         names = frozenset(self._usable)
         pools: Mapping[str, frozenset[str]] = {ALL: names, **observed.pools}
@@ -94,11 +98,11 @@ class Caps:
             group.lost += 1
 
     def open(self, name: str) -> None:
-        """Count a target as open for layouts.
+        """Count a target as open for layouts, if it is not degraded, read-only or lost.
 
         It makes no room for closings before it is read back as open: it may not become so.
         """
-        for group in self._of[name]:
+        for group in self._of[name] if name in self._fit else ():
             group.lost -= 1
 
     def _group(self, observed: Observed, pool: str, members: frozenset[str]) -> _Group:

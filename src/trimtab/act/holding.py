@@ -18,7 +18,7 @@ from trimtab.act.values import is_same
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.telemetry import NotAvailable, Snapshot
-from trimtab.units import format_duration, plural
+from trimtab.units import enumerated, format_duration, plural
 
 CLOCK_S: Final = 60.0
 """Clocks apart by more cannot date telemetry; a purge allows as much."""
@@ -31,7 +31,6 @@ EFFECT_S: Final = (60.0, 900.0)
 LASTING: Final = 3
 """An instruction that was done so often in a day, and is not in effect, is undone by others."""
 _DAY: Final = timedelta(days=1)
-_NAMES: Final = 4
 
 
 def held(
@@ -128,7 +127,7 @@ def _incomplete(observed: Observed) -> Iterator[Message]:
     hosts = [
         host.name for host in snapshot.hosts if host.role == "server" and not host.answered
     ] or [seen.target.name for seen in snapshot.targets if seen.value("used_bytes") is None]
-    missing = f"no answer of {_some(hosts)}" if hosts else "a part did not answer"
+    missing = f"no answer of {enumerated(hosts)}" if hosts else "a part did not answer"
     yield Message("snapshot-incomplete", f"the snapshot is incomplete: {missing}")
 
 
@@ -151,11 +150,11 @@ def _actions(observed: Observed, policy: str, now: datetime) -> Iterator[Message
     last = _last(observed.actions, policy)
     ineffective = {key[0] for key, row in last.items() if _without_effect(row, snapshot, now)}
     if ineffective:
-        text = f"what was done on {_some(sorted(ineffective))} shows no effect"
+        text = f"what was done on {enumerated(sorted(ineffective))} shows no effect"
         yield Message("no-effect", text)
     stopped = {key[0] for key in undone(observed, now) if key in last}
     if len(stopped) >= LASTING:
-        text = f"changes of {_some(sorted(stopped))} do not last: others undo them"
+        text = f"changes of {enumerated(sorted(stopped))} do not last: others undo them"
         yield Message("undone-repeatedly", text)
 
 
@@ -226,8 +225,3 @@ def _named(action: Action) -> str:
     instruction = action.instruction
     of = f" {instruction.setting} of" if instruction.setting else ""
     return f"{instruction.kind}{of} {instruction.target}"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -114,7 +114,7 @@ def _tried(actions: Iterable[Action], index: Index) -> frozenset[str]:
     return frozenset(
         row.instruction.setting or ""
         for row in rows
-        if row.at > index.ended_at and row.outcome not in _AGAIN and "interrupted" not in row.facts
+        if row.at > index.ended_at and row.outcome not in _AGAIN and not row.is_interrupted
     )
 
 

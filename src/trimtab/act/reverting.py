@@ -147,16 +147,20 @@ def _restored(
 def _is_ours(setting: str, current: str, rows: list[Action]) -> bool:
     """Return whether a value is what the newest action wrote.
 
-    After one whose outcome is not known any mixture of before and after is ours too.
+    After one whose outcome is not known any mixture of before and after is ours too; where all is
+    as it was before that one, it is ours if the action before it left it so.
     """
     last = rows[-1]
-    value = last.instruction.value or ""
+    value, parts = last.instruction.value or "", unfolded(current)
     if is_same(setting, current, value) or (last.found is not None and current == last.found):
         return True
-    if last.outcome is Outcome.DONE:
+    if last.outcome is Outcome.DONE or (last.outcome is Outcome.NOT_STORED and last.found):
         return False
-    known = {value, *unfolded(last.instruction.before or "")}
-    return all(any(is_same(setting, part, k) for k in known) for part in unfolded(current))
+    others = [part for part in parts if not is_same(setting, part, value)]
+    before = unfolded(last.instruction.before or "")
+    if not all(any(is_same(setting, part, known) for known in before) for part in others):
+        return False
+    return len(others) < len(parts) or (len(rows) > 1 and _is_ours(setting, current, rows[:-1]))
 
 
 def _with_reverts(instruction: Instruction, rows: list[Action]) -> Instruction:

@@ -74,7 +74,7 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
     """Return a target that is due by what was written to it, or by time."""
     policy = observed.site.policies.trim
     tried = ledger.last_tried(seen.target.name, str(ActionKind.TRIM))
-    if tried is not None and tried.outcome is not Outcome.DONE and "interrupted" in tried.facts:
+    if tried is not None and tried.outcome is not Outcome.DONE and tried.is_interrupted:
         text = "its last trim was interrupted: the rest is still to do"
         return _Due(seen, math.inf, Message("trim-interrupted", text))
     last = ledger.last_done(seen.target.name, str(ActionKind.TRIM))
@@ -166,7 +166,7 @@ def _mount_option(seen: TargetSnapshot) -> str | None:
 def _failed(last: Action | None, now: datetime) -> Message | None:
     if last is None or last.outcome is Outcome.DONE or now - ended_at(last) >= RETRY:
         return None
-    if "interrupted" in last.facts:
+    if last.is_interrupted:
         return None
     detail = f": {last.detail}" if last.detail else ""
     return Message("trim-failed", f"the last trim ended as {last.outcome or 'not known'}{detail}")

@@ -15,11 +15,10 @@ from trimtab.alert.observed import Observed, PlaceView, SnapshotView
 from trimtab.alert.table import AGAIN, INTEGRITY, REACH, STATES, StateAlert
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
-from trimtab.units import plural
+from trimtab.units import enumerated, plural
 
 CALM: Final = timedelta(days=1)
 """After so long without another, bad checksums are over."""
-_NAMED: Final = 4
 _LISTED: Final = 20
 
 
@@ -71,7 +70,7 @@ def _of_state(
             lines=_lines(places),
         )
     if subject.belief == OPEN and not going_on and not confirmed:
-        names = _names(list(known)) or "none is left"
+        names = enumerated(known) or "none is left"
         title = f"no longer {state.words}: {names}; seen at {_time(newest)}"
         facts = {"places": {}, "since": newest.at.isoformat()}
         phase = Phase.CLOSED
@@ -102,7 +101,7 @@ def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | No
     severity = Severity.CRITICAL
     if waiting and (quiet_for is None or quiet_for >= AGAIN[severity]):
         total = plural(sum(places.values()), "transfer", ".0f")
-        names = _names(list(places))
+        names = enumerated(places)
         title = (
             f"{total} with a bad checksum at {names}, the last seen at {_time(newest)}: data may "
             f"be at risk; next: trimtab targets {observed.site}"
@@ -118,7 +117,7 @@ def _integrity(observed: Observed, subject: Subject, draft: Draft) -> Alert | No
         return draft.alert(subject, INTEGRITY, Phase.NOTED, severity, facts=facts)
     if is_open and added_at and newest.at - datetime.fromisoformat(str(added_at)) >= CALM:
         title = (
-            f"no more transfers with a bad checksum for a day: {_names(list(known))}; the data "
+            f"no more transfers with a bad checksum for a day: {enumerated(known)}; the data "
             "written meanwhile remains suspect"
         )
         return draft.alert(
@@ -182,7 +181,7 @@ def _title(
     head = f"{plural(len(places), _noun(state))} {state.words}"
     if new:
         head = f"{len(new)} more {state.words}, {len(places)} in all"
-    names = _names(list(new or places))
+    names = enumerated(new or places)
     return (
         f"{head}: {names} ({places[first]}), seen at {_time(newest)}; next: trimtab targets {site}"
     )
@@ -196,11 +195,6 @@ def _lines(places: Mapping[str, str]) -> tuple[str, ...]:
     more = len(places) - _LISTED
     lines = [f"{place}: {text}" for place, text in list(places.items())[:_LISTED]]
     return (*lines, f"and {more} more") if more > 0 else tuple(lines)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _time(snapshot: SnapshotView) -> str:

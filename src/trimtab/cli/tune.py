@@ -16,7 +16,7 @@ from trimtab.cli.acting import act, applying
 @click.option(
     "--allocator",
     is_flag=True,
-    help="Instead, set the block allocator's pointer back where it loops in vain.",
+    help="Instead, set the block allocator's pointer back where its searches find nothing.",
 )
 @click.option("--again", is_flag=True, help="Set what was reverted, too.")
 def command(where: str, store_url: str | None, apply: bool, allocator: bool, again: bool) -> None:

@@ -7,9 +7,8 @@ from typing import Final
 
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.model.target import SiteState, Trouble
-from trimtab.units import plural
+from trimtab.units import enumerated, plural
 
-_NAMED: Final = 4
 _EVIDENCE_MAXIMUM: Final = 50
 
 
@@ -130,8 +129,7 @@ def _finding(id_: str, severity: Severity, rows: list[tuple[str, Trouble]]) -> F
     advice = _ADVICE.get(id_, _OTHER)
     (name, trouble), *others = rows
     names = [name for name, _ in rows]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    shown = ", ".join(names[:_NAMED]) + more
+    shown = enumerated(names)
     same = all(other.text == trouble.text for _, other in others)
     text = trouble.text if same else f"{plural(len(rows), 'target')}, the first: {trouble.text}"
     return Finding(

@@ -7,7 +7,7 @@ hundred targets to look at, and works on a snapshot of last month as on one of n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trimtab.explain.findings.inodes_nearly_used import LIMIT as INODE_LIMIT
 from trimtab.model.finding import Severity
@@ -22,12 +22,11 @@ from trimtab.model.telemetry import (
     Snapshot,
     TargetSnapshot,
 )
-from trimtab.units import format_bytes, format_duration, format_percent, plural
+from trimtab.units import enumerated, format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
     from trimtab.explain.incidents.targets import SlowTarget
 
-_SHOWN: Final = 4
 
 Troubles = Iterator[Trouble]
 
@@ -133,7 +132,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
     apart = [reading for reading in each if reading.value not in CONNECTED]
     claimed = [reading for reading in seen.readings if reading.name == "server" and reading.label]
     if len(claimed) > 1:
-        names = _some([str(reading.value) for reading in claimed])
+        names = enumerated(str(reading.value) for reading in claimed)
         yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
         # Lost to one is not lost: whoever still reaches it is named in the readings.
@@ -141,7 +140,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
             yield Trouble("lost", Severity.CRITICAL, text, state.source)
         else:
-            names = _some([f"{reading.label} ({reading.value})" for reading in apart])
+            names = enumerated(f"{reading.label} ({reading.value})" for reading in apart)
             text = f"not connected: {names}"
             yield Trouble("disconnected", Severity.CRITICAL, text, state.source)
     elif (
@@ -190,7 +189,7 @@ def _creation(seen: TargetSnapshot) -> Troubles:
         text = f"closed to new objects: {overall.source}"
         yield Trouble("closed", Severity.WARNING, text, overall.source)
     elif closed:
-        names = _some([str(reading.label) for reading in closed])
+        names = enumerated(str(reading.label) for reading in closed)
         only = " only" if overall is not None and overall.value is True else ""
         text = f"closed to new objects of {names}{only}: {closed[0].source}"
         yield Trouble("partly-closed", Severity.WARNING, text, closed[0].source)
@@ -256,11 +255,6 @@ def _setting(seen: TargetSnapshot, ending: str) -> list[str]:
         for name, setting in seen.settings.items()
         if name.endswith(ending) and not isinstance(setting, NotAvailable)
     ]
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def trim_state(seen: TargetSnapshot) -> str:

@@ -132,6 +132,11 @@ class Plan:
     held: tuple[Message, ...] = ()
 
     @property
+    def is_due(self) -> bool:
+        """Whether there is something to change that may be changed now."""
+        return bool(self.instructions) and not self.held
+
+    @property
     def id(self) -> str:
         """Sixteen hexadecimal digits that are the same for the same instructions."""
         parts = [self.site, self.policy]
@@ -142,11 +147,13 @@ class Plan:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+INTERRUPTED: Final = "interrupted"
+GAVE_WAY: Final = "gave-way"
 FACTS: Final[Mapping[str, str]] = {
     "slower": "by which fraction the target got slower, 0.07; negative: faster",
     "verdict": "pending while a measurement of the effect is still expected",
     "bytes_written_total": "the target's counter when a trim began",
-    "interrupted": "killed, or gave-way: what it did can go on at once",
+    INTERRUPTED: "killed, or gave-way: what it did can go on at once",
     "permanent_before": "the permanent value of before, empty where there was none",
     "effect": "seen, or none where the file system shows no sign of an action that was done",
 }
@@ -189,3 +196,13 @@ class Action:
     found: str | None = None
     detail: str | None = None
     facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was killed or gave way: it is no failure, and goes on at once."""
+        return INTERRUPTED in self.facts
+
+    @property
+    def gave_way(self) -> bool:
+        """Whether it ended early for something that goes before."""
+        return self.facts.get(INTERRUPTED) == GAVE_WAY

@@ -149,6 +149,9 @@ class TunablesPolicy:
     worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
     survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
+    probe: str | None = key(
+        TEXT, "Probe of the site that runs before and after its change.", None, example='"hourly"'
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,9 @@ class AllocatorPolicy:
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
     useless_loops: float | None = key(
-        FRACTION.or_word("any"), "Only where this part of all requests loops in vain.", 0.1
+        FRACTION.or_word("any"),
+        "Only where this part of all requests loops without finding space.",
+        0.1,
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import ColumnElement, Table, Text, case, func, select, type_coerce
 
+from trimtab.model.action import INTERRUPTED
 from trimtab.record import schema
 from trimtab.record.connections import Connections
-
-INTERRUPTED: Final = "interrupted"
 
 
 class CountRecords(Connections):
@@ -31,7 +28,7 @@ class CountRecords(Connections):
         What gave way or was killed has the outcome `INTERRUPTED`: it is no failure, and goes on.
         """
         action = schema.action.c
-        was_interrupted = type_coerce(action.facts, Text).like('%"interrupted"%')
+        was_interrupted = type_coerce(action.facts, Text).like(f'%"{INTERRUPTED}"%')
         outcome = case((was_interrupted, INTERRUPTED), else_=action.outcome)
         return self._counts(site, schema.action, action.policy, action.kind, outcome)
 

@@ -16,7 +16,7 @@ from trimtab.model.hardware import Hardware
 from trimtab.model.site import Servers, Site, SiteProbe
 from trimtab.site.command import PLACES, places
 from trimtab.site.notify_checks import notify_problems
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.units import enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
 _HOST_LAUNCHERS = ("local", "mpi")
@@ -55,41 +55,7 @@ def problems(site: Site) -> Iterator[Problem]:
                 "give it another name",
                 code="launcher-kind",
             )
-    policies = site.policies
-    if policies.tunables.armed and not policies.tunables.settings:
-        yield Problem(
-            ("policy", "tunables", "armed"),
-            "it is armed, and there is no setting to hold",
-            'write settings = {wbt_lat_usec = "0"}',
-            code="settings-missing",
-        )
-    plans = policies.purge
-    for name in ("policy", "directory"):
-        path = getattr(plans, name)
-        if plans.schedule is not None and (path is None or not path.startswith("/")):
-            yield Problem(
-                ("policy", "purge", name),
-                "a scheduled purge plan needs it, as an absolute path",
-                f'write {name} = "/etc/trimtab/purge.toml"'
-                if name == "policy"
-                else 'write directory = "/var/lib/trimtab/plans"',
-                code="path-missing",
-            )
-    if plans.schedule is not None and DRIVERS[site.driver].simulated:
-        yield Problem(
-            ("policy", "purge", "schedule"),
-            "a simulated file system has no files to purge",
-            "leave it out",
-            code="purge-simulated",
-        )
-    unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
-    if unknown:
-        yield Problem(
-            ("policy", "tunables", "permanent"),
-            f"{unknown[0]} is permanent, and no value is given for it",
-            "write it into settings too",
-            code="setting-unknown",
-        )
+    yield from _policies(site)
 
 
 def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
@@ -129,6 +95,52 @@ def warnings(site: Site) -> Iterator[Message]:
     for launcher in site.launchers:
         if launcher.name not in used:
             yield Message("launcher-unused", f"[launcher.{launcher.name}] is used by no probe")
+
+
+def _policies(site: Site) -> Iterator[Problem]:
+    policies = site.policies
+    if policies.tunables.armed and not policies.tunables.settings:
+        yield Problem(
+            ("policy", "tunables", "armed"),
+            "it is armed, and there is no setting to hold",
+            'write settings = {wbt_lat_usec = "0"}',
+            code="settings-missing",
+        )
+    probe = policies.tunables.probe
+    if probe is not None and probe not in {known.name for known in site.probes}:
+        yield Problem(
+            ("policy", "tunables", "probe"),
+            f"there is no probe {visible(probe[:40])!r}",
+            "name a [probe.NAME] of this file",
+            code="probe-unknown",
+        )
+    plans = policies.purge
+    for name in ("policy", "directory"):
+        path = getattr(plans, name)
+        if plans.schedule is not None and (path is None or not path.startswith("/")):
+            yield Problem(
+                ("policy", "purge", name),
+                "a scheduled purge plan needs it, as an absolute path",
+                f'write {name} = "/etc/trimtab/purge.toml"'
+                if name == "policy"
+                else 'write directory = "/var/lib/trimtab/plans"',
+                code="path-missing",
+            )
+    if plans.schedule is not None and DRIVERS[site.driver].simulated:
+        yield Problem(
+            ("policy", "purge", "schedule"),
+            "a simulated file system has no files to purge",
+            "leave it out",
+            code="purge-simulated",
+        )
+    unknown = sorted(set(policies.tunables.permanent) - set(policies.tunables.settings))
+    if unknown:
+        yield Problem(
+            ("policy", "tunables", "permanent"),
+            f"{unknown[0]} is permanent, and no value is given for it",
+            "write it into settings too",
+            code="setting-unknown",
+        )
 
 
 def _names(site: Site) -> Iterator[Problem]:
@@ -467,6 +479,4 @@ def _jitter(table: str, period_s: float, jitter_s: float) -> Iterator[Message]:
 
 
 def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return (", ".join(listed[:8]) or "none") + more
+    return enumerated(names, 8) or "none"

@@ -54,12 +54,8 @@ class LustreSite:
 
     def run(self, *words: str, code: int = 0) -> dict[str, Any]:
         """Run a command with ``--json``; its exit code must be that one."""
-        self.captured.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--json", "--store", str(self.directory / "t.db")])
-        shown = self.captured.readouterr()
-        assert ended.value.code == code, shown.out + shown.err
-        return json.loads(shown.out)
+        store = str(self.directory / "t.db")
+        return run_command(self.captured, *words, "--store", store, code=code)
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what the journal has."""
@@ -83,6 +79,16 @@ class LustreSite:
         if tuple(argv[:2]) == ("lfs", "migrate") and self.during_migration:
             self.during_migration.pop()()
         return self.fake.execute(argv, **options)
+
+
+def run_command(captured: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    """Run a command in this process with ``--json``; its exit code must be that one."""
+    captured.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--json"])
+    shown = captured.readouterr()
+    assert ended.value.code == code, shown.out + shown.err
+    return json.loads(shown.out)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from trimtab.drivers.protocol import WriteTimes
 from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.applying import Surroundings, apply, ranges
 from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.journal import BeginLine, EndLine, Line, RangeLine, journalled, opened
+from trimtab.loop.acting.journal import BeginLine, EndLine, RangeLine, journalled, opened
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.recovering import interrupted_trims, recover
+from trimtab.loop.acting.recovering import recover
 from trimtab.message import Message
 from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
 from trimtab.model.policies import TrimPolicy
@@ -87,7 +87,7 @@ def surroundings(
             who="root@login1",
             range_bytes=range_bytes,
             deadman=deadman or DeadMan(),
-            resume=interrupted_trims(journal, SITE),
+            resume=journal.past.interrupted_trims,
             pacing=Pacing(of, TrimPolicy(), sleep),
         )
 
@@ -365,22 +365,18 @@ def test_an_end_without_a_beginning_is_an_error() -> None:
         journalled((EndLine(NOW, "a", "done"),), SITE)
 
 
-def test_interrupted_trims_are_those_that_did_not_end(tmp_path: Path) -> None:
+def test_interrupted_trims_are_those_that_did_not_end() -> None:
     def begin(action: str) -> BeginLine:
         reasons = ("due", "trim-due")
         return BeginLine(
             NOW, action, "trim", "p", "me", "trim", "OST0000", *reasons, None, None, None, None, 0
         )
 
-    class Lines:
-        def __init__(self, *lines: Line) -> None:
-            self.lines = lines
-
-    ranges_done = RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1)
-    open_trim = Lines(begin("a"), *ranges_done)
-    assert interrupted_trims(open_trim, SITE) == {"OST0000": 10}  # type: ignore[arg-type]
-    ended_trim = Lines(begin("a"), *ranges_done, EndLine(NOW, "a", "done"))
-    assert interrupted_trims(ended_trim, SITE) == {}  # type: ignore[arg-type]
+    halves = (RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1))
+    rest = RangeLine(NOW, "a", 10, None, 1)
+    ended = (*halves, EndLine(NOW, "a", "done"))
+    for lines, resume in ((halves, {"OST0000": 10}), (ended, {}), ((*halves, rest), {})):
+        assert journalled((begin("a"), *lines), SITE).interrupted_trims == resume
 
 
 @pytest.mark.system

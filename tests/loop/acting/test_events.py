@@ -13,7 +13,7 @@ from tests.loop.acting.test_applying import SITE, driver, instruction, plan, sur
 
 from trimtab.explain.causes.configuration_change import CAUSE
 from trimtab.loop.acting.applying import apply
-from trimtab.loop.acting.events import last_run, log_actions
+from trimtab.loop.acting.events import log_actions
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.event import EventKind
 from trimtab.record.store import Store
@@ -70,6 +70,8 @@ def test_what_a_killed_process_did_is_told_by_the_next(tmp_path: Path) -> None:
     with surroundings(tmp_path, memory) as around:
         actions = around.store.actions(SITE)
         settled = [action for action in actions if action.outcome is not None]
-        log_actions(around.store, SITE, last_run(around.journal, SITE, settled))
+        outcomes = {action.id: action for action in settled}
+        last = [outcomes.get(each.id, each) for each in around.journal.last_run]
+        log_actions(around.store, SITE, last)
         (event,) = around.store.events(site=SITE)
     assert event.targets == ("OST0000",)

@@ -18,7 +18,14 @@ from tests.loop.acting.test_applying import (
 )
 
 from trimtab.loop.acting.applying import apply
-from trimtab.loop.acting.journal import ContinuesLine, EndLine, RangeLine, begin_line, opened
+from trimtab.loop.acting.journal import (
+    ContinuesLine,
+    EndLine,
+    RangeLine,
+    begin_line,
+    ends_open,
+    opened,
+)
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.record.chain import unlinked
 
@@ -63,7 +70,7 @@ def test_a_journal_is_not_put_aside_while_something_in_it_is_open(tmp_path: Path
     for line, is_open in ((begun, True), (half, True), (failed, True)):
         with opened(directory, SITE, largest_bytes=0) as journal:
             journal.write(line)
-            assert journal.has_open_work(SITE) is is_open
+            assert journal.has_open_work is is_open
         assert len(list(directory.glob("*.jsonl"))) == 1, line
     again = begin_line(Action("b", SITE, "trim", "p", "me", NOW, instruction(kind=ActionKind.TRIM)))
     with opened(directory, SITE, largest_bytes=0) as journal:
@@ -101,3 +108,17 @@ def test_a_kill_while_a_journal_is_put_aside_loses_no_line(
         assert journal.lines
     with opened(directory, SITE) as journal:
         assert isinstance(journal.lines[0], ContinuesLine)
+
+
+def test_the_end_of_a_journal_tells_of_an_action_that_the_ledger_lacks(tmp_path: Path) -> None:
+    directory = tmp_path / "actions"
+    assert not ends_open(directory, SITE)
+    begun = begin_line(Action("a", SITE, "tunables", "p", "me", NOW, instruction()))
+    for line, is_open in ((None, False), (begun, True), (EndLine(NOW, "a", "done"), False)):
+        with opened(directory, SITE) as journal:
+            if line is not None:
+                journal.write(line)
+        assert ends_open(directory, SITE) is is_open
+    path = directory / f"{SITE}.journal.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"sum":"')
+    assert ends_open(directory, SITE)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from tests.fake_lustre.state import Fault
@@ -17,12 +15,14 @@ from tests.loop.acting.lustre_site import LustreSite, lustre
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import ToolError
 from trimtab.launch.process import utc_now
-from trimtab.loop.acting import measuring, session
-from trimtab.loop.acting.applying import Surroundings
+from trimtab.loop.acting import measuring
+from trimtab.loop.probing import site_probe
+from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.survey.request import Asked
 from trimtab.model.action import Outcome
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
+from trimtab.model.site import SiteProbe
 from trimtab.record.store import Store
 
 __all__ = ["lustre"]
@@ -131,7 +131,7 @@ def test_what_was_done_before_the_right_was_lost_is_in_the_log_book(lustre: Lust
         with Store.open(lustre.directory / "t.db") as store:
             store.take_right("fake", "b", now=now, until=now + timedelta(hours=1), gone=bool)
 
-    lustre.write_site(REQUESTS)
+    lustre.write_site(f"{REQUESTS}[servers.ssh]\nfanout = 1\n")
     lustre.before_write.append(overtake)
     lost = lustre.run("tune", "fake", "--apply", code=4)
     assert lost["error"]["code"] == "right-lost"
@@ -176,6 +176,20 @@ def test_a_parameter_that_hangs_is_unknown_and_holds_what_follows(lustre: Lustre
     lustre.fake.faults.clear()
     held = lustre.run("tune", "fake", "--apply", code=4)
     assert held["plan"]["held_codes"] == ["action-open"]
+
+
+def test_an_unchanged_site_costs_no_write(lustre: LustreSite) -> None:
+    def written() -> tuple[dict[str, bytes], list[str]]:
+        files = (path for path in lustre.directory.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in files}, lustre.writes()
+
+    lustre.write_site(QOS.replace("80%", "90%"))
+    before = None
+    for command in ("tune", "tune", "balance"):
+        applied = lustre.run(command, "fake", "--apply")
+        assert (applied["plan"]["instructions"], applied["actions"]) == ([], [])
+        before = before or written()  # the first one makes the store
+    assert written() == before
 
 
 # The first target measured
@@ -248,6 +262,29 @@ def test_without_its_survey_a_first_target_is_not_changed(
     assert lustre.writes() == []
 
 
+@pytest.mark.parametrize(("slower", "then"), [(0.0, "MDT0001"), (0.2, "canary-worse")])
+def test_a_named_probe_runs_before_and_after_the_first_change(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch, slower: float, then: str
+) -> None:
+    runs_tuned: list[bool] = []
+
+    def measured(probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+        tuned = bool(lustre.writes())
+        runs_tuned.append(tuned)
+        sample = Sample("write_bandwidth", 1e9 * (1 - slower * tuned))
+        run = Run(context.run_id, "fake", probe.name, "fio", RunStatus.OK, at=context.at)
+        return ProbeOutcome(replace(run, samples=(sample,)))
+
+    monkeypatch.setattr(site_probe, "runner_of", lambda *_: measured)
+    lustre.write_site(f'{QOS}probe = "hourly"\n[probe.hourly]\n')
+    assert outcomes(lustre.run("tune", "fake", "--apply")) == ["done"]
+    assert runs_tuned == [False, True]
+    plan = lustre.run("tune", "fake")["plan"]
+    told = [each["target"] for each in plan["instructions"]]
+    assert then in [*told, *(each["reason_code"] for each in plan["untouched"])]
+    assert ("MDT0001" in told) is (then == "MDT0001")
+
+
 # Permanent settings
 
 PRIO = "lod.scratch-MDT0000-mdtlov.qos_prio_free"
@@ -297,6 +334,51 @@ def test_a_running_value_is_put_back_where_the_mgs_does_not_take_it(
     lustre.fake.faults.clear()
     lustre.fake.pass_time(1000.0)
     assert (prio_free(lustre, "MDT0000").strip(), lustre.fake.permanent) == ("90%", {})
+
+
+# Several servers
+
+
+def test_servers_are_set_at_once_and_each_confirms_its_own(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lustre.write_site(REQUESTS)
+    for _ in range(2):
+        lustre.run("tune", "fake", "--apply")
+    stages = lustre.run("tune", "fake")["plan"]["instructions"]
+    names = [f"OST000{number}" for number in range(2, 8)]
+    assert [(each["stage"], each["target"]) for each in stages] == [(2, name) for name in names]
+    together = threading.Barrier(3, timeout=30.0)
+    on_server: dict[str, threading.Lock] = {s.name: threading.Lock() for s in lustre.fake.servers}
+    confirmed = threading.Semaphore(0)
+    set_, confirm = LustreDriver.set, LustreDriver.confirm
+
+    def counted(driver: LustreDriver, target: str, name: str, value: str) -> object:
+        server = lustre.fake.target(target).server
+        assert on_server[server].acquire(blocking=False), "two at once on a server"
+        try:
+            answer = set_(driver, target, name, value)
+            if target in {"OST0002", "OST0004", "OST0006"}:
+                together.wait()  # all three are set, and none is confirmed
+            if target == "OST0004":
+                assert confirmed.acquire(timeout=30.0)
+                lustre.fake.kill_server(server)
+            return answer
+        finally:
+            on_server[server].release()
+
+    def counted_confirm(driver: LustreDriver) -> None:
+        confirm(driver)
+        confirmed.release()
+
+    monkeypatch.setattr(LustreDriver, "set", counted)
+    monkeypatch.setattr(LustreDriver, "confirm", counted_confirm)
+    applied = lustre.run("tune", "fake", "--apply", code=4)["actions"]
+    assert {each["instruction"]["target"]: each["outcome"] for each in applied} == {
+        **dict.fromkeys(names, "done"),
+        "OST0004": "unknown",
+        "OST0005": "unreachable",
+    }
 
 
 # The way back by itself
@@ -377,168 +459,3 @@ def test_a_target_that_failed_over_is_open_again_and_closed_again(lustre: Lustre
     assert not lustre.fake.target(OST).no_create
     assert outcomes(lustre.run("balance", "fake", "--apply")) == ["done"]
     assert lustre.fake.target(OST).no_create
-
-
-# Trims
-
-
-def trims(lustre: LustreSite) -> list[dict]:
-    return [line for line in lustre.lines() if line["do"] == "range"]
-
-
-def test_targets_are_trimmed_in_ranges_one_of_a_server_at_a_time(lustre: LustreSite) -> None:
-    capacity = lustre.fake.target(OST).capacity_bytes
-    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 2} B"\n')
-    for target in lustre.fake.osts:
-        target.untrimmed_bytes, target.written_bytes = 5 * GIB, 10 * GIB
-    plan = lustre.run("trim", "fake", "--targets", "OST[0000-0003]")["plan"]
-    stages = [(each["stage"], each["server"]) for each in plan["instructions"]]
-    assert stages == [(0, "oss1"), (0, "oss2"), (1, "oss1"), (1, "oss2")]
-    applied = lustre.run("trim", "fake", "--targets", "OST[0000-0003]", "--apply")
-    assert outcomes(applied) == ["done"] * 4
-    for action in applied["actions"]:
-        assert action["found"] == str(5 * GIB)
-        assert action["facts"] == {"effect": "seen", "bytes_written_total": str(10 * GIB)}
-    # What the device holds beyond what the file system shows of it is trimmed by the last range.
-    for action in applied["actions"]:
-        of_action = [line for line in trims(lustre) if line["action"] == action["id"]]
-        assert [line["start_bytes"] for line in of_action] == [0, capacity // 2]
-        assert of_action[-1]["length_bytes"] is None
-    assert lustre.run("trim", "fake", "--targets", "OST[0000-0003]")["plan"]["instructions"] == []
-
-
-def test_a_trim_that_was_killed_goes_on_where_it_was(
-    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capacity = lustre.fake.target(OST).capacity_bytes
-    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 3} B"\n')
-    lustre.fake.target(OST).untrimmed_bytes = 5 * GIB
-    trim: Callable[..., object] = LustreDriver.trim
-
-    def dying(driver: LustreDriver, target: str, start: int, length: int | None) -> object:
-        if start:
-            raise KeyboardInterrupt
-        return trim(driver, target, start, length)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LustreDriver, "trim", dying)
-        lustre.run("trim", "fake", "--targets", OST, "--apply", code=130)
-    resumed = lustre.run("trim", "fake", "--targets", OST, "--apply")
-    assert [each["outcome"] for each in resumed["settled"]] == ["failed"]
-    assert outcomes(resumed) == ["done"]
-    starts = [line["start_bytes"] for line in trims(lustre)]
-    assert starts[:2] == [0, capacity // 3]
-    assert len(starts) == len(set(starts))
-
-
-def test_servers_are_trimmed_at_once_and_never_two_targets_of_one(
-    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capacity = lustre.fake.target(OST).capacity_bytes
-    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 2} B"\n')
-    trim: Callable[..., object] = LustreDriver.trim
-    all_servers = threading.Barrier(4, timeout=30.0)
-    on_server: dict[str, threading.Lock] = {s.name: threading.Lock() for s in lustre.fake.servers}
-
-    def counted(driver: LustreDriver, target: str, start: int, length: int | None) -> object:
-        server = on_server[lustre.fake.target(target).server]
-        assert server.acquire(blocking=False), "two at once on a server"
-        try:
-            if not start:
-                all_servers.wait()  # none goes on before all four have begun
-            return trim(driver, target, start, length)
-        finally:
-            server.release()
-
-    monkeypatch.setattr(LustreDriver, "trim", counted)
-    applied = lustre.run("trim", "fake", "--targets", "OST[0000-0007]", "--apply")
-    assert outcomes(applied) == ["done"] * 8
-    lines = lustre.lines()
-    assert [line["do"] for line in lines].count("begin") == 8
-    assert len(trims(lustre)) == 16
-    again = lustre.run("trim", "fake", "--targets", "OST[0000-0007]", "--apply")
-    assert again["actions"] == []
-
-
-def test_where_a_trim_breaks_off_the_others_end_and_are_resumed(
-    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capacity = lustre.fake.target(OST).capacity_bytes
-    lustre.write_site(f'[policy.trim]\nrange = "{capacity // 3} B"\n')
-    trim: Callable[..., object] = LustreDriver.trim
-    under_way, surroundings = threading.Event(), []
-
-    def known(**parts: Any) -> Surroundings:
-        surroundings.append(Surroundings(**parts))
-        return surroundings[-1]
-
-    def dying(driver: LustreDriver, target: str, start: int, length: int | None) -> object:
-        if target == "OST0000":
-            assert under_way.wait(30.0)
-            raise KeyboardInterrupt
-        result = trim(driver, target, start, length)
-        under_way.set()
-        assert surroundings[-1].stopping.wait(30.0)
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LustreDriver, "trim", dying)
-        patch.setattr(session, "Surroundings", known)
-        lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply", code=130)
-    assert [line["start_bytes"] for line in trims(lustre)] == [0]
-    resumed = lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply")
-    assert outcomes(resumed) == ["done", "done"]
-    other = {line["action"]: line["target"] for line in lustre.lines() if line["do"] == "begin"}
-    starts = [line["start_bytes"] for line in trims(lustre) if other[line["action"]] == "OST0002"]
-    assert starts[:2] == [0, capacity // 3]
-    assert len(starts) == len(set(starts))
-
-
-def test_a_trim_pauses_while_the_drives_write_slowly(lustre: LustreSite) -> None:
-    target = lustre.fake.target(OST)
-    lustre.write_site(f'[policy.trim]\nrange = "{target.capacity_bytes // 3} B"\npause = "7s"\n')
-    lustre.fake.write(OST, 100 * GIB)
-    lustre.before_write.append(lambda: slow_down(lustre, OST))
-    assert outcomes(lustre.run("trim", "fake", "--targets", OST, "--apply")) == ["done"]
-    assert lustre.slept == [5.0, 7.0]
-
-
-def slow_down(lustre: LustreSite, name: str) -> None:
-    """Let a target's drives take a hundred times longer for writes from now on."""
-    target = lustre.fake.target(name)
-    server = lustre.fake.server(target.server)
-    names = {drive.name for drive in target.drives}
-    for path, text in lustre.fake.files(server.name).items():
-        if path.endswith("/stat") and path.split("/")[-2] in names:
-            fields = text.split()
-            fields[4] = str(int(fields[4]) + 1000)
-            fields[7] = str(int(fields[7]) + 100_000)
-            server.files[path] = " ".join(fields) + "\n"
-
-
-@pytest.mark.parametrize(
-    ("happens", "outcome"),
-    [
-        ("fail_over", "skipped"),
-        ("kill_server", "unreachable"),
-        (Fault("hang", "fstrim"), "unknown"),
-        (Fault("refuse", "fstrim", text="fstrim: x: Input/output error\n"), "failed"),
-    ],
-    ids=lambda value: getattr(value, "kind", None),
-)
-def test_a_trim_that_fails_ends_the_turns_after_it(
-    lustre: LustreSite, happens: Fault | str, outcome: str
-) -> None:
-    def now() -> None:
-        if isinstance(happens, Fault):
-            lustre.fake.faults.append(happens)
-        elif happens == "fail_over":
-            lustre.fake.fail_over("OST0000")
-        else:
-            lustre.fake.kill_server("oss1")
-
-    lustre.before_write.append(now)
-    names = "OST[0000-0001]"
-    applied = lustre.run("trim", "fake", "--targets", names, "--apply", code=4)
-    assert outcomes(applied) == [outcome]
-    assert [each["stage"] for each in applied["plan"]["instructions"]] == [0, 1]

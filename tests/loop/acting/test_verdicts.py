@@ -30,8 +30,18 @@ def keep_survey(store: Store, day: int, rates: dict[str, float]) -> None:
     )
 
 
-def done() -> Action:
-    instruction = Instruction(ActionKind.SET, "OST0000", Message("a", "b"), setting="x", value="0")
+def keep_run(store: Store, day: int, rate: float) -> None:
+    at = NOW + timedelta(days=day)
+    samples = (Sample("write_bandwidth", rate), Sample("write_time", 1.0 / rate))
+    store.add_run(
+        Run(new_identifier(at), "s", "hourly", "fio", RunStatus.OK, at=at, samples=samples)
+    )
+
+
+def done(stage: int = 0) -> Action:
+    instruction = Instruction(
+        ActionKind.SET, "OST0000", Message("a", "b"), setting="x", value="0", stage=stage
+    )
     return Action(
         new_identifier(NOW), "s", "tunables", "p", "me", NOW, instruction,
         until=NOW + timedelta(minutes=1), outcome=Outcome.DONE,
@@ -80,3 +90,38 @@ def test_a_verdict_is_pending_only_where_a_survey_after_the_change_can_tell(
         keep_survey(store, 1, dict.fromkeys(TARGETS, 10.0))
         (action,) = with_verdicts(store, "s", [done()], surveyed=True)
         assert list(action.facts) == ["slower"]
+
+
+@pytest.mark.parametrize(
+    ("after", "stage", "facts"),
+    [
+        (8.0, 0, {"slower": "0.2000"}),
+        (10.0, 1, {"slower": "0.0000"}),
+        (8.0, 2, {}),  # others have changed by then
+        (None, 0, {"verdict": "pending"}),
+        (None, 1, {}),
+    ],
+)
+def test_a_first_change_is_compared_with_the_runs_of_the_named_probe(
+    tmp_path: Path, after: float | None, stage: int, facts: dict[str, str]
+) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        for day in (-3, -2, -1):
+            keep_run(store, day, 10.0)
+        if after is not None:
+            keep_run(store, 1, after)
+        (action,) = with_verdicts(store, "s", [done(stage)], probe="hourly")
+        assert action.facts == facts
+        assert with_verdicts(store, "s", [done(stage)])[0].facts == {}
+
+
+def test_a_survey_and_a_probe_tell_the_worse_of_the_two(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        for day, rate in ((-1, 10.0), (1, 9.0)):
+            keep_survey(store, day, {**dict.fromkeys(TARGETS, 10.0), "OST0000": rate})
+        keep_run(store, -1, 10.0)
+        (action,) = with_verdicts(store, "s", [done()], surveyed=True, probe="hourly")
+        assert action.facts == {"slower": "0.1000", "verdict": "pending"}
+        keep_run(store, 1, 7.0)
+        (action,) = with_verdicts(store, "s", [done()], surveyed=True, probe="hourly")
+        assert action.facts == {"slower": "0.3000"}

@@ -25,7 +25,7 @@ from trimtab.errors import TrimtabError
 from trimtab.loop.acting import observing, session
 from trimtab.loop.acting.deadman import DeadMan, put_back
 from trimtab.loop.acting.journal import journalled, opened
-from trimtab.model.action import ActionKind
+from trimtab.model.action import ActionKind, Outcome
 from trimtab.record.chain import ChainedFile
 
 BURSTS = 9
@@ -52,6 +52,7 @@ class Applier:
 
         def name() -> str:
             self._processes += 1
+            year.changes_since_rival = None  # it takes the right, from a rival that is gone too
             return f"process {self._processes}"
 
         opened_driver: Any = lambda site, **_: year  # noqa: E731 (the shell uses a part of a driver)
@@ -167,7 +168,10 @@ class Applier:
                         year.kill_in = year.draws.randrange(60)
                     elif year.draws.random() < 0.06:
                         year.rival_in = year.draws.randrange(30)
-                    self.visit(policy)
+                    visit = self.visit(policy)
+                    outcomes = () if visit is None else {a.outcome for a in visit.actions}
+                    if Outcome.UNKNOWN in outcomes:
+                        self.visit(policy)  # whoever reads that tries again at once
                 hours = year.draws.choice((0.1, 0.5, 1.1, 7.0))
                 year.sleep(3600.0 * hours)
                 year.users(hours / 24.0)
@@ -188,9 +192,11 @@ class Applier:
         year.now = max(year.now, last, START if latest is None else latest.at)
         year.sleep(7 * 3600.0)
         visit = None
-        for _ in range(5):
+        for _ in range(12):  # a server may store another value several times running
             visit = self.visit("revert")
             year.sleep(3 * 3600.0)
+            if visit is not None and not visit.plan.instructions:
+                break
         assert visit is not None
         year.require(not visit.plan.held, f"reverting is held: {visit.plan.held}")
         year.require(not visit.plan.instructions, "there is no end of reverting")

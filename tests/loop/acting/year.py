@@ -68,6 +68,8 @@ class Year:
     decided_on, decided_by, is_whole
         True time of the snapshot that a plan rests on, what the clock said after it, and whether it
         was complete.
+    unsure
+        Policy to the visit and time in which a change of it hung, and how far the clock was off.
     known_at
         The latest time that snapshots and actions of earlier visits are known to have.
     violations
@@ -109,6 +111,7 @@ class Year:
         self.late: list[tuple[datetime, Callable[[], None]]] = []
         self.trimming: list[str] = []
         self.made = 0
+        self.unsure: dict[str, tuple[int, datetime, timedelta]] = {}
         self._watch()
 
     def _full(self) -> float:
@@ -175,6 +178,8 @@ class Year:
         """Let somebody set something."""
         if who == "us" or ost.settings[setting] != value:  # the same again is seen by nobody
             ost.visits[setting, who] = self.visits
+        if who == "admin" and ost.visits.get((setting, "us")) == self.visits:
+            ost.taken_for_ours.add((setting, value))
         ost.put(setting, value, who)
 
     # Reading
@@ -274,6 +279,7 @@ class Year:
         theirs = ost.writes.get(name, [("default", "")])[-1][0] != "us"
         # Set within the visit in which we wrote, it is taken for a side effect of what we wrote.
         theirs &= ost.visits.get((name, "us")) != ost.visits.get((name, "admin"))
+        theirs &= (name, ost.settings[name]) not in ost.taken_for_ours
         back = self.policy == "revert"
         self.require(not (back and theirs), f"{target} {name} is taken back though not ours")
         with self._changing(ost.server, "set", target, name):
@@ -347,6 +353,9 @@ class Year:
         )
         gives_back = kind == "open" or self.policy == "revert"
         self.require(self.is_whole or gives_back, f"{kind} {target} on an incomplete snapshot")
+        visit, since, jump = self.unsure.get(self.policy, (self.visits, START, self.jump))
+        soon = visit != self.visits and jump == self.jump and self.now - since < 2 * MINUTE
+        self.require(not soon or gives_back, f"{kind} {target} though another may still be written")
         self.require(
             self.decided_by >= self.known_at - 2 * MINUTE,
             f"{kind} {target} by a clock that has gone back",
@@ -365,13 +374,14 @@ class Year:
         self.point(f"after {kind} {target}")
 
     def _make(self, server: str, deed: Callable[[], None]) -> None:
-        """Do what a server was told; one that hangs does it later, or never."""
-        if self.ill.get(server) != "hangs":
+        """Do what a server was told; one that hangs, or lost its client, does it later or never."""
+        if self.ill.get(server) != "hangs" and self.draws.random() >= 0.02:
             deed()
             return
         if self.draws.random() < 0.7:
             self.late.append((self.now + timedelta(seconds=self.draws.uniform(0, 90)), deed))
         self._pass(30.0)
+        self.unsure[self.policy] = self.visits, self.now, self.jump
         raise ToolError(f"{server} does not answer any more", code="write-hangs")
 
     def _check_journal(self, kind: str, target: str, setting: str | None) -> None:

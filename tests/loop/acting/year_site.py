@@ -59,6 +59,8 @@ class Ost:
         When an admin last set each.
     visits
         Of a setting and who sets it: during which visit it last was.
+    taken_for_ours
+        Settings and values of others, set in a visit after we wrote them.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Ost:
     writes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     admin_at: dict[str, datetime] = field(default_factory=dict)
     visits: dict[tuple[str, str], int] = field(default_factory=dict)
+    taken_for_ours: set[tuple[str, str]] = field(default_factory=set)
 
     def put(self, setting: str, value: str, who: str) -> None:
         """Let somebody set something."""
@@ -94,9 +97,7 @@ class Ost:
         return self.is_open and self.full < 0.96
 
 
-def with_facts(
-    store: Any, site: str, actions: Sequence[Action], *, surveyed: bool
-) -> tuple[Action, ...]:
+def with_facts(store: Any, site: str, actions: Sequence[Action], **_: object) -> tuple[Action, ...]:
     """Return actions of which a few made their target slower, the same ones each time."""
     return tuple(
         replace(action, facts={**action.facts, "slower": "0.2"})

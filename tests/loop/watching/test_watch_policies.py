@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -15,12 +16,15 @@ from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, a_site, a_watch
 
 from trimtab.drivers.protocol import TrimResult
+from trimtab.loop.acting.applying import never
+from trimtab.loop.acting.session import Place
+from trimtab.loop.watching.policies import PolicyKeeper
 from trimtab.loop.watching.upcoming import watch_state
 from trimtab.loop.watching.watch import items
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.policies import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
 from trimtab.model.site import Site
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
 from trimtab.record.slots import Slot, SlotState
 from trimtab.record.store import Store
 
@@ -110,6 +114,35 @@ def test_a_setting_is_held_and_asserted_again_when_it_comes_back(tmp_path: Path)
         slots = store.slots("scratch")
         assert states(slots, "policies") == {SlotState.DONE: 24}
         assert states(slots, "probe:hourly") == {SlotState.DONE: 6}
+
+
+def test_a_site_is_observed_once_for_each_policy_and_once_more_with_the_right_to_act(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Moving()
+    full = MemoryTarget("OST0000", used_bytes=9 * TIB, capacity_bytes=10 * TIB)
+    driver = Slow(full, *(MemoryTarget(f"OST000{n}") for n in range(1, 6)), clock=clock)
+    tunables = TunablesPolicy(armed=True, settings={"wbt_lat_usec": "0"})
+    policies = Policies(tunables=tunables, balance=BalancePolicy(armed=True))
+    snapshots: list[datetime] = []
+    taken = driver.snapshot
+
+    def counted(at: datetime) -> Snapshot:
+        snapshots.append(at)
+        return taken(at)
+
+    monkeypatch.setattr(driver, "snapshot", counted)
+    with Store.open(tmp_path / "t.db") as store:
+        site = site_with(policies)
+        store.ensure_site(site.name)
+        place = Place(site, store, clock, open_acting=lambda *_, **__: driver)
+        keeper = PolicyKeeper(place, driver, logging.getLogger("test"))
+        kept = keeper.keep(never)
+        assert [len(result.actions) for result in kept] == [1, 1]
+        assert len(snapshots) == 3
+        snapshots.clear()
+        assert not any(result.actions for result in keeper.keep(never))
+        assert len(snapshots) == 1
 
 
 def test_a_trim_gives_way_to_probes_and_resumes(tmp_path: Path) -> None:

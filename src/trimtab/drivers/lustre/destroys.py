@@ -24,6 +24,7 @@ from trimtab.drivers.lustre.reads import purge_request
 from trimtab.drivers.lustre.view import ServerView
 from trimtab.launch.fleet import FanOut
 from trimtab.model.site import Servers
+from trimtab.units import enumerated
 from trimtab.visible import visible
 
 _COUNT_MAXIMUM: Final = 2**31 - 1
@@ -161,8 +162,7 @@ def _gaps(queues: Mapping[Pair, _Queue], servers: Mapping[str, list[str]]) -> It
         known = {ost: queues[mdt, ost] for ost in osts if (mdt, ost) in queues}
         missing = [ost for ost in osts if ost not in known or not known[ost].whole]
         if missing:
-            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            yield f"{mdt} does not report {', '.join(missing[:3])}{more}"
+            yield f"{mdt} does not report {enumerated(missing, 3)}"
 
 
 def _trash_cans(views: list[ServerView], file_system: str) -> Iterator[str]:

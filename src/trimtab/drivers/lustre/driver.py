@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import platform
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -129,7 +130,7 @@ class LustreDriver:
         self._mechanism = mechanism
         self._written: dict[tuple[str, str], Setting] = {}
         self._now: dict[tuple[str, str], str] = {}
-        self._unconfirmed: dict[tuple[str, bool], dict[str, str]] = {}
+        self._unconfirmed: dict[int, dict[tuple[str, bool], dict[str, str]]] = {}
 
     @property
     def clock(self) -> Clock:
@@ -195,8 +196,12 @@ class LustreDriver:
         snapshot = self._latest().of(target)
         if snapshot is None:
             raise self._no_such(target)
-        written = {name: value for (of, name), value in self._written.items() if of == target}
-        return {**snapshot.settings, **written}
+        return {**snapshot.settings, **self._read_back(target)}
+
+    def _read_back(self, place: str) -> dict[str, Setting]:
+        """Return what was set on a target or client since the last snapshot."""
+        written = self._written.copy()  # threads set on other servers meanwhile
+        return {name: setting for (of, name), setting in written.items() if of == place}
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
         """Write a setting wherever it is one (each MDT, each drive) and return it as read back.
@@ -452,7 +457,7 @@ class LustreDriver:
         return None if self._writer is None else self._writer.dead_man_s
 
     def confirm(self) -> None:
-        """Let what was changed stay, where the servers put it back otherwise.
+        """Let what this thread changed stay, where the servers put it back otherwise.
 
         Raises
         ------
@@ -460,7 +465,7 @@ class LustreDriver:
             Some of it was put back already or reads otherwise, or is going to be put back since a
             server could not be told.
         """
-        waiting, self._unconfirmed = self._unconfirmed, {}
+        waiting = self._unconfirmed.pop(threading.get_ident(), {})
         results: list[Result] = []
         for (server, here), ids in waiting.items():
             assert self._writer is not None
@@ -478,7 +483,8 @@ class LustreDriver:
                 self._now[order.server, order.name] = result.found
             # What failed is put back: by this driver, or by a server that it lost.
             if result.armed and attempt.failure is None and result.id is not None:
-                self._unconfirmed.setdefault((order.server, here), {})[order.name] = result.id
+                waiting = self._unconfirmed.setdefault(threading.get_ident(), {})
+                waiting.setdefault((order.server, here), {})[order.name] = result.id
         return attempt
 
     def _as_written(
@@ -505,8 +511,7 @@ class LustreDriver:
         client = next((h for h in hosts if h.name == name and h.role == "client"), None)
         if client is None:
             return None
-        written = {key: value for (of, key), value in self._written.items() if of == name}
-        return {**client.settings, **written}
+        return {**client.settings, **self._read_back(name)}
 
     def placement(self, path: str) -> Placement | NotAvailable:
         """Return on which OSTs a file lies."""

@@ -24,7 +24,7 @@ from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import Evidence, Found, Route, Shape
-from trimtab.units import format_duration
+from trimtab.units import enumerated, format_duration
 
 UNSEEN: Final = 0.04
 """Odds of a cause that none of the 13 bad days had: half an event in 13."""
@@ -37,15 +37,11 @@ _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run an entry of the log book still is of interest."""
 _ALWAYS: Final = 0.9
 """Share of the good hours from which on a condition was there throughout."""
-_NAMED: Final = 4
-"""So many targets are named in a sentence."""
 
 
 def named(targets: Iterable[str]) -> str:
     """Return the first targets in words: ``OST0001, OST0002 and 3 more``."""
-    names = sorted(targets)
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return enumerated(sorted(targets))
 
 
 def heavier(*evidence: Evidence) -> Evidence:

@@ -20,7 +20,7 @@ from trimtab.explain.incidents.spell import SURVEYS, Spell
 from trimtab.model.incident import Shape
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangeStatus
-from trimtab.units import format_percent
+from trimtab.units import enumerated, format_percent
 
 SLOW: Final = 0.75
 """A quarter under its usual share of the survey's median: the least that was called a slow OST
@@ -385,7 +385,7 @@ def _spell(group: Sequence[SlowTarget]) -> Spell:
         worst[stretch.target] = min(stretch.least, worst.get(stretch.target, stretch.least))
     goes_on = any(stretch.until is None for stretch in group)
     least = min(worst.values())
-    names = ", ".join(sorted(worst)[:3]) + (f" and {len(worst) - 3} more" if len(worst) > 3 else "")
+    names = enumerated(sorted(worst), 3)
     seen_twice = any(stretch.surveys > 1 for stretch in group)
     return Spell(
         shape=Shape.STEP if goes_on or last - first >= _SHORT else Shape.DIP,

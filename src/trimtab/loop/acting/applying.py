@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -17,7 +17,15 @@ from trimtab.loop.acting.deadman import DeadMan
 from trimtab.loop.acting.journal import ApplyLine, EndLine, Journal, RangeLine, begin_line, ended
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.model.action import (
+    GAVE_WAY,
+    INTERRUPTED,
+    Action,
+    ActionKind,
+    Instruction,
+    Outcome,
+    Plan,
+)
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
 from trimtab.units import format_bytes
@@ -55,13 +63,13 @@ class Surroundings:
         Where it says so no instruction is begun, and a trim ends after its present range, to be
         resumed.
     together
-        So many targets are trimmed at once, each on a server and enclosure of its own.
+        On so many servers is something done at once; one thing at a time on each.
     seen
         The site at the beginning of a stage of trims.
     lock
-        Held while the journal or the store is written: trims of several targets do so.
+        Held while the journal or the store is written: several servers' changes do so.
     stopping
-        Ends every trim after its present range, as `gives_way` does.
+        No instruction is begun any more, and every trim ends after its present range.
     """
 
     driver: Driver
@@ -140,50 +148,63 @@ def _stage(
     surroundings: Surroundings,
     progress: Callable[[Action], None],
 ) -> list[Action]:
-    """Carry out a stage, trims of several servers at once, and read its values again."""
-    trims = [each for each in instructions if each.kind is ActionKind.TRIM]
-    if trims:
+    """Carry out a stage, several servers at once where it may be, and read its values again."""
+    if any(each.kind is ActionKind.TRIM for each in instructions):
         seen = surroundings.driver.snapshot(surroundings.clock())
         surroundings = replace(surroundings, seen=seen)
-    if len(trims) == len(instructions) and min(surroundings.together, len(trims)) > 1:
-        return _with_effects(_trimmed(plan, instructions, surroundings, progress), surroundings)
-    actions: list[Action] = []
+    lanes: dict[str | None, list[Instruction]] = {}
     for instruction in instructions:
-        if surroundings.gives_way(0.0):
-            break
-        actions.append(_carried_out(plan, instruction, surroundings))
-        progress(actions[-1])
-        if _is_alarming(actions[-1]):
-            break
+        alone = surroundings.together > 1 and _of_one_server(instruction)
+        lanes.setdefault(instruction.server if alone else None, []).append(instruction)
+    if None in lanes or len(lanes) == 1:
+        actions = _in_order(plan, instructions, surroundings, progress)
+    else:
+        actions = _at_once(plan, list(lanes.values()), surroundings, progress)
     return _with_effects(_read_stage_again(actions, surroundings), surroundings)
 
 
-def _trimmed(
+def _of_one_server(instruction: Instruction) -> bool:
+    """Return whether an instruction reaches its server alone: not every MDS, nor the MGS."""
+    kind = instruction.kind
+    return kind is ActionKind.TRIM or (kind is ActionKind.SET and not instruction.permanent)
+
+
+def _in_order(
     plan: Plan,
-    instructions: tuple[Instruction, ...],
+    instructions: Iterable[Instruction],
     surroundings: Surroundings,
     progress: Callable[[Action], None],
 ) -> list[Action]:
-    """Trim the targets of a stage at once; where one breaks off, the others end a range later."""
-
-    def trimmed(instruction: Instruction) -> Action | None:
+    """Carry out one instruction after another, until something goes before or forbids the rest."""
+    actions: list[Action] = []
+    for instruction in instructions:
         if surroundings.stopping.is_set() or surroundings.gives_way(0.0):
-            return None
-        action = _carried_out(plan, instruction, surroundings)
+            break
+        actions.append(_carried_out(plan, instruction, surroundings))
         with surroundings.lock:
-            progress(action)
-        return action
+            progress(actions[-1])
+        if _is_alarming(actions[-1]):
+            break
+    return actions
 
-    with ThreadPoolExecutor(min(surroundings.together, len(instructions))) as pool:
-        futures = [pool.submit(trimmed, instruction) for instruction in instructions]
+
+def _at_once(
+    plan: Plan,
+    lanes: Sequence[Sequence[Instruction]],
+    surroundings: Surroundings,
+    progress: Callable[[Action], None],
+) -> list[Action]:
+    """Carry out each server's instructions at once; where one breaks off, the others end soon."""
+    with ThreadPoolExecutor(min(surroundings.together, len(lanes))) as pool:
+        futures = [pool.submit(_in_order, plan, lane, surroundings, progress) for lane in lanes]
         try:
             for future in as_completed(futures):
                 future.result()
         except BaseException:
             surroundings.stopping.set()
             raise
-    results = [future.result() for future in futures]
-    return [action for action in results if action is not None]
+    results = (action for future in futures for action in future.result())
+    return sorted(results, key=lambda action: action.id)
 
 
 def _with_effects(actions: list[Action], surroundings: Surroundings) -> list[Action]:
@@ -428,7 +449,7 @@ def _trim_ranges(action: Action, surroundings: Surroundings, capacity_bytes: int
         stopping = surroundings.stopping.is_set() or surroundings.gives_way(longest_s)
         if start > begin_bytes and stopping:
             detail = f"it gave way at {format_bytes(start)}; the next trim resumes there"
-            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {"interrupted": "gave-way"})
+            return _End(Outcome.FAILED, str(trimmed_bytes), detail, {INTERRUPTED: GAVE_WAY})
         begun = surroundings.clock()
         result = driver.trim(target, start, length)
         if isinstance(result, NotAvailable):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from trimtab.loop.acting.journal import ApplyLine, Journal, journalled
 from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
+from trimtab.units import enumerated
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -47,22 +47,6 @@ def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
             store.add_event(_event(site, of_kind))
 
 
-def last_run(journal: Journal, site: str, settled: Iterable[Action]) -> tuple[Action, ...]:
-    """Return the actions of the plan that was applied last; of a killed process nobody has told.
-
-    Parameters
-    ----------
-    settled
-        Those whose outcome was found out after the journal was read.
-    """
-    begins = [n for n, line in enumerate(journal.lines) if isinstance(line, ApplyLine)]
-    if not begins:
-        return ()
-    ended = {action.id: action for action in settled}
-    actions = journalled(journal.lines[begins[-1] :], site).actions
-    return tuple(ended.get(action.id, action) for action in actions)
-
-
 def _event(site: str, actions: list[Action]) -> Event:
     first, last = actions[0], actions[-1]
     kind = first.instruction.kind
@@ -71,8 +55,8 @@ def _event(site: str, actions: list[Action]) -> Event:
         for action in actions
         if action.instruction.setting is not None and kind is not ActionKind.MIGRATE
     )
-    ids = _some([action.id[:_ID_SHOWN] for action in actions])
-    words = [first.policy, f"action {ids}:", kind.value, _some(list(settings))]
+    ids = enumerated((action.id[:_ID_SHOWN] for action in actions), _NAMED)
+    words = [first.policy, f"action {ids}:", kind.value, enumerated(settings, _NAMED)]
     return Event(
         id=first.id,
         site=site,
@@ -83,8 +67,3 @@ def _event(site: str, actions: list[Action]) -> Event:
         detail=" ".join(word for word in words if word),
         source=SOURCE,
     )
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,8 @@ SUFFIX: Final = ".journal.jsonl"
 LARGEST_BYTES: Final = 16 * 1024**2
 """Some 30,000 actions; reading them takes half a second."""
 CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+_LONGEST_BYTES: Final = 64 * 1024
+"""Of a line."""
 _SHARED: Final = Path("/var/lib/trimtab")
 _STRICT: Final = {"extra": "forbid"}
 
@@ -148,24 +151,62 @@ class Journalled:
     actions: tuple[Action, ...]
     ranges: dict[str, tuple[RangeLine, ...]]
 
+    @property
+    def interrupted_trims(self) -> dict[str, int]:
+        """Target to the byte at which its last trim was interrupted."""
+        resume: dict[str, int] = {}
+        for action in self.actions:
+            if action.instruction.kind is not ActionKind.TRIM:
+                continue
+            target, ranges = action.instruction.target, self.ranges.get(action.id, ())
+            resume.pop(target, None)
+            ends = [r.start_bytes + r.length_bytes for r in ranges if r.length_bytes is not None]
+            if action.outcome is not Outcome.DONE and len(ranges) == len(ends) > 0:
+                resume[target] = max(ends)
+        return resume
+
 
 class Journal:
-    """The journal of one site, open to be written."""
+    """The journal of one site, open to be written.
 
-    def __init__(self, file: ChainedFile, lines: tuple[Line, ...]) -> None:
+    Attributes
+    ----------
+    lines
+        Those that it had when it was opened.
+    """
+
+    def __init__(self, file: ChainedFile, lines: tuple[Line, ...], site: str) -> None:
         self.path = file.path
         self.lines = lines
         self._file = file
+        self._site = site
         self._written: list[Line] = []
 
-    def has_open_work(self, site: str) -> bool:
-        """Return whether an action has no end, or a trim is to be resumed."""
-        done = journalled((*self.lines, *self._written), site)
-        last = {action.instruction.target: action for action in done.actions if _is_trim(action)}
-        return any(action.outcome is None for action in done.actions) or any(
-            action.outcome is not Outcome.DONE and action.id in done.ranges
-            for action in last.values()
-        )
+    @functools.cached_property
+    def past(self) -> Journalled:
+        """What was done before it was opened.
+
+        Raises
+        ------
+        DataError
+            As `journalled`.
+        """
+        return journalled(self.lines, self._site)
+
+    @property
+    def last_run(self) -> tuple[Action, ...]:
+        """The actions of the plan that was applied last, before it was opened."""
+        begins = (n for n, line in enumerate(self.lines) if isinstance(line, ApplyLine))
+        lines = self.lines[max(begins, default=len(self.lines)) :]
+        begun = {line.action for line in lines if isinstance(line, BeginLine)}
+        return tuple(action for action in self.past.actions if action.id in begun)
+
+    @property
+    def has_open_work(self) -> bool:
+        """Whether an action has no end, or a trim is to be resumed, by now."""
+        done = journalled((*self.lines, *self._written), self._site)
+        is_open = any(action.outcome is None for action in done.actions)
+        return is_open or bool(done.interrupted_trims)
 
     def write(self, line: Line) -> None:
         """Write a line, and wait until it is on stable storage.
@@ -227,10 +268,31 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
                 raise DataError(
                     f"it is no line of a journal: {reason}", code="journal-malformed", line=number
                 ).of(visible(os.fspath(path))) from error
-        journal = Journal(file, tuple(lines))
+        journal = Journal(file, tuple(lines), site)
         yield journal
-        if file.size_bytes > largest_bytes and not journal.has_open_work(site):
+        if file.size_bytes > largest_bytes and not journal.has_open_work:
             continued_in(path, held, file, owner=owner)
+
+
+def ends_open(directory: Path, site: str) -> bool:
+    """Return whether a journal ends with an action that the ledger may lack: a kill between them.
+
+    It is read without its lock and its chain; where it cannot be read `opened` says why.
+    """
+    try:
+        with (directory / f"{site}{SUFFIX}").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_BYTES))
+            last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    if not last:
+        return False
+    try:
+        return json.loads(last)["do"] not in {"apply", "end", "continues"}
+    except (ValueError, KeyError, TypeError):
+        return True  # a line that was cut, or another's
 
 
 def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -> Path:
@@ -252,10 +314,6 @@ def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -
         os.rename(following.name, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         os.fsync(directory)
     return aside
-
-
-def _is_trim(action: Action) -> bool:
-    return action.instruction.kind is ActionKind.TRIM
 
 
 def begin_line(action: Action) -> BeginLine:

@@ -1,7 +1,8 @@
-"""Surveys the first target of a rollout beside others, before its change and after it."""
+"""Measures the first target of a rollout before its change and after it: a survey, a probe."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +25,9 @@ REFERENCES: Final = 3
 
 
 def first_targets(plan: Plan) -> tuple[str, ...]:
-    """Return the OSTs that a plan changes first."""
+    """Return the targets that a plan changes first."""
     rows = (each for each in plan.instructions if each.kind is ActionKind.SET)
-    names = [each.target for each in rows if each.stage == CANARY and each.target[:3] == "OST"]
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(each.target for each in rows if each.stage == CANARY))
 
 
 def pending(observed: Observed) -> tuple[str, ...]:
@@ -42,32 +42,56 @@ def changed(actions: Sequence[Action], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in done)
 
 
-def survey(
+def measure(
     site: Site, store: Store, driver: Driver, observed: Observed, names: Sequence[str]
 ) -> None:
-    """Survey targets from this client, and with them some of other servers that are well.
+    """Measure first targets as the policy says: by a survey of OSTs, by a probe of the site.
 
     Raises
     ------
     TrimtabError
-        A target cannot be surveyed, or it failed.
+        It cannot be measured, or that failed.
     """
+    policy = site.policies.tunables
+    osts = [name for name in names if name.startswith("OST")]
+    if policy.survey and osts:
+        _survey(site, store, driver, observed, osts)
+    if policy.probe is not None and names:
+        _probe(site, store, driver, policy.probe)
+
+
+def measure_if_possible(
+    site: Site, store: Store, driver: Driver, observed: Observed, names: Sequence[str]
+) -> None:
+    """Measure as `measure`; where that fails the verdict stays pending, and the next run tries."""
+    with contextlib.suppress(TrimtabError):
+        measure(site, store, driver, observed, names)
+
+
+def _survey(
+    site: Site, store: Store, driver: Driver, observed: Observed, names: Sequence[str]
+) -> None:
+    """Survey targets from this client, and with them some of other servers that are well."""
     tools = Tools(reach_of(site))
     request = Asked("client", targets=(*names, *_references(observed, names)))
     prepared = prepare(site, driver, request, tools)
-    carry_out(prepared, driver, store, progress=lambda text, fraction: None, tools=tools)
+    carry_out(prepared, driver, store, progress=_no_progress, tools=tools)
 
 
-def survey_if_possible(
-    site: Site, store: Store, driver: Driver, observed: Observed, names: Sequence[str]
-) -> None:
-    """Survey as `survey`; where that fails the verdict stays pending, and the next run tries."""
-    if not names:
-        return
-    try:
-        survey(site, store, driver, observed, names)
-    except TrimtabError:
-        return
+def _probe(site: Site, store: Store, driver: Driver, name: str) -> None:
+    from trimtab.loop.probing.probe_now import probe_now, probe_of
+    from trimtab.loop.probing.site_probe import runner_of
+
+    reach, probe = reach_of(site), probe_of(site, name)
+    runner = runner_of(site, store, reach)
+    terms = {"clock": reach.clock, "progress": _no_progress}
+    made = probe_now(site, probe, store, driver, runner, **terms)
+    if made.error is not None:
+        raise made.error
+
+
+def _no_progress(text: str, fraction: float) -> None:
+    """Show nothing."""
 
 
 def _references(observed: Observed, names: Sequence[str]) -> tuple[str, ...]:

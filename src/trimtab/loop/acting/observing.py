@@ -52,7 +52,7 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
 
 def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
     """Return the actions that decisions may rest on: those of lately, and what may be in force."""
-    since, surveyed = now - LEDGER, site.policies.tunables.survey
+    since, tunables = now - LEDGER, site.policies.tunables
     resets_s = max(RESETS.total_seconds(), 2 * site.policies.allocator.every_s)
     others = set(ActionKind) - {ActionKind.RESET_ALLOCATOR}
     older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
@@ -65,7 +65,8 @@ def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
         ),
     )
     ordered = sorted(recent, key=lambda action: (action.at, action.id))
-    return (*older, *with_verdicts(store, site.name, ordered, surveyed=surveyed))
+    known = with_verdicts(store, site.name, ordered, surveyed=tunables.survey, probe=tunables.probe)
+    return (*older, *known)
 
 
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:

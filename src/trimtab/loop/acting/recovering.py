@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.loop.acting.deadman import dead_man_s
-from trimtab.loop.acting.journal import EndLine, Journal, ended, journalled
-from trimtab.model.action import Action, ActionKind, Outcome
+from trimtab.loop.acting.journal import EndLine, Journal, ended
+from trimtab.model.action import INTERRUPTED, Action, ActionKind, Outcome
 from trimtab.model.telemetry import Setting
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def recover(
 
     The ledger afterwards has whatever the journal has.
     """
-    done = journalled(journal.lines, site)
+    done = journal.past
     first = min((action.at for action in done.actions), default=None)
     stored = {} if first is None else {a.id: a for a in store.actions(site, since=first)}
     settled = []
@@ -39,22 +39,6 @@ def recover(
         if stored.get(action.id) != final:
             store.put_action(final)
     return tuple(settled)
-
-
-def interrupted_trims(journal: Journal, site: str) -> dict[str, int]:
-    """Return target to the byte at which its last trim was interrupted."""
-    done = journalled(journal.lines, site)
-    resume: dict[str, int] = {}
-    for action in done.actions:
-        if action.instruction.kind is not ActionKind.TRIM:
-            continue
-        target = action.instruction.target
-        resume.pop(target, None)
-        lengths = [(line.start_bytes, line.length_bytes) for line in done.ranges.get(action.id, ())]
-        ends = [start + length for start, length in lengths if length is not None]
-        if action.outcome is not Outcome.DONE and len(lengths) == len(ends) > 0:
-            resume[target] = max(ends)
-    return resume
 
 
 def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
@@ -84,5 +68,4 @@ def _end_of(action: Action, driver: Driver, now: datetime) -> EndLine:
             detail = "its process was killed; this is how the target is now"
     elif instruction.kind in {ActionKind.TRIM, ActionKind.RESET_ALLOCATOR, ActionKind.MIGRATE}:
         outcome, detail = Outcome.FAILED, "its process was killed; it can be repeated"
-    facts = {"interrupted": "killed"}
-    return EndLine(now, action.id, outcome.value, state, detail, facts)
+    return EndLine(now, action.id, outcome.value, state, detail, {INTERRUPTED: "killed"})

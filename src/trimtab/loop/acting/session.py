@@ -19,18 +19,18 @@ from trimtab.config.targets import unfold_targets
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man, dead_man_s
-from trimtab.loop.acting.events import last_run, log_actions
-from trimtab.loop.acting.journal import directory_of, opened
+from trimtab.loop.acting.events import log_actions
+from trimtab.loop.acting.journal import directory_of, ends_open, opened
 from trimtab.loop.acting.measuring import (
     changed,
     first_targets,
+    measure,
+    measure_if_possible,
     pending,
-    survey,
-    survey_if_possible,
 )
 from trimtab.loop.acting.observing import observe
 from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.recovering import interrupted_trims, recover
+from trimtab.loop.acting.recovering import recover
 from trimtab.loop.sites import (
     clock_of,
     know_site,
@@ -57,7 +57,7 @@ CONTROLLERS: Final = {
     "balance": "trimtab.act.balance",
 }
 """Policy to the module whose ``decide(observed, now)`` plans it."""
-_SURVEYED: Final = frozenset({"tunables", "again"})
+_MEASURED: Final = frozenset({"tunables", "again"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,8 @@ def visit(
 ) -> Visit:
     """Observe a site, decide, and with ``applying`` carry the plan out.
 
+    Where there is nothing to change nothing is written, not even the right to act.
+
     Parameters
     ----------
     policy
@@ -145,21 +147,36 @@ def visit(
             plan = _plan(observed, policy, place.clock(), action, index)
             return plan if targets is None else _narrowed(plan, observed, targets)
 
+        measuring = applying and policy in _MEASURED
+        observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
+        plan = planned(observed)
         if not applying:
-            observed = place.observe(open_driver(site, clock=place.clock))
-            return Visit(site, location, planned(observed))
+            return Visit(site, location, plan)
+        if not plan.is_due and not _is_unsettled(place, observed):
+            _refuse_another(plan, expected)
+            return Visit(site, location, plan, True)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
-            observed = place.observe(surroundings.driver, measuring=policy in _SURVEYED)
+            observed = place.observe(surroundings.driver)
             plan = planned(observed)
-            if expected not in {None, plan.id}:
-                raise RefusedError(
-                    f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
-                    code="plan-changed",
-                    hint="see it again: without --apply",
-                )
+            _refuse_another(plan, expected)
             actions = carry_out(place, plan, observed, surroundings, progress)
         return Visit(site, location, plan, True, settled, actions)
+
+
+def _is_unsettled(place: Place, observed: Observed) -> bool:
+    """Return whether a process that was killed may have left something open."""
+    is_open = any(action.outcome is None for action in observed.actions)
+    return is_open or ends_open(directory_of(place.store), place.site.name)
+
+
+def _refuse_another(plan: Plan, expected: str | None) -> None:
+    if expected not in {None, plan.id}:
+        raise RefusedError(
+            f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
+            code="plan-changed",
+            hint="see it again: without --apply",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +203,13 @@ class Place:
         Parameters
         ----------
         measuring
-            Whether first targets that still await their survey are surveyed.
+            Whether first targets that still await their survey or probe get it.
         """
         observed = observe(self.site, driver, self.store, self.clock())
         waiting = pending(observed) if measuring else ()
         if not waiting:
             return observed
-        survey_if_possible(self.site, self.store, driver, observed, waiting)
+        measure_if_possible(self.site, self.store, driver, observed, waiting)
         return observe(self.site, driver, self.store, self.clock())
 
 
@@ -200,7 +217,9 @@ def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:
     """Find out what became of actions of processes that were killed, and return these."""
     journal, site = surroundings.journal, place.site.name
     settled = recover(journal, place.store, surroundings.driver, site, place.clock())
-    log_actions(place.store, site, last_run(journal, site, settled))
+    # A process that was killed may not have written its last run there.
+    outcomes = {action.id: action for action in settled}
+    log_actions(place.store, site, [outcomes.get(each.id, each) for each in journal.last_run])
     return settled
 
 
@@ -213,22 +232,20 @@ def carry_out(
 ) -> tuple[Action, ...]:
     """Carry out a plan that is not held; what was done is in the log book, also of a part.
 
-    Where the site wants it the first target of a rollout is surveyed before and after.
+    Where the site wants it the first target of a rollout is measured before and after.
     """
     if plan.held:
         return ()
     site, store, driver = place.site, place.store, surroundings.driver
-    surveyed = site.policies.tunables.survey and plan.policy == "tunables"
-    first = first_targets(plan) if surveyed else ()
-    if first:
-        survey(site, store, driver, observed, first)
+    first = first_targets(plan) if plan.policy == "tunables" else ()
+    measure(site, store, driver, observed, first)
     begun = surroundings.clock()
     try:
         actions = apply(plan, surroundings, progress)
     finally:
         done = store.actions(site.name, since=begun)
         log_actions(store, site.name, [action for action in done if action.plan == plan.id])
-    survey_if_possible(site, store, driver, observed, changed(actions, first))
+    measure_if_possible(site, store, driver, observed, changed(actions, first))
     return actions
 
 
@@ -268,7 +285,7 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
             who=who,
             range_bytes=site.policies.trim.range_bytes,
             deadman=guard,
-            resume=interrupted_trims(journal, site.name),
+            resume=journal.past.interrupted_trims,
             pacing=Pacing(driver, site.policies.trim, place.sleep),
             migrate_bytes_per_s=site.policies.balance.bandwidth_bytes_per_s,
             gives_way=gives_way,

@@ -1,53 +1,82 @@
 """Whether a target got slower after it was changed: its surveys, beside those of the others.
 
 A change of all targets at once, as of load, is divided out: what counts is the target's rate as a
-part of the median of the targets that were not changed.
+part of the median of the targets that were not changed. A probe that the policy names is compared
+with its own runs before: it says of the whole system what a first change brought about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.act.rollout import CANARY
+from trimtab.act.rollout import ALL, CANARY
+from trimtab.judge.variability import higher_is_better
 from trimtab.model.action import Action, ActionKind, Outcome
+from trimtab.record.comparability import comparability_key
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from trimtab.model.check import HistoryPoint
     from trimtab.record.store import Store
 
 SURVEYS: Final = 5
-"""So many surveys before a change, and after it, are compared."""
+"""So many surveys, or runs, before a change and after it are compared."""
+EARLIER: Final = timedelta(days=90)
+"""Older surveys say nothing about a change."""
+_SYSTEM: Final = ""
+"""In the place of a target: what a probe measures."""
 
 
 def with_verdicts(
-    store: Store, site: str, actions: Sequence[Action], *, surveyed: bool = False
+    store: Store,
+    site: str,
+    actions: Sequence[Action],
+    *,
+    surveyed: bool = False,
+    probe: str | None = None,
 ) -> tuple[Action, ...]:
-    """Return actions with `FACTS` ``slower`` where surveys before and after them tell.
+    """Return actions with `FACTS` ``slower`` where measurements before and after them tell.
 
     Parameters
     ----------
     surveyed
         Whether first targets are surveyed for that: where one was before its change, its
         ``verdict`` is pending until it was again.
+    probe
+        The probe that runs before the change of a first target and after it.
     """
     untold = [action for action in actions if _is_asked(action)]
     if not untold:
         return tuple(actions)
-    frame = store.survey_frame(site)
-    changed = {action.instruction.target for action in untold}
-    known = {}
-    for action in untold:
-        target = action.instruction.target
-        slower = _slower(frame, target, changed, action.at, action.until)
-        if slower is not None:
-            known[action.id] = replace(action, facts={**action.facts, "slower": f"{slower:.4f}"})
-        elif surveyed and _is_awaited(frame, action):
-            known[action.id] = replace(action, facts={**action.facts, "verdict": "pending"})
-    return tuple(known.get(action.id, action) for action in actions)
+    since = min(action.at for action in untold) - EARLIER
+    targets = {action.id: action.instruction.target for action in untold}
+    surveys = _beside_others(store.survey_frame(site, since=since), frozenset(targets.values()))
+    measured = [(surveys, targets, surveyed)]
+    early = {action.id: _SYSTEM for action in untold if action.instruction.stage != ALL}
+    if probe is not None and early:
+        measured.append((_of_probe(store, site, probe, since), early, True))
+    slower: dict[str, float] = {}
+    awaited: set[str] = set()
+    for rates, subjects, is_awaited in measured:
+        changes = [action for action in untold if action.id in subjects]
+        losses = _slower(rates, changes, subjects)
+        slower |= {name: max(loss, slower.get(name, loss)) for name, loss in losses.items()}
+        if is_awaited:
+            awaited |= _awaited(rates, changes, subjects) - losses.keys()
+    facts: dict[str, dict[str, str]] = {
+        name: {"slower": f"{loss:.4f}"} for name, loss in slower.items()
+    }
+    facts |= {name: {**facts.get(name, {}), "verdict": "pending"} for name in awaited}
+    return tuple(
+        replace(action, facts={**action.facts, **facts[action.id]})
+        if action.id in facts
+        else action
+        for action in actions
+    )
 
 
 def _is_asked(action: Action) -> bool:
@@ -59,43 +88,73 @@ def _is_asked(action: Action) -> bool:
     )
 
 
-def _is_awaited(frame: pl.DataFrame, action: Action) -> bool:
-    """Return whether a first target was surveyed before its change: else none after it tells."""
-    import polars as pl
-
-    if action.instruction.stage != CANARY:
-        return False
-    of_target = pl.col("target") == action.instruction.target
-    return not frame.filter(of_target & (pl.col("at") < action.at)).is_empty()
-
-
-def _slower(
-    frame: pl.DataFrame,
-    target: str,
-    changed: set[str],
-    begun: datetime,
-    ended: datetime | None,
-) -> float | None:
-    """Return by which fraction a target got slower, by its worst metric; ``None``: not known."""
+def _beside_others(frame: pl.DataFrame, changed: Collection[str]) -> pl.DataFrame:
+    """Return the rates of targets as parts of the median of those that were not changed."""
     import polars as pl
 
     others = frame.filter(~pl.col("target").is_in(changed)).group_by("at", "metric")
     usual = others.agg(pl.col("value").median().alias("usual"))
-    of_target = frame.filter(pl.col("target") == target).join(
+    rows = frame.filter(pl.col("target").is_in(changed)).join(
         usual, on=["at", "metric"], how="left"
     )
-    rates = of_target.select("at", "metric", rate=pl.col("value") / pl.col("usual").fill_null(1.0))
-    before = rates.filter(pl.col("at") < begun).sort("at").group_by("metric").tail(SURVEYS)
-    after = (
-        rates.filter(pl.col("at") > (ended or begun)).sort("at").group_by("metric").head(SURVEYS)
-    )
-    both = _median(before, "before").join(_median(after, "after"), on="metric")
-    both = both.filter(pl.col("before") > 0)
-    losses = both.select(1.0 - pl.col("after") / pl.col("before")).to_series()
-    return None if losses.is_empty() else float(losses.max())  # type: ignore[arg-type]
+    rate = pl.col("value") / pl.col("usual").fill_null(1.0)
+    return rows.select("at", "target", "metric", rate=rate)
 
 
-def _median(rates: pl.DataFrame, name: str) -> pl.DataFrame:
+def _of_probe(store: Store, site: str, probe: str, since: datetime) -> pl.DataFrame:
+    """Return the rates of the runs of a probe that can be compared with its last one."""
     import polars as pl
 
-    return rates.group_by("metric").agg(pl.col("rate").median().alias(name))
+    last = store.runs(site=site, probe=probe, since=since, limit=1)
+    history = store.history(site, comparability_key(last[0]), since=since) if last else ()
+    rows = [(point.at, _SYSTEM, point.metric, _rate(point)) for point in history]
+    schema = {"at": pl.Datetime("us", "UTC"), "target": pl.String, "metric": pl.String}
+    return pl.DataFrame(rows, {**schema, "rate": pl.Float64}, orient="row")
+
+
+def _rate(point: HistoryPoint) -> float:
+    """Return a run's value as one of which more is better; 0 for a run that was not finished."""
+    if point.unfinished or higher_is_better(point.metric):
+        return 0.0 if point.unfinished else point.value
+    return 1.0 / point.value if point.value else 0.0
+
+
+def _slower(
+    rates: pl.DataFrame, changes: Sequence[Action], subjects: dict[str, str]
+) -> dict[str, float]:
+    """Return action to the fraction by which its subject got slower, by its worst metric."""
+    import polars as pl
+
+    time = pl.Datetime("us", "UTC")
+    rows = pl.DataFrame(
+        [(row.id, subjects[row.id], row.at, row.until or row.at) for row in changes],
+        {"id": pl.String, "target": pl.String, "begun": time, "ended": time},
+        orient="row",
+    ).join(rates.sort("at"), on="target", maintain_order="left_right")
+    keys = ["id", "metric"]
+    before = rows.filter(pl.col("at") < pl.col("begun")).group_by(keys).tail(SURVEYS)
+    after = rows.filter(pl.col("at") > pl.col("ended")).group_by(keys).head(SURVEYS)
+    both = (
+        before.group_by(keys)
+        .agg(before=pl.col("rate").median())
+        .filter(pl.col("before") > 0)
+        .join(after.group_by(keys).agg(after=pl.col("rate").median()), on=keys)
+    )
+    losses = both.group_by("id").agg(loss=(1.0 - pl.col("after") / pl.col("before")).max())
+    return dict(losses.select("id", "loss").iter_rows())
+
+
+def _awaited(
+    rates: pl.DataFrame, changes: Sequence[Action], subjects: dict[str, str]
+) -> frozenset[str]:
+    """Return first targets that were measured before their change: else none after it tells."""
+    import polars as pl
+
+    first: dict[str, datetime] = dict(rates.group_by("target").agg(pl.col("at").min()).iter_rows())
+    return frozenset(
+        row.id
+        for row in changes
+        if row.instruction.stage == CANARY
+        and (at := first.get(subjects[row.id])) is not None
+        and at < row.at
+    )

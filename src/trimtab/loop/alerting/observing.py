@@ -107,7 +107,7 @@ def _text(value: object) -> str | None:
 
 def _is_failure(action: Action) -> bool:
     """Whether an action failed; one that gave way to a probe, or was killed, goes on later."""
-    return action.outcome in _FAILED and "interrupted" not in action.facts
+    return action.outcome in _FAILED and not action.is_interrupted
 
 
 def _failed(actions: tuple[Action, ...]) -> tuple[ActionView, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.acting.applying import GivesWay, reason_of
+from trimtab.loop.acting.applying import GivesWay, Surroundings, reason_of
 from trimtab.loop.acting.session import Place, carry_out, carrying_out, decided, settle
 from trimtab.loop.watching.log import fields
 from trimtab.model.action import Action, Outcome, Plan
@@ -16,6 +17,7 @@ from trimtab.model.site import Site
 from trimtab.units import plural
 
 if TYPE_CHECKING:
+    from trimtab.act.observed import Observed
     from trimtab.drivers.protocol import Driver
 
 ORDER: Final = ("tunables", "balance", "allocator", "trim")
@@ -58,10 +60,8 @@ class PolicyResult:
     @property
     def failed(self) -> bool:
         """Whether something did not end as the plan says."""
-        gave_way = (action.facts.get("interrupted") == "gave-way" for action in self.actions)
-        ends = zip(self.actions, gave_way, strict=True)
         return self.problem is not None or any(
-            action.outcome is not Outcome.DONE and not yielded for action, yielded in ends
+            action.outcome is not Outcome.DONE and not action.gave_way for action in self.actions
         )
 
     def __str__(self) -> str:
@@ -101,8 +101,8 @@ class PolicyKeeper:
     def keep(self, gives_way: GivesWay) -> tuple[PolicyResult, ...]:
         """Carry out what is due of each armed policy, and return what came of each.
 
-        The right to act is taken only where there is something to change. The first time, actions
-        of a watch that was killed are settled before anything else.
+        The right to act is taken once there is something to change, and held for the policies that
+        follow. The first time, actions of a watch that was killed are settled before anything else.
 
         Raises
         ------
@@ -116,33 +116,44 @@ class PolicyKeeper:
                     self.log.warning("an interrupted action was settled", extra=extra)
             self._settled = True
         measuring = self.place.site.policies.tunables.armed and not gives_way(MEASURING_S)
-        observed = self.place.observe(self.driver, measuring=measuring)
+        observed: Observed | None = self.place.observe(self.driver, measuring=measuring)
         results = []
-        for policy in armed(self.place.site):
-            plan = decided(observed, policy, self.place.clock())
-            result = PolicyResult(plan)
-            if plan.instructions and not plan.held:
-                if gives_way(0.0):
+        with contextlib.ExitStack() as right:
+            surroundings: Surroundings | None = None
+            for policy in armed(self.place.site):
+                observed = observed or self._observed(surroundings)
+                plan = decided(observed, policy, self.place.clock())
+                if plan.is_due and gives_way(0.0):
                     break
-                result = self._carried_out(policy, gives_way)
-                observed = self.place.observe(self.driver)
-            self._tell(result)
-            results.append(result)
+                if plan.is_due and surroundings is None:  # decide again with the right to act
+                    surroundings = right.enter_context(carrying_out(self.place, gives_way))
+                    settle(self.place, surroundings)
+                    observed = self._observed(surroundings)
+                    plan = decided(observed, policy, self.place.clock())
+                result = PolicyResult(plan)
+                if plan.is_due and surroundings is not None:
+                    result = self._carried_out(plan, observed, surroundings)
+                    observed = None  # it has changed
+                    if result.problem is not None:
+                        right.close()
+                        surroundings = None
+                self._tell(result)
+                results.append(result)
         return tuple(results)
 
-    def _carried_out(self, policy: str, gives_way: GivesWay) -> PolicyResult:
-        """Decide again with the right to act, and carry that plan out."""
+    def _observed(self, surroundings: Surroundings | None) -> Observed:
+        return self.place.observe(self.driver if surroundings is None else surroundings.driver)
+
+    def _carried_out(
+        self, plan: Plan, observed: Observed, surroundings: Surroundings
+    ) -> PolicyResult:
         done: list[Action] = []
-        with carrying_out(self.place, gives_way) as surroundings:
-            settle(self.place, surroundings)
-            observed = self.place.observe(surroundings.driver)
-            plan = decided(observed, policy, self.place.clock())
-            try:
-                actions = carry_out(self.place, plan, observed, surroundings, done.append)
-            except TrimtabError as error:  # the other policies may still be kept
-                self.log.error("a plan was broken off", extra=fields(problem=error.message))
-                self._settled = False
-                return PolicyResult(plan, tuple(done), error.message)
+        try:
+            actions = carry_out(self.place, plan, observed, surroundings, done.append)
+        except TrimtabError as error:  # the other policies may still be kept
+            self.log.error("a plan was broken off", extra=fields(problem=error.message))
+            self._settled = False
+            return PolicyResult(plan, tuple(done), error.message)
         return PolicyResult(plan, actions)
 
     def _tell(self, result: PolicyResult) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.model.run import Access
+from trimtab.units import enumerated
 
 Engine = Literal["libaio", "posixaio", "io_uring"]
 ENGINES: Final[tuple[Engine, ...]] = ("libaio", "posixaio", "io_uring")
@@ -148,15 +149,10 @@ def _check(test: DeviceTest, access: Access, *, destroy: bool) -> None:
         )
     if access == "write" and not destroy:
         raise RefusedError(
-            f"writing to {_listed(test.devices)} destroys what is on it",
+            f"writing to {enumerated(test.devices, 3)} destroys what is on it",
             code="device-write-refused",
             hint="measure reads only, or write to files on a file system",
         )
-
-
-def _listed(devices: Sequence[str]) -> str:
-    shown = ", ".join(devices[:3])
-    return shown if len(devices) <= 3 else f"{shown} and {len(devices) - 3} more"
 
 
 def _sections(test: DeviceTest, access: Access) -> Iterator[tuple[str, list[tuple[str, object]]]]:

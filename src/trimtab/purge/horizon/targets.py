@@ -20,7 +20,7 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.units import enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
 _SHOWN_POOLS: Final = 12
@@ -247,11 +247,10 @@ def _pool_group(
     shown = visible(name)
     if name not in pools:
         known = [visible(pool) for pool in sorted(pools)]
-        more = f" and {len(known) - _SHOWN_POOLS} more" if len(known) > _SHOWN_POOLS else ""
         raise UsageError(
             f"the file system has no pool {shown}",
             code="pool-unknown",
-            hint=f"its pools are {', '.join(known[:_SHOWN_POOLS])}{more}"
+            hint=f"its pools are {enumerated(known, _SHOWN_POOLS)}"
             if known
             else "it has no pools at all: lfs pool_list",
         )
