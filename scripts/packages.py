@@ -84,6 +84,7 @@ def staged(tree: Path, wheel: Path, release: Release, uv: str) -> None:
     for name in COMMANDS:
         (links / name).symlink_to(f"/{PREFIX}/bin/{name}")
     place(tree / "usr/lib/systemd/system", UNIT)
+    run(sys.executable, ROOT / "scripts/shell_files.py", tree / "usr/share")
     place(tree / "usr/share/doc/trimtab", ROOT / "LICENSE", ROOT / "CHANGELOG.md")
     for examples in ("sudoers.d", "prometheus", "grafana"):
         if (ROOT / "deploy" / examples).is_dir():
@@ -197,6 +198,10 @@ cp -a {tree}/. %{{buildroot}}/
 /usr/lib/systemd/system/trimtab-watch@.service
 /usr/share/doc/trimtab
 /usr/share/trimtab
+/usr/share/man/man1/trimtab*
+/usr/share/bash-completion/completions/trimtab
+/usr/share/zsh/site-functions/_trimtab
+/usr/share/fish/vendor_completions.d/trimtab.fish
 %dir /etc/trimtab
 %dir /etc/trimtab/sites
 %dir %attr(0750,root,root) /var/lib/trimtab

@@ -6,6 +6,7 @@ Text such as ``1MiB`` or ``30m`` is parsed here and nowhere else.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -44,6 +45,7 @@ _PLAIN_UNITS: Final = {
     "/s": (Decimal(1), "1/s"),
 }
 _RATE_UNIT = re.compile(r"([kKMGTP])?((?<=[KMGTP])i)?(B/s|Bps|b/s|bps|bit/s|IOPS)\Z")
+_RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]+(?:/s|ps))\s*\Z")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*\Z")
 
 
@@ -128,6 +130,35 @@ def parse_unit(text: str) -> tuple[Decimal, str]:
     if kind == "IOPS":
         return factor, "1/s"
     return (factor if kind.startswith("B") else factor / 8), "B/s"
+
+
+def parse_rate(text: str) -> float:
+    """Return the bytes per second that ``text`` names: ``50MB/s``, ``1 GiB/s``, ``400Gb/s``.
+
+    A size alone is taken as bytes per second.
+
+    Raises
+    ------
+    UsageError
+        The text is not a rate.
+
+    Examples
+    --------
+    >>> parse_rate("50MB/s"), parse_rate("8Gb/s"), parse_rate("50MB")
+    (50000000.0, 1000000000.0, 50000000.0)
+    """
+    match = _RATE.match(text) if len(text) <= _TEXT_MAX else None
+    with contextlib.suppress(UsageError):
+        if match is None:
+            return float(parse_bytes(text))
+        factor, base = parse_unit(match.group(2))
+        if base == "B/s":
+            return float(Decimal(match.group(1)) * factor)
+    raise UsageError(
+        f"{text[:_TEXT_MAX]!r} is not a rate",
+        code="rate-malformed",
+        hint="write it as 50MB/s, 1GiB/s or 400Gb/s",
+    )
 
 
 def parse_fraction(text: str) -> float:

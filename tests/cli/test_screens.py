@@ -1,72 +1,187 @@
-"""Whole screens as a person reads them; ``--snapshot-update`` keeps the new ones.
+"""Whole screens as a person reads them, at three widths; ``--snapshot-update`` keeps the new ones.
 
-What differs between hosts and runs is replaced: identifiers, places, the version of Trimtab.
+Every result is made once and printed at each width. No line is wider than its terminal, no screen
+longer than `SCREEN_LINES`. What differs between hosts and runs is replaced.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+import click
 import pytest
+from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
-from tests.cli.render.test_targets_table import LONG, printed, target
+from tests.cli.render.test_targets_table import AT, LONG, target
 from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
-from tests.support.command import trimtab
 from tests.support.kept_world import keep_world
 
 from trimtab import __version__
+from trimtab.cli.compare import print_compare
+from trimtab.cli.correlate import print_correlated
+from trimtab.cli.event import print_events
+from trimtab.cli.hints import print_hints
+from trimtab.cli.main import trimtab
+from trimtab.cli.options import _EXTENT, Extent
+from trimtab.cli.render.incidents import print_explanation, print_incidents
+from trimtab.cli.render.judge import print_judgement
+from trimtab.cli.render.kept import print_runs, print_show
+from trimtab.cli.render.screen import SCREEN_LINES
+from trimtab.cli.render.status import print_status
+from trimtab.cli.render.targets import print_targets
+from trimtab.explain.hints import JobRequest, Mpi, advise
+from trimtab.loop.comparing.compare import Request, compare_sides
+from trimtab.loop.correlating import correlate_site
+from trimtab.loop.event_log import Place
+from trimtab.loop.explaining.incidents import explain_at, incidents_of, keep_incidents
+from trimtab.loop.series_file import judge_file
+from trimtab.loop.show import show_run
+from trimtab.loop.site_judgement import judge_site
+from trimtab.loop.status import status
+from trimtab.model.target import SiteState
+from trimtab.model.telemetry import Snapshot
+from trimtab.record.store import Store
 
 pytestmark = pytest.mark.cli
 
+Print = Callable[[], None]
+WIDTHS = (70, 100, 160)
 CHANGED = START + timedelta(days=6.2)
 _IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store with nine days of a small site whose checksums were turned on."""
+def screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Print]]:
+    """Yield the printers of all screens of nine days of a small site, checksums turned on."""
+    directory = tmp_path_factory.mktemp("screens")
     change = Incident("configuration-change", 6.1, None, 0.9, "checksums")
     world = make_world(Spec(seed=11, days=9, osts=4, incidents=(change,)))
-    return keep_world(world, tmp_path_factory.mktemp("screens") / "t.db")
+    path = keep_world(world, directory / "t.db")
+    with pytest.MonkeyPatch.context() as patch, Store.open(path) as store:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        patch.chdir(directory)
+        yield _screens(store, directory)
+    time.tzset()
 
 
-def screen(*arguments: object, store: Path) -> str:
-    """Return what a command that succeeds prints, without what differs from run to run."""
-    ended = trimtab(*arguments, store=store, TZ="UTC")
-    assert ended.code == 0, ended.stderr
-    text = ended.stdout.replace(str(store), "STORE").replace(__version__, "VERSION")
-    return _trimmed(_IDENTIFIER.sub("IDENTIFIER", text).splitlines())
+def _screens(store: Store, directory: Path) -> dict[str, Print]:
+    place = Place("world", None)
+    explained = incidents_of(store, place, now=START + timedelta(days=9))
+    keep_incidents(store, explained)
+    known = explain_at(store, place, CHANGED.isoformat())
+    runs = store.runs(limit=5)
+    job = JobRequest(osts=4, nodes=32, tasks_per_node=8, mpi=Mpi.CRAY)
+    targets = (target("OST0000", "oss1"), target("OST0003", "oss2", LONG))
+    snapshot = Snapshot(AT, "lustre", True, tuple(state.seen for state in targets))
+    days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"
+    compared = compare_sides(Request(*days, store_url=str(directory / "t.db")))
+    _write_series(directory / "series.csv")
+    return {
+        "status": partial(print_status, status(store, "world")),
+        "judge": partial(print_judgement, judge_site(store, place).judgement),
+        "judge of a file": partial(print_judgement, judge_file("series.csv").judgement),
+        "incidents": partial(
+            print_incidents, explained.explanations, explained.standing, explained.lone_runs
+        ),
+        "explain": partial(
+            print_explanation, known.explanations, known.moment, known.lone_runs, known.speeds
+        ),
+        "correlate": partial(print_correlated, correlate_site(store, place)),
+        "compare": partial(print_compare, compared),
+        "targets": partial(print_targets, SiteState("scratch", snapshot, targets)),
+        "runs": partial(print_runs, runs, requested=5),
+        "show": partial(print_show, replace(show_run(store, runs[0].id), store="STORE")),
+        "event list": partial(print_events, store.events(site="world")),
+        "hints": partial(print_hints, job, advise(job), "DIRECTORY"),
+    }
 
 
-def _trimmed(lines: Iterable[str]) -> str:
-    return "\n".join(line.rstrip() for line in lines)
-
-
-@pytest.mark.parametrize("command", ["status", "judge", "incidents"])
-def test_a_site_that_changed(kept: Path, command: str, snapshot: SnapshotAssertion) -> None:
-    assert screen(command, "world", store=kept) == snapshot
-
-
-def test_an_incident_explained(kept: Path, snapshot: SnapshotAssertion) -> None:
-    assert screen("explain", "world", "--at", CHANGED.isoformat(), store=kept) == snapshot
-
-
-def test_a_series_from_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
-) -> None:
+def _write_series(path: Path) -> None:
     rates = [100 + hour % 7 if hour < 60 else 80 + hour % 5 for hour in range(120)]
     lines = [
         f"{(START + timedelta(hours=hour)).isoformat()},{rate}" for hour, rate in enumerate(rates)
     ]
-    (tmp_path / "series.csv").write_text("\n".join(["time,write_bandwidth", *lines, ""]))
-    monkeypatch.chdir(tmp_path)  # a long directory would break the lines elsewhere
-    assert screen("judge", "--csv", "series.csv", store=tmp_path / "t.db") == snapshot
+    path.write_text("\n".join(["time,write_bandwidth", *lines, ""]))
 
 
-def test_targets_in_trouble(snapshot: SnapshotAssertion) -> None:
-    targets = [target("OST0000", "oss1"), target("OST0003", "oss2", LONG)]
-    assert _trimmed(printed(*targets, width=120)) == snapshot
+def printed(
+    screen: Print,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    width: int,
+    extent: Extent | None = None,
+) -> list[str]:
+    """Return the lines of a screen on a terminal of this width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    with ExitStack() as stack:
+        context = stack.enter_context(click.Context(trimtab))
+        if extent is not None:
+            context.meta[_EXTENT] = extent
+        screen()
+    text = capsys.readouterr().out.replace(__version__, "VERSION")
+    return [line.rstrip() for line in _IDENTIFIER.sub("IDENTIFIER", text).splitlines()]
+
+
+NAMES = (
+    *("status", "judge", "judge of a file", "incidents", "explain", "correlate", "compare"),
+    *("targets", "runs", "show", "event list", "hints"),
+)
+LONG_ONES = {"show", "hints"}
+"""Screens without a limit."""
+PASTED = {"show", "hints"}
+"""Screens with commands and paths to copy, which are never broken."""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_screen_fits_its_terminal(
+    screens: Mapping[str, Print],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
+    name: str,
+    width: int,
+) -> None:
+    lines = printed(screens[name], capsys, monkeypatch, width=width)
+    if name not in PASTED:
+        assert [line for line in lines if cell_len(line) > width] == []
+        assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+    if name not in LONG_ONES:
+        assert len(lines) <= SCREEN_LINES
+    assert "\n".join(lines) == snapshot
+
+
+@pytest.mark.parametrize("name", ["status", "judge", "incidents", "explain", "targets"])
+def test_brief_is_the_first_line_and_all_has_everything(
+    screens: Mapping[str, Print],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    show = partial(printed, screens[name], capsys, monkeypatch, width=400)
+    usual, brief = show(), show(extent=Extent(brief=True))
+    everything = show(extent=Extent(everything=True))
+    assert brief == usual[:1]
+    assert everything[:1] == brief
+    assert len(everything) >= len([line for line in usual if "--all" not in line])
+    assert not any("--all" in line for line in everything)
+
+
+def test_top_is_the_number_of_rows(
+    screens: Mapping[str, Print],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = printed(screens["judge"], capsys, monkeypatch, width=160, extent=Extent(top=2))
+    (header,) = (at for at, line in enumerate(lines) if line.startswith("series"))
+    assert lines[header + 3].startswith("... 3 more series")

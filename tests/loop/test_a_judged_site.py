@@ -213,7 +213,7 @@ def test_what_moves_with_performance_is_no_cause(kept: Path) -> None:
     names = {one["name"] for one in document["series"][0]["correlations"]}
     assert {"fullness (fullest target)", "server_cpu_fraction (mean)"} <= names
     text = trimtab("correlate", "world", "--probe", "hourly", store=kept)
-    assert "need not be cause" in text.stdout
+    assert "Correlation is not cause" in text.stdout
 
 
 def test_a_site_without_runs_is_told(tmp_path: Path) -> None:

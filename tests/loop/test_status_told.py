@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.kept import _plain
+from trimtab.cli.render.status import _plain
 from trimtab.loop.status import status
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus, Sample
@@ -58,7 +58,7 @@ def test_two_settings_of_one_probe_can_be_told_apart(kept: Path) -> None:
     assert all(list(one.asked) == ["transfer_size_bytes"] for one in hourly)
     (nightly, _) = (one for one in found.series if one.probe == "nightly")
     assert nightly.asked == {}
-    text = " ".join(trimtab("status", store=kept, COLUMNS="400").stdout.split())
+    text = " ".join(trimtab("status", "--all", store=kept, COLUMNS="400").stdout.split())
     assert all(size in text for size in ("1.00 MiB", "64.0 KiB", "16.0 MiB"))
     document = json.loads(trimtab("status", "--json", store=kept).stdout)
     asked = [one["asked"] for one in document["series"] if one["probe"] == "hourly"]
@@ -85,7 +85,7 @@ def test_a_probe_that_is_only_named_like_a_sweep_is_shown(tmp_path: Path) -> Non
 
 def test_a_reason_of_many_series_counts_them(kept: Path) -> None:
     """Six series of hourly and two of nightly have one run each, and one reason."""
-    text = " ".join(trimtab("status", store=kept, COLUMNS="400").stdout.split())
+    text = " ".join(trimtab("status", "--all", store=kept, COLUMNS="400").stdout.split())
     assert "8 series:" in text
 
 

@@ -10,6 +10,7 @@ from tests.site.test_load import SITE
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
+from trimtab.loop.sites import site_file
 from trimtab.model.site import Site
 from trimtab.site.load import find_site, known_sites, load_site
 
@@ -138,3 +139,19 @@ def test_root_reads_no_file_of_another(tmp_path: Path) -> None:
     os.chown(path, 1000, 1000)
     with raises(UsageError, "file-writable-by-others", "user 1000"):
         load_site(path)
+
+
+@pytest.mark.cli
+def test_a_file_here_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep or a scenario of that name is no site, and a directory comes first, as it did."""
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "scratch.toml")
+    write(tmp_path / "fast.toml", '[sweep]\nname = "fast"\n')
+    loaded = site_file("scratch")
+    assert loaded is not None
+    assert loaded.site.name == "scratch"
+    assert site_file("fast") is None
+    assert site_file("scratch", only_sites=True) is None
+    (tmp_path / "scratch").mkdir()
+    assert site_file("scratch") is None

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab import units
 from trimtab.cli import options
-from trimtab.cli.options import Quantity
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import (
     change_interval_text,
     change_text,
-    console,
     moment,
     percent_text,
     print_indented,
-    table,
 )
 from trimtab.model.compare import Basis, Change
-from trimtab.units import format_value
+from trimtab.report.answers import size_of
+from trimtab.report.text import metric_text
+from trimtab.units import format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -32,13 +33,10 @@ if TYPE_CHECKING:
     from trimtab.model.compare import CompareResult, Effect, SeriesComparison, Side
 
 
-def _rate(text: str) -> float:
-    return float(units.parse_bytes(text.strip().removesuffix("/s")))
-
-
 @click.command("compare")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
+@options.extent_options
 @options.as_json
 @options.store
 @click.option("--site", metavar="SITE", help="Site of a side that is a time range or a setting.")
@@ -75,7 +73,7 @@ def _rate(text: str) -> float:
 @click.option(
     "--target-rate",
     "target_bytes_per_s",
-    type=Quantity("rate", _rate),
+    type=options.RATE,
     help="Rate of one target alone: 15GB/s. Below it, targets do not limit the job.",
 )
 @click.option(
@@ -117,14 +115,55 @@ _WORDS = {
 
 
 def print_compare(result: CompareResult) -> None:
-    """Print what two sides have in common, and by how much the second differs."""
-    out = console()
-    out.print(f"A  {visible(result.before)}", style="bold")
-    out.print(f"B  {visible(result.after)}", style="bold")
-    for series in result.series:
+    """Print by how much the second side differs, the metric that differs most first."""
+    print_screen(_answer(result), partial(_print_sides, result))
+
+
+def _answer(result: CompareResult) -> str:
+    effects = sorted(
+        (
+            (f"{series.probe} {metric_text(effect.metric or '-')}", effect)
+            for series in result.series
+            for effect in series.effects
+        ),
+        key=lambda pair: _rank(pair[1]),
+    )
+    parts = [
+        f"{_WORDS[effect.change][0]} {name} {change_text(effect.ratio)}".rstrip()
+        for name, effect in effects
+        if effect.change in (Change.WORSE, Change.BETTER)
+    ]
+    more = len(parts) - _NAMED
+    parts[_NAMED:] = [f"{more} more differ"] if more > 0 else []
+    counts = Counter(effect.change for _, effect in effects)
+    for change, words in (
+        (Change.NO_DIFFERENCE, "without a difference"),
+        (Change.CANNOT_TELL, "cannot tell"),
+    ):
+        if counts[change]:
+            parts.append(f"{plural(counts[change], 'metric')} {words}")
+    return f"B against A: {visible('; '.join(parts)) or 'no metric in common'}."
+
+
+def _rank(effect: Effect) -> tuple[int, float]:
+    """Return where a metric is listed: worse first, then by the size of the difference."""
+    return _ORDER.index(effect.change), -size_of(effect.ratio)
+
+
+_ORDER = (Change.WORSE, Change.BETTER, Change.CANNOT_TELL, Change.NO_DIFFERENCE)
+_NAMED = 3
+
+
+def _print_sides(result: CompareResult, out: Console) -> None:
+    print_wrapped(out, f"A  {result.before}", hang=3)
+    print_wrapped(out, f"B  {result.after}", hang=3)
+    for series in sorted(result.series, key=lambda series: min(map(_rank, series.effects))):
         out.print()
         _print_series(out, series)
     out.print()
+    print_wrapped(out, "detectable: the smallest difference that so many runs can show", "dim")
+    for line in _lines(result.series):
+        print_wrapped(out, line, "dim")
     for name, alone in (("A", result.only_before), ("B", result.only_after)):
         for name_alone in alone:
             out.print(f"only {name} has  {visible(name_alone)}", style="dim")
@@ -137,13 +176,21 @@ def _print_series(out: Console, series: SeriesComparison) -> None:
     for difference in series.differences:
         before, after = (_plain(value) for value in (difference.before, difference.after))
         print_indented(out, f"{visible(difference.name)}: {before} against {after}")
-    numbers = ("A>", "B>", "B over A>", "interval>", "detectable>", "COV>", "n>")
-    made = table("metric", *numbers, "answer")
-    for effect in series.effects:
-        made.add_row(*_row(effect))
-    out.print(made)
-    for line in _lines(series.effects):
-        print_indented(out, line, "dim")
+    effects = sorted(series.effects, key=_rank)
+    print_rows(out, _COLUMNS, [_row(effect) for effect in effects])
+
+
+_COLUMNS = (
+    Column("metric"),
+    Column("A", right=True, drop=1),
+    Column("B", right=True, drop=1),
+    Column("B over A", right=True),
+    Column("interval", right=True),
+    Column("detectable", right=True, drop=3),
+    Column("COV A | B", right=True, drop=4),
+    Column("n A | B", right=True, drop=2),
+    Column("answer"),
+)
 
 
 def _title(series: SeriesComparison) -> str:
@@ -176,14 +223,18 @@ def _is_provisional(effect: Effect) -> bool:
     return effect.basis is Basis.RUNS and effect.provisional is not False
 
 
-def _lines(effects: Sequence[Effect]) -> list[str]:
-    """Return what stands beneath the rows, each line once, with the metrics that it is of."""
+def _lines(compared: Sequence[SeriesComparison]) -> list[str]:
+    """Return what holds for rows, each line once, with the metrics that it is of."""
     holds: dict[str, list[str]] = {}
-    for effect in effects:
-        for text in _texts(effect):
-            holds.setdefault(text, []).append(effect.metric or effect.unit)
+    count = 0
+    for series in compared:
+        for effect in series.effects:
+            count += 1
+            for text in _texts(effect):
+                name = f"{series.probe} {metric_text(effect.metric or effect.unit)}"
+                holds.setdefault(text, []).append(name)
     return [
-        visible(f"{text}." if len(names) == len(effects) else f"{', '.join(names)}: {text}.")
+        f"{text}." if len(names) == count else f"{', '.join(names)}: {text}."
         for text, names in holds.items()
     ]
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.lazy import SuggestingGroup
 from trimtab.cli.opened import opened
+from trimtab.cli.options import extent
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, table
+from trimtab.cli.render.screen import Column, print_rows, print_screen
+from trimtab.cli.render.text import console, local_times, moment
 from trimtab.model.event import EventKind
+from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from trimtab.model.event import Event
 
 
-@click.group("event")
+@click.group("event", cls=SuggestingGroup)
 def command() -> None:
     """Record events in a file system's event log, and list them.
 
@@ -58,6 +65,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @click.argument("where", metavar="SITE")
 @options.as_json
 @options.store
+@options.extent_options
 @options.since("Only events that began at or after this time.")
 @click.option("--until", metavar="TIME", help="Only events that began at or before this time.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
@@ -85,21 +93,44 @@ def print_event(event: Event) -> None:
 
 
 def print_events(events: Sequence[Event]) -> None:
-    """Print the log book, the oldest first."""
-    out = console()
+    """Print the last events of the log book, the oldest first."""
     if not events:
-        out.print("Nothing is written in its log book yet.")
-        out.print('hint: trimtab event add SITE --kind config-change "checksums on"')
+        print_screen(
+            "Nothing is written in its log book yet.",
+            lambda out: None,
+            more=('hint: trimtab event add SITE --kind config-change "checksums on"',),
+        )
         return
-    made = table("at", "until", "kind", "targets", "what", "source")
-    for event in events:
-        until = "" if event.until is None else moment(event.until)
-        row = (moment(event.at), until, event.kind.value, _targets(event), event.detail)
-        made.add_row(*map(visible, (*row, event.source)))
-    out.print(made)
+    last = events[-1]
+    answer = f"{plural(len(events), 'event', ',')}; the last: {last.kind.value}, {last.detail}"
+    print_screen(f"{answer}, {moment(last.at)}.", partial(_print_rows, events))
+
+
+_COLUMNS = (
+    Column("at"),
+    Column("until", drop=2),
+    Column("kind"),
+    Column("targets", drop=1),
+    Column("what", wraps=True),
+    Column("source", drop=3),
+)
+_ROWS = 30
+
+
+def _print_rows(events: Sequence[Event], out: Console) -> None:
+    shown = events[-extent().rows(_ROWS) :]
+    if len(events) > len(shown):
+        out.print(f"... {len(events) - len(shown):,} earlier events: --all", style="dim")
+    begins = local_times([event.at for event in shown])
+    ends = local_times([event.until for event in shown])
+    rows = [
+        (begin, end, event.kind.value, _targets(event), visible(event.detail), event.source)
+        for event, begin, end in zip(shown, begins, ends, strict=True)
+    ]
+    print_rows(out, _COLUMNS, rows)
 
 
 def _targets(event: Event) -> str:
     more = len(event.targets) - _TARGETS_SHOWN
     named = ", ".join(event.targets[:_TARGETS_SHOWN]) or "all"
-    return named + (f" and {more} more" if more > 0 else "")
+    return visible(named + (f" and {more} more" if more > 0 else ""))

@@ -12,6 +12,7 @@ from trimtab.cli.output import show
 @click.command("explain")
 @click.argument("where", metavar="SITE")
 @click.option("--at", "moment", metavar="TIME", required=True, help="The moment, in its zone.")
+@options.extent_options
 @options.as_json
 @options.store
 def command(where: str, moment: str, store_url: str | None) -> None:
@@ -35,5 +36,5 @@ def command(where: str, moment: str, store_url: str | None) -> None:
             known.moment,
             known.lone_runs,
         ),
-        lambda: print_explanation(known.explanations, known.moment, known.lone_runs),
+        lambda: print_explanation(known.explanations, known.moment, known.lone_runs, known.speeds),
     )

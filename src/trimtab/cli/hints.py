@@ -8,6 +8,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, print_indented
 from trimtab.explain.hints import Basis, paste_text
 
@@ -107,4 +108,4 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
         print_indented(out, f"{hint.reason}.")
     out.print()
     for number, source in enumerate(sources, start=1):
-        out.print(Text(f"[{number}] {source}", style="dim"), soft_wrap=True)
+        print_wrapped(out, f"[{number}] {source}", "dim", hang=4)

@@ -13,6 +13,7 @@ from trimtab.cli.output import show
 @click.argument("where", metavar="SITE")
 @options.since("Only incidents that lasted until this time or later. Default: all.")
 @options.until
+@options.extent_options
 @options.as_json
 @options.store
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import click
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-class LazyGroup(click.Group):
+
+COMPLETE: Final = "_TRIMTAB_COMPLETE"
+"""Set by the completion scripts: complete the words in the environment instead of running."""
+
+
+class SuggestingGroup(click.Group):
+    """A group that suggests the nearest subcommand for one that it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that the first word names; fail with a suggestion."""
+        from trimtab.config.problems import did_you_mean
+
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = did_you_mean(name, self.list_commands(ctx))
+            hint = near or f"{ctx.command_path} --help lists them"
+            ctx.fail(f"there is no command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """A group that imports a subcommand's module only when it is called.
 
     Attributes
@@ -27,7 +53,23 @@ class LazyGroup(click.Group):
         """Return a subcommand, or ``None`` if there is none of that name."""
         if cmd_name not in self.table:
             return None
-        return import_module(self.table[cmd_name][0]).command
+        command = import_module(self.table[cmd_name][0]).command
+        if COMPLETE in os.environ:
+            from trimtab.cli.completion import completable
+
+            return completable(command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the subcommands that begin so, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return options + [
+            CompletionItem(name, help=text)
+            for name, (_, text) in self.table.items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of subcommands without importing them."""

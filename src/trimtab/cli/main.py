@@ -10,11 +10,12 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from trimtab import __version__
-from trimtab.cli.lazy import LazyGroup
+from trimtab.cli.lazy import COMPLETE, LazyGroup
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.visible import visible
@@ -89,12 +90,38 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Every subcommand: the module that holds ``command``, and one line of help."""
 
 
+_PROGRAM: Final = "trimtab"
+
+
 class _Commands(LazyGroup):
     table = COMMANDS
 
 
+def _print_completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        click.echo(completion_script(shell))
+        context.exit()
+
+
+def completion_script(shell: str) -> str:
+    """Return what a shell has to source to complete the words of ``trimtab``."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(trimtab, {}, _PROGRAM, COMPLETE).source()
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="trimtab")
+@click.version_option(__version__, prog_name=_PROGRAM)
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+    help="Print the completion script of a shell.",
+)
 def trimtab() -> None:
     """Keep an all-flash parallel file system fast and predictable.
 
@@ -106,9 +133,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; ``docs`` list the codes."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _make_streams_safe()
+    if (instruction := os.environ.get(COMPLETE)) is not None:
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(trimtab, {}, _PROGRAM, COMPLETE, instruction))
     try:
         # Not click's own main, which turns a closed pipe into exit code 1.
-        with interruptible(), trimtab.make_context("trimtab", words) as context:
+        with interruptible(), trimtab.make_context(_PROGRAM, words) as context:
             trimtab.invoke(context)
         code = 0
     except click.exceptions.Exit as request:

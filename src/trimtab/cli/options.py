@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -62,12 +64,15 @@ def _positive_duration(text: str) -> float:
 
 
 SIZE = Quantity("size", units.parse_bytes)
+RATE = Quantity("rate", units.parse_rate)
 DURATION = Quantity("duration", _duration)
 SIMULATED_TIME = Quantity("duration", _simulated_time)
 """A duration, or months: twelfths of a year."""
 POSITIVE_DURATION = Quantity("duration", _positive_duration)
 FRACTION = Quantity("fraction", units.parse_fraction)
 
+
+COUNT = click.IntRange(min=1)
 
 _JSON = "trimtab.json"
 
@@ -91,6 +96,60 @@ def wants_json() -> bool:
     return context is not None and bool(context.meta.get(_JSON))
 
 
+_EXTENT: Final = "trimtab.extent"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of a result is printed for people; JSON always has all of it.
+
+    Attributes
+    ----------
+    everything
+        Print every row and every detail.
+    brief
+        Print the answer alone.
+    top
+        Rows of the main table; ``None``: as many as fit on a screen.
+    """
+
+    everything: bool = False
+    brief: bool = False
+    top: int | None = None
+
+    def rows(self, usual: int) -> int:
+        """Return how many rows of a table are printed; ``usual`` fits on a screen."""
+        return sys.maxsize if self.everything else self.top or usual
+
+
+def extent_options(function: Decorated) -> Decorated:
+    """Add ``--all``, ``--brief`` and ``--top``; `extent` returns which of them was given."""
+
+    def remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if not value:
+            return
+        if _EXTENT in context.meta:
+            raise click.UsageError("choose one of --all, --brief and --top", context)
+        context.meta[_EXTENT] = Extent(**{str(parameter.name): value})
+
+    shared: Any = {"expose_value": False, "callback": remember}
+    for option in (
+        click.option("--top", type=COUNT, metavar="N", help="Print N rows.", **shared),
+        click.option("--brief", is_flag=True, help="Print the answer alone.", **shared),
+        click.option(
+            "--all", "everything", is_flag=True, help="Print every row and every detail.", **shared
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def extent() -> Extent:
+    """Return how much the command that runs is to print."""
+    context = click.get_current_context(silent=True)
+    return Extent() if context is None else context.meta.get(_EXTENT, Extent())
+
+
 def store(function: Decorated) -> Decorated:
     """Add ``--store``."""
     text = (
@@ -99,8 +158,6 @@ def store(function: Decorated) -> Decorated:
     )
     return click.option("--store", "store_url", metavar="URL", help=text)(function)
 
-
-COUNT = click.IntRange(min=1)
 
 cov_goal = click.option(
     "--cov-goal",

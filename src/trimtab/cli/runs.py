@@ -28,5 +28,6 @@ def command(store_url: str | None, site: str | None, probe: str | None, limit: i
         name = None if named is None else site_of(record.store, named)
         runs = record.store.runs(site=name, probe=probe, limit=limit)
     show(
-        lambda: documents.kept.RunsDocument(record.location, tuple(runs)), lambda: print_runs(runs)
+        lambda: documents.kept.RunsDocument(record.location, tuple(runs)),
+        lambda: print_runs(runs, requested=limit),
     )

@@ -11,6 +11,7 @@ from trimtab.cli.output import show
 
 @click.command("status")
 @click.argument("where", metavar="[PATH|SITE]", required=False)
+@options.extent_options
 @options.as_json
 @options.store
 @options.cov_goal
@@ -23,17 +24,19 @@ def command(
     Shows the last runs, and for each series of comparable runs its mean, COV with interval,
     verdict and trend. Measures nothing.
     """
-    from trimtab.cli.render.kept import print_status
+    from trimtab.cli.render.progress import QUIET_S, progress_bar
+    from trimtab.cli.render.status import print_status
     from trimtab.loop.status import status
     from trimtab.model.site import LIMITS
     from trimtab.report import documents
 
-    with opened(where, store_url) as record:
+    with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
         state = status(
             record.store,
             where if record.site is None else record.site.name,
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
+            progress=progress,
         )
     show(lambda: documents.kept.StatusDocument(state), lambda: print_status(state))

@@ -64,11 +64,10 @@ _COUNT = options.COUNT
 @click.option(
     "--load-limit",
     "load_bytes_per_s",
-    type=options.SIZE,
-    default="20MB",
+    type=options.RATE,
+    default="20MB/s",
     show_default=True,
-    help="Highest load of others on an OST, bytes a second; above it the OST is refused "
-    "(--server).",
+    help="Highest load of others on an OST; above it the OST is refused (--server).",
 )
 @click.option(
     "--together",

@@ -11,6 +11,7 @@ from trimtab.cli.output import show
 @click.command("targets")
 @click.argument("where", metavar="PATH|SITE")
 @click.argument("names", metavar="[TARGET]...", nargs=-1)
+@options.extent_options
 @options.as_json
 @options.store
 @click.option(
@@ -27,6 +28,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     from dataclasses import replace
 
     from trimtab.cli.render.targets import print_target, print_targets
+    from trimtab.config.problems import did_you_mean
     from trimtab.errors import UsageError
     from trimtab.loop.sites import open_driver, open_site, with_store
     from trimtab.loop.stores import open_store
@@ -43,7 +45,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
     known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
-            hint = f"known: {', '.join(list(known)[:12])}"
+            hint = did_you_mean(name, known) or f"known: {', '.join(list(known)[:12])}"
             raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)

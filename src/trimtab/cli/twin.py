@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
+from trimtab.cli.lazy import SuggestingGroup
 from trimtab.cli.output import show
 from trimtab.cli.render.text import console, table
 from trimtab.units import format_bytes, format_duration, format_percent
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from trimtab.twin.scenario.model import Scenario
 
 
-@click.group("twin")
+@click.group("twin", cls=SuggestingGroup)
 def command() -> None:
     """Simulate an all-flash file system, from the flash up.
 

@@ -32,6 +32,7 @@ from trimtab.model.incident import (
     IncidentState,
     Route,
     Shape,
+    SpeedAt,
 )
 from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import SiteLimits
@@ -45,6 +46,11 @@ _STANDING_LEAST: Final = 0.3
 """log10 of the evidence from which a condition is listed: it is present and deviates from the
 expectation. Its cost is not known: the suggested measurement determines it."""
 _MOMENT: Final = timedelta(hours=1)
+_WEEK: Final = timedelta(days=7)
+_NEAREST: Final = timedelta(days=1)
+"""A run further from a moment says nothing of it."""
+_USUAL_LEAST: Final = 3
+"""Runs from which a usual level is stated."""
 
 
 class TelemetrySource(Protocol):
@@ -225,6 +231,54 @@ def explain_moment(
     if standing is None:
         standing = standing_of(known, source)
     return explain(context, standing=standing)
+
+
+def speeds_at(at: datetime, known: Known, active: Sequence[Incident]) -> tuple[SpeedAt, ...]:
+    """Return how fast the runs of a moment were, the series that differs most first.
+
+    Parameters
+    ----------
+    at
+        The moment, aware UTC.
+    active
+        The incidents that it lies in: usual is what was before them.
+    """
+    window = Window(at - _MOMENT, at + _MOMENT)
+    begins = [incident.at for incident in active if incident.shape is not Shape.STANDING]
+    usual_until = min([window.from_, *begins])
+    speeds = (
+        speed
+        for key, frame in known.series.items()
+        if (speed := _speed(key, frame, at, window, usual_until)) is not None
+    )
+    return tuple(sorted(speeds, key=lambda speed: -abs((speed.ratio or 1.0) - 1)))
+
+
+def _speed(
+    key: SeriesKey, frame: pl.DataFrame, at: datetime, window: Window, usual_until: datetime
+) -> SpeedAt | None:
+    if frame.is_empty():
+        return None
+    within = frame.filter(pl.col("at").is_between(window.from_, window.to))
+    nearest = frame.sort((pl.col("at") - at).abs()).head(1)
+    if abs(nearest["at"].item() - at) > _NEAREST:
+        return None
+    runs = within if within.height else nearest
+    finished = frame.filter(~pl.col("unfinished") & (pl.col("at") < usual_until))["value"]
+    week = frame.filter(
+        ~pl.col("unfinished")
+        & pl.col("at").is_between(usual_until - _WEEK, usual_until, closed="left")
+    )["value"]
+    usual = week if week.len() >= _USUAL_LEAST else finished
+    return SpeedAt(
+        key=key,
+        at=nearest["at"].item(),
+        runs=runs.height,
+        unfinished=int(runs["unfinished"].sum()),
+        value=runs.filter(~pl.col("unfinished"))["value"].median(),  # type: ignore[arg-type]
+        usual=usual.median() if usual.len() >= _USUAL_LEAST else None,  # type: ignore[arg-type]
+        usual_until=usual_until,
+    )
 
 
 def context_of(

@@ -393,6 +393,10 @@ class _Check:
         from trimtab.report.write import write_report
 
         self.progress("writing the report", 1.0)
+        measured = result.run is not None and any(sample.believed for sample in result.run.samples)
+        if self.wanted.report is None and not measured:
+            # The report of the last check that measured something is worth more than this one.
+            report = report.with_stem(f"{report.stem}-inspection")
         result = replace(result, report=str(report))
         try:
             write_report(report, render_check(result))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import Progress, frames_of, series_of
+from trimtab.loop.site_judgement import Progress, frames_of, mistyped, series_of
 from trimtab.measure.plain import as_dict, as_number
 from trimtab.measure.tokio_abc.telemetry import AMOUNTS
 from trimtab.model.correlation import Correlated, CorrelatedSeries
@@ -70,7 +70,8 @@ def correlate_site(
         raise UsageError(
             f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
             code="too-few-runs",
-            hint="trimtab status lists the series; --since, --until, --probe, --metric",
+            hint=mistyped(store, place, probe, metric)
+            or "trimtab status lists the series; --since, --until, --probe, --metric",
         )
     times = store.snapshot_times(place.name, since=begin - TOLERANCE, until=end + TOLERANCE)
     telemetry = _of_site(store, place.name, times, progress)

@@ -15,7 +15,7 @@ from trimtab.config.schedule import find_zone
 from trimtab.errors import DataError, UnreadableError, UsageError
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
-from trimtab.loop.site_judgement import Judged, edge
+from trimtab.loop.site_judgement import Judged, Progress, edge
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
@@ -100,6 +100,7 @@ def judge_file(
     *,
     goal: float | None = None,
     window_s: float | None = None,
+    progress: Progress = lambda text, fraction: None,
 ) -> Judged:
     """Return what is said of the series in a file.
 
@@ -124,6 +125,7 @@ def judge_file(
     find_zone(timezone)
     since, until = terms.moment(terms.since), terms.moment(terms.until)
     shown = "standard input" if name == STANDARD_INPUT else visible(name)
+    progress(f"reading {shown}", 0.0)
     table = _table(_content(name), shown)
     time = _time_column(table, terms.columns.time, timezone, shown)
     value = _value_column(table, terms.columns, time, shown)
@@ -138,7 +140,9 @@ def judge_file(
     )
     frames: dict[SeriesKey, pl.DataFrame] = {}
     judged: list[SeriesJudgement] = []
-    for label, part in _split(rows, shown, terms.columns.by):
+    parts = _split(rows, shown, terms.columns.by)
+    for number, (label, part) in enumerate(parts):
+        progress(f"judging {visible(label or shown)}", (number + 0.1) / (len(parts) + 0.1))
         key = _key(value, shown, label, less_is_better=terms.less_is_better)
         frames[key], invalid = _series(part, more_is_better=key.more_is_better)
         judged.append(judge(frames[key], key, invalid=invalid))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.judge.frame import between, frame_of
 from trimtab.judge.series import judge_series
@@ -184,7 +185,7 @@ def judge_site(
     tails: tuple[TargetTails, ...] = tuple(answers)
     has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
     if not has_content and not tails:
-        raise _nothing_to_judge(place, rejected_among(store, stored, histories))
+        raise _nothing_to_judge(store, place, terms, rejected_among(store, stored, histories))
     judgement = SiteJudgement(
         site=place.name,
         from_=edge(frames, min, since, until),
@@ -196,7 +197,9 @@ def judge_site(
     return Judged(judgement, frames, surveys, left_out, store=str(store.location))
 
 
-def _nothing_to_judge(place: Place, rejected: Iterator[RejectedSeries]) -> UsageError:
+def _nothing_to_judge(
+    store: Store, place: Place, terms: Terms, rejected: Iterator[RejectedSeries]
+) -> UsageError:
     """Return what to say where no run can be judged: why not, where there are runs."""
     for series in rejected:
         return UsageError(
@@ -208,8 +211,18 @@ def _nothing_to_judge(place: Place, rejected: Iterator[RejectedSeries]) -> Usage
     return UsageError(
         f"no matching series is stored for {visible(place.name)}",
         code="no-series",
-        hint="trimtab status lists the series; check --since, --until, --probe and --metric",
+        hint=mistyped(store, place, terms.probe, terms.metric)
+        or "trimtab status lists the series; check --since, --until, --probe and --metric",
     )
+
+
+def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) -> str | None:
+    """Return which probe or metric may have been meant; ``None`` where both are known."""
+    probes = {entry.probe for entry in store.series(place.name)}
+    for word, known in ((probe, probes), (metric, METRIC_UNITS)):
+        if word is not None and word not in known and (near := did_you_mean(word, known)):
+            return near
+    return None
 
 
 def series_of(store: Store, site: str, probe: str | None) -> list[Series]:

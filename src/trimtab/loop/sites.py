@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.files import read_text
+from trimtab.config.problems import NAME
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import TrimtabError, UnreadableError, UsageError
 from trimtab.launch import bounded
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 SITE_FILE: Final = ".toml"
+_SITE_TABLE: Final = re.compile(r"^\s*\[site\]", re.MULTILINE)
+"""What only a site file has: scenarios, sweeps and policies lie beside it."""
 
 OpenDriver = Callable[[Site], "Driver"]
 """`open_driver`, or what stands for it in a test."""
@@ -84,7 +90,8 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
         return None
     is_file = where.endswith(SITE_FILE)
     if not is_file and ("/" in where or where not in known_sites()):
-        return None
+        here = None if only_sites or "/" in where else file_here(where)
+        return None if here is None else load_site(here)
     path = find_site_file(where)
     loaded = load_site(path)
     if is_file or only_sites:
@@ -97,6 +104,23 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
             hint=f"write ./{where} for the directory, or {path} for the site",
         )
     return loaded
+
+
+def file_here(name: str) -> str | None:
+    """Return the file of a site that lies in the present directory, ``./NAME.toml``, if there is.
+
+    A directory of that name comes first: a PATH means what it meant before the file was written.
+    """
+    file = f"./{name}{SITE_FILE}"
+    if NAME.fullmatch(name) is None or bounded.describe(name).kind == "directory":
+        return None
+    if bounded.describe(file).kind != "file":
+        return None
+    try:
+        text = read_text(Path(file), "the site file")
+    except UsageError:  # of another user, or no text: the name means something else
+        return None
+    return file if _SITE_TABLE.search(text) else None
 
 
 def site_of_path(path: str) -> Site:

@@ -6,13 +6,14 @@ A path is touched only to find out which file system it is on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.problems import did_you_mean
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.errors import UsageError
 from trimtab.judge.changes import suspect_among
@@ -56,6 +57,7 @@ def status(
     *,
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
+    progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Status:
     """Return where one site stands, or every site that something is kept of.
 
@@ -74,15 +76,16 @@ def status(
     sweeps = sweeps_of(store, stored)
     of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
     stored = tuple(entry for entry in stored if (entry.site, entry.probe) not in of_sweeps)
-    histories = {_key(entry): store.history(*_key(entry)) for entry in stored}
+    histories = {}
+    for number, entry in enumerate(stored):
+        progress(f"reading {visible(entry.probe)}", 0.5 * number / len(stored))
+        histories[_key(entry)] = store.history(*_key(entry))
     apart = series_apart(store, stored, histories)
-    series = tuple(
-        line
-        for entry, key in zip(stored, map(_key, stored), strict=True)
-        for line in _series_status(
-            entry, histories[key], apart.get(key, {}), goal=goal, window_s=window_s
-        )
-    )
+    series: list[SeriesStatus] = []
+    for number, (entry, key) in enumerate(zip(stored, map(_key, stored), strict=True)):
+        progress(f"judging {visible(entry.probe)}", 0.5 + 0.5 * number / len(stored))
+        requested = apart.get(key, {})
+        series += _series_status(entry, histories[key], requested, goal=goal, window_s=window_s)
     sites = tuple(entry.name for entry in store.sites()) if site is None else (site,)
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
     judged = [entry for name in sites if (entry := last_judged(store, name)) is not None]
@@ -90,7 +93,7 @@ def status(
         str(store.location),
         window_s,
         sites,
-        series,
+        tuple(series),
         store.runs(site=site, limit=RUNS_SHOWN),
         tuple(costs),
         sweeps,
@@ -210,7 +213,8 @@ def site_of(store: Store, where: str) -> str:
     raise UsageError(
         f"nothing is stored for {visible(where)} yet",
         code="site-unknown",
-        hint=f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
+        hint=did_you_mean(where, known)
+        or f"known: {', '.join(map(visible, known)) or 'none'}; trimtab check PATH measures",
     )
 
 

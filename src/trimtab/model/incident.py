@@ -323,6 +323,44 @@ class LoneRun:
     at: datetime
 
 
+NOTABLE: Final = 0.05
+"""Difference from the usual level, as a fraction, from which a run is called slower or faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedAt:
+    """How fast the runs of one series were at a moment, compared with usual.
+
+    Attributes
+    ----------
+    at
+        Start of the run nearest to the moment, aware UTC.
+    runs, unfinished
+        Number of runs within the moment, and of unfinished ones among them; where there is none,
+        the nearest run alone.
+    value
+        Median of the finished runs, in the unit of the series; ``None`` where none finished.
+    usual, usual_until
+        Median of the finished runs of the week before ``usual_until``, or of all before where a
+        week has too few; ``None`` where there are too few at all.
+    """
+
+    key: SeriesKey
+    at: datetime
+    runs: int
+    unfinished: int
+    value: float | None
+    usual: float | None
+    usual_until: datetime
+
+    @property
+    def ratio(self) -> float | None:
+        """Level over the usual one; an unfinished run counts as 0."""
+        if not self.usual or (self.value is None and not self.unfinished):
+            return None
+        return (self.value or 0.0) / self.usual
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The likely causes of an incident.

@@ -91,16 +91,17 @@ def trusted_file(name: str, directory: int, noun: str, *, owner: int = 0) -> Ite
         descriptor = os.open(name, flags, dir_fd=directory)
     except OSError as error:
         raise _cannot_open(name, directory, noun, error) from error
+    shown = _shown(name, directory)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise _refused(name, noun, "is not a regular file", None)
+            raise _refused(shown, noun, "is not a regular file", None)
         if state.st_uid != owner:
-            raise _refused(name, noun, f"belongs to user {state.st_uid}", f"chown {owner}")
+            raise _refused(shown, noun, f"belongs to user {state.st_uid}", f"chown {owner}")
         if state.st_mode & _OTHERS:
-            raise _refused(name, noun, "is open to others", "chmod go-rwx")
+            raise _refused(shown, noun, "is open to others", "chmod go-rwx")
         if state.st_nlink != 1:
-            raise _refused(name, noun, f"has {state.st_nlink} names", None)
+            raise _refused(shown, noun, f"has {state.st_nlink} names", None)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -130,9 +131,9 @@ def read_trusted(
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 data = stream.read(maximum_bytes + 1)
         except OSError as error:
-            raise _unreadable(name, noun, "cannot be read", error) from error
+            raise _unreadable(_shown(name, directory), noun, "cannot be read", error) from error
     if len(data) > maximum_bytes:
-        raise _refused(name, noun, f"is larger than {maximum_bytes} bytes", None)
+        raise _refused(_shown(name, directory), noun, f"is larger than {maximum_bytes} bytes", None)
     return data
 
 
@@ -172,7 +173,9 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
             raise
         os.fsync(directory)
     except OSError as error:
-        raise _unreadable(name, "the file", "could not be written", error) from error
+        raise _unreadable(
+            _shown(name, directory), "the file", "could not be written", error
+        ) from error
 
 
 def synchronise_file_system(directory: int) -> None:
@@ -243,7 +246,7 @@ def _open_to_others(state: os.stat_result) -> bool:
 def _cannot_open(
     name: str, directory: int, noun: str, error: OSError, path: Path | None = None
 ) -> RefusedError | UnreadableError:
-    shown = visible(str(path or name))
+    shown = _shown(path or name, directory)
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except OSError:
@@ -257,6 +260,15 @@ def _cannot_open(
     return UnreadableError(
         f"{noun} {shown} cannot be opened: {error.strerror}", code="path-unreadable"
     )
+
+
+def _shown(path: str | os.PathLike[str], directory: int) -> str:
+    """Return the path of a file by which people find it: of a name in an open directory as well."""
+    try:
+        place = os.readlink(f"/proc/self/fd/{directory}")  # noqa: PTH115 (text is all it takes)
+    except OSError:
+        place = ""
+    return visible(os.path.join(place, path))  # noqa: PTH118 (an absolute path stays as it is)
 
 
 def _refused(

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from trimtab.cli.render.targets import print_targets
+from trimtab.cli.render.targets import print_target_rows
 from trimtab.model.finding import Severity
 from trimtab.model.target import SiteState, TargetState, Trouble
 from trimtab.model.telemetry import Reading, Setting, Snapshot, Target, TargetSnapshot
@@ -54,7 +54,7 @@ def target(name: str, server: str, troubles: tuple[Trouble, ...] = ()) -> Target
 def printed(*targets: TargetState, width: int) -> list[str]:
     snapshot = Snapshot(AT, "lustre", True, tuple(one.seen for one in targets))
     out = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
-    print_targets(SiteState("scratch", snapshot, targets), out)
+    print_target_rows(SiteState("scratch", snapshot, targets), out)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue().splitlines()[1:]
 

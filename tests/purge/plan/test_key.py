@@ -77,3 +77,8 @@ def test_links_and_pipes_are_refused(tmp_path: Path) -> None:
             read_key(tmp_path / name)
     with pytest.raises(UnreadableError):
         read_key(tmp_path / "none")
+
+
+def test_a_key_that_is_not_there_is_named_by_its_path(tmp_path: Path) -> None:
+    with raises(UnreadableError, "path-unreadable", str(tmp_path / "key")):
+        read_key(tmp_path / "key")

@@ -8,6 +8,7 @@ import time
 import pytest
 from tests.support import loopback
 
+from trimtab.message import code_of
 from trimtab.model.mounts import parse_mountinfo
 from trimtab.purge.run import collect
 from trimtab.purge.run.collect import (
@@ -19,6 +20,7 @@ from trimtab.purge.run.collect import (
     root_facts,
     usage,
 )
+from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY
 
 OWNER = os.geteuid()
 LINE = "36 35 8:1 / {} {} shared:1 - {} {} rw,errors=remount-ro\n"
@@ -70,9 +72,11 @@ def test_the_kill_switch_is_a_file_that_is_there(tmp_path):
     path.symlink_to("/nowhere")
     assert "is pulled" in (kill_switch(path) or "")
     # Nobody could pull it there, or see it: that stops a run too.
-    assert "is not there" in (kill_switch(tmp_path / "none" / "stop") or "")
+    missing = kill_switch(tmp_path / "none" / "stop")
+    assert code_of(missing) == SWITCH_WITHOUT_DIRECTORY
+    assert f"{tmp_path}/none of" in str(missing)
     (tmp_path / "file").touch()
-    assert "cannot be asked for" in (kill_switch(tmp_path / "file" / "stop") or "")
+    assert code_of(kill_switch(tmp_path / "file" / "stop")) == SWITCH_UNREADABLE
 
 
 def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.purge.run.world import DAY_S, EXT4, NOW_S, policy, situation, with_plan
 from tests.support.each import for_each
 
+from trimtab.message import Message
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Arming, Caps
@@ -17,6 +18,8 @@ from trimtab.purge.run.guards import (
     objections,
 )
 from trimtab.purge.run.situation import (
+    SWITCH_UNREADABLE,
+    SWITCH_WITHOUT_DIRECTORY,
     AllowList,
     ArmedBy,
     ArmingFacts,
@@ -256,6 +259,15 @@ def test_what_may_change_on_the_way_is_asked_before_every_batch():
 def test_a_dry_run_asks_all_but_what_would_change_something():
     left_out = set(GUARDS) - set(before_dry_run())
     assert {guard.name for guard in left_out} == {"canary", "clocks"}
+
+
+def test_a_switch_that_is_not_there_is_not_to_be_removed():
+    hints = {}
+    for code in ("switch-pulled", SWITCH_WITHOUT_DIRECTORY, SWITCH_UNREADABLE):
+        (objection,) = objections(situation(kill_switch=Message(code, "a reason")), GUARDS[:1])
+        hints[code] = objection.hint
+    assert hints.pop("switch-pulled").startswith("remove")
+    assert not any("remove" in hint for hint in hints.values())
 
 
 def test_files_that_were_moved_aside_do_not_wait_for_a_plan_that_has_expired():

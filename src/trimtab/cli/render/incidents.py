@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from datetime import UTC
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.text import console, utc_moment
+from trimtab.cli.options import extent
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import utc_moment, value_text
 from trimtab.model.incident import (
     NAMED,
+    NOTABLE,
     Assessment,
     Evidence,
     Explanation,
@@ -16,16 +21,28 @@ from trimtab.model.incident import (
     IncidentState,
     Instrument,
     LoneRun,
+    SpeedAt,
 )
-from trimtab.units import format_percent, format_value, plural
+from trimtab.report.answers import (
+    cause_text,
+    effect_text,
+    explain_answer,
+    incidents_answer,
+    rank,
+)
+from trimtab.report.text import metric_text
+from trimtab.units import format_duration, format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+
 _EVIDENCE_SHOWN = 3
 _LONE_SHOWN = 4
+_ROWS: Final = 12
+"""Incidents in the table of a screen: the first is shown with its causes below."""
 _STATES = {
     IncidentState.OPEN: "bold red",
     IncidentState.LASTING: "yellow",
@@ -40,35 +57,149 @@ def print_incidents(
     standing: Sequence[Assessment],
     lone_runs: Sequence[LoneRun] = (),
 ) -> None:
-    """Print incidents, open ones first, and what was wrong all along."""
-    out = console()
-    if not explanations:
-        out.print("No incident was found.")
-    for explanation in explanations:
-        _print_incident(out, explanation, whole=False)
+    """Print incidents, open ones first and then the largest, and what was wrong all along."""
+    ranked = sorted(explanations, key=rank)
+    more = []
+    if ranked:
+        first = ranked[0].incident
+        site, at = visible(first.site), f"{first.at:%Y-%m-%dT%H:%MZ}"
+        more.append(f"all evidence about one of them: trimtab explain {site} --at {at}")
+    if ranked and not extent().everything:
+        more.append("--all shows each incident with its causes")
+    print_screen(
+        incidents_answer(ranked),
+        partial(_print_incidents_body, ranked, standing, lone_runs),
+        more=more,
+    )
+
+
+_COLUMNS: Final = (
+    Column("state"),
+    Column("since (UTC)"),
+    Column("lasted", right=True, drop=3),
+    Column("effect", right=True),
+    Column("what", wraps=True, least=14),
+    Column("likely cause", wraps=True, least=16),
+)
+
+
+def _print_incidents_body(
+    ranked: Sequence[Explanation],
+    standing: Sequence[Assessment],
+    lone_runs: Sequence[LoneRun],
+    out: Console,
+) -> None:
+    requested = extent()
+    rows = requested.rows(_ROWS)
+    print_rows(out, _COLUMNS, [_row(explanation) for explanation in ranked[:rows]])
+    if len(ranked) > rows:
+        out.print(f"... {len(ranked) - rows:,} more incidents: --all", style="dim")
+    in_full = ranked if requested.everything else ranked[:1]
+    for explanation in in_full:
         out.print()
+        _print_incident(out, explanation, whole=False)
     if standing:
+        out.print()
         out.print("wrong in all of the record, so that no incident can convict or clear it")
         for cause in standing:
             _print_cause(out, cause, whole=False)
     _print_lone_runs(out, lone_runs)
-    if explanations:
-        out.print(
-            f"{_LEGEND}; trimtab explain SITE --at TIME shows all that was looked for", style="dim"
-        )
+    if ranked or standing:
+        print_wrapped(out, f"{_LEGEND}; %: probability of the cause", "dim")
+
+
+def _row(explanation: Explanation) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    incident = explanation.incident
+    lasted = "" if incident.until is None else format_duration(_length_s(incident))
+    return (
+        Text(incident.state.value, style=_STATES[incident.state]),
+        f"{incident.at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        lasted,
+        effect_text(incident.effect),
+        _subject(incident),
+        cause_text(explanation),
+    )
+
+
+def _length_s(incident: Incident) -> float:
+    assert incident.until is not None
+    return (incident.until - incident.at).total_seconds()
+
+
+def _subject(incident: Incident) -> str:
+    """Return what an incident is about: its targets, or the series in which it is most visible."""
+    if incident.targets:
+        more = len(incident.targets) - 1
+        return visible(incident.targets[0]) + (f" and {more} more" if more else "")
+    if incident.key is None:
+        return incident.shape.value
+    others = f" and {len(incident.moved_with)} more" if incident.moved_with else ""
+    return visible(f"{incident.key.probe} {metric_text(incident.key.metric)}{others}")
 
 
 def print_explanation(
-    explanations: Sequence[Explanation], about: Explanation, lone_runs: Sequence[LoneRun] = ()
+    explanations: Sequence[Explanation],
+    about: Explanation,
+    lone_runs: Sequence[LoneRun] = (),
+    speeds: Sequence[SpeedAt] = (),
 ) -> None:
-    """Print all that is known about one moment."""
-    out = console()
+    """Print all that is known about one moment: first how fast its runs were."""
+    more = [] if extent().everything else ["--all shows every cause with all evidence"]
+    print_screen(
+        explain_answer(about, explanations, speeds),
+        partial(_print_explanation_body, explanations, about, lone_runs, speeds),
+        more=more,
+    )
+
+
+_SPEED_COLUMNS: Final = (
+    Column("series", wraps=True),
+    Column("runs", right=True, drop=3),
+    Column("at (UTC)", drop=2),
+    Column("level", right=True),
+    Column("usual", right=True),
+    Column("difference", right=True),
+)
+
+
+def _print_explanation_body(
+    explanations: Sequence[Explanation],
+    about: Explanation,
+    lone_runs: Sequence[LoneRun],
+    speeds: Sequence[SpeedAt],
+    out: Console,
+) -> None:
+    everything = extent().everything
+    print_rows(out, _SPEED_COLUMNS, [_speed_row(speed) for speed in speeds])
+    if speeds:
+        week = f"usual: median of the week before {utc_moment(speeds[0].usual_until)}"
+        print_wrapped(out, f"{week}, or of all before", "dim")
     for explanation in explanations:
-        _print_incident(out, explanation, whole=True)
         out.print()
-    _print_moment(out, about, beside=bool(explanations))
+        _print_incident(out, explanation, whole=everything)
+    out.print()
+    _print_moment(out, about, beside=bool(explanations), whole=everything)
     _print_lone_runs(out, lone_runs)
-    out.print(_LEGEND, style="dim")
+    print_wrapped(out, f"{_LEGEND}; %: probability of the cause", "dim")
+
+
+def _speed_row(speed: SpeedAt) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    ratio = speed.ratio
+    worse = ratio is not None and (ratio < 1) == speed.key.more_is_better
+    notable = ratio is not None and abs(ratio - 1) >= NOTABLE
+    unfinished = f", {speed.unfinished} unfinished" if speed.unfinished else ""
+    return (
+        visible(f"{speed.key.probe} {metric_text(speed.key.metric)}"),
+        f"{speed.runs}{unfinished}",
+        f"{speed.at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        value_text(speed.value, speed.key.unit),
+        value_text(speed.usual, speed.key.unit),
+        Text(effect_text(ratio), style="red" if worse and notable else ""),
+    )
 
 
 def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
@@ -76,11 +207,11 @@ def _print_lone_runs(out: Console, lone_runs: Sequence[LoneRun]) -> None:
     if lone_runs:
         shown = [f"{visible(run.probe)} {utc_moment(run.at)}" for run in lone_runs[:_LONE_SHOWN]]
         more = len(lone_runs) - len(shown)
-        out.print(
+        print_wrapped(
+            out,
             f"note: {plural(len(lone_runs), 'run')} failed or did not finish, those around did: "
             f"{', '.join(shown)}{f' and {more} more' if more else ''}",
-            style="dim",
-            soft_wrap=True,
+            "dim",
         )
 
 
@@ -89,15 +220,15 @@ def _print_incident(out: Console, explanation: Explanation, *, whole: bool) -> N
 
     incident = explanation.incident
     head = Text(incident.state.value, style=_STATES[incident.state])
-    out.print(head.append(f"  {visible(incident.summary)}", style="bold"), soft_wrap=True)
+    print_wrapped(out, head.append(f"  {visible(incident.summary)}", style="bold"), hang=6)
     for line in _facts(incident):
-        out.print(f"  {visible(line)}", style="dim", soft_wrap=True)
+        print_wrapped(out, line, "dim", indent=2)
     if explanation.unexplained:
-        out.print("  unexplained: no cause is likely enough to be named", style="yellow")
+        print_wrapped(out, "unexplained: no cause is likely enough to be named", "yellow", indent=2)
     _print_causes(out, explanation, whole=whole)
 
 
-def _print_moment(out: Console, explanation: Explanation, *, beside: bool) -> None:
+def _print_moment(out: Console, explanation: Explanation, *, beside: bool, whole: bool) -> None:
     """Print a moment, which need not be an incident: nothing may have been wrong with it.
 
     Parameters
@@ -108,15 +239,13 @@ def _print_moment(out: Console, explanation: Explanation, *, beside: bool) -> No
     about = explanation.incident
     to = utc_moment(about.until or about.detected_at)
     out.print(f"the moment  {visible(about.summary)}", style="bold")
-    out.print(
-        f"  {utc_moment(about.at)} to {to}, held against the week before; {_counted(about)}",
-        style="dim",
-        soft_wrap=True,
-    )
+    stretch = f"{utc_moment(about.at)} to {to}, held against the week before; {_counted(about)}"
+    print_wrapped(out, stretch, "dim", indent=2)
     if explanation.unexplained:
         text = "nothing else stands out" if beside else "nothing stands out"
-        out.print(f"  {text}: no cause is likely enough to be named")
-    _print_causes(out, explanation, whole=True)
+        print_wrapped(out, f"{text}: no cause is likely enough to be named", indent=2)
+    if whole or not beside:
+        _print_causes(out, explanation, whole=whole)
 
 
 def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> None:
@@ -131,12 +260,13 @@ def _print_causes(out: Console, explanation: Explanation, *, whole: bool) -> Non
             ("not assessed", explanation.not_assessed),
         ):
             if others:
-                out.print(f"  {name:<12}  {_titles(others)}", style="dim", soft_wrap=True)
-    out.print(f"  to decide     {visible(explanation.deciding)}", soft_wrap=True)
+                text = _titles(others) if extent().everything else plural(len(others), "cause")
+                print_wrapped(out, f"{name:<12}  {text}", "dim", indent=2, hang=14)
+    print_wrapped(out, f"to decide     {explanation.deciding}", indent=2, hang=14)
     for instrument in explanation.instruments if whole else ():
-        out.print(f"  {_instrument(instrument)}", style="dim", soft_wrap=True)
+        print_wrapped(out, _instrument(instrument), "dim", indent=2)
     for note in explanation.notes:
-        out.print(f"  note          {visible(note)}", style="dim", soft_wrap=True)
+        print_wrapped(out, f"note          {note}", "dim", indent=2, hang=14)
 
 
 def _facts(incident: Incident) -> Iterator[str]:
@@ -185,10 +315,10 @@ def _print_cause(
     confidence = "" if cause.standing else f"{format_percent(cause.confidence)}  "
     if unless_named is not None and cause.confidence < NAMED:
         confidence = f"{unless_named}  "
-    out.print(f"  {confidence}{visible(cause.title)}{because}{standing}", soft_wrap=True)
+    print_wrapped(out, f"{confidence}{cause.title}{because}{standing}", indent=2)
     shown = cause.evidence if whole else _weighty(cause.evidence)
     for piece in shown:
-        out.print(_evidence(piece), soft_wrap=True)
+        print_wrapped(out, _evidence(piece), indent=6)
 
 
 def _weighty(evidence: Iterable[Evidence]) -> Sequence[Evidence]:
@@ -198,7 +328,7 @@ def _weighty(evidence: Iterable[Evidence]) -> Sequence[Evidence]:
 def _evidence(piece: Evidence) -> Text:
     from rich.text import Text
 
-    text = Text(f"      {_MARKS[piece.found]} {visible(piece.what)}")
+    text = Text(f"{_MARKS[piece.found]} {visible(piece.what)}")
     if piece.reason is not None:
         text.append(f" ({visible(piece.reason)})", style="dim")
     if piece.at is not None:

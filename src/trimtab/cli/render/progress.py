@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Final
 
 from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
 
+QUIET_S: Final = 2.0
+"""Of commands that read what is kept: they show progress where they take longer than this."""
 Show = Callable[[str, float | None], None]
 """Called with what is being done, and the part of the whole that is done, where it is known."""
 
@@ -23,9 +27,15 @@ def meter(lines: Show, *, percentage: bool = False) -> Iterator[Show]:
         yield (lambda text, part: None) if wants_json() else lines
 
 
-def progress_bar() -> AbstractContextManager[Callable[[str, float], None]]:
-    """Return what yields a function that shows progress, a line whenever the step changes."""
-    return meter(_Lines(), percentage=True)
+def progress_bar(*, quiet_s: float = 0.0) -> AbstractContextManager[Callable[[str, float], None]]:
+    """Return what yields a function that shows progress, a line whenever the step changes.
+
+    Parameters
+    ----------
+    quiet_s
+        Seconds without a line: most commands of this kind have ended by then.
+    """
+    return meter(_Lines(quiet_s), percentage=True)
 
 
 @contextmanager
@@ -49,10 +59,11 @@ def _bar(*, percentage: bool) -> Iterator[Show]:
 class _Lines:
     """One line whenever the step changes: readable in a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet_s: float) -> None:
         self._last = ""
+        self._from_s = time.monotonic() + quiet_s
 
     def __call__(self, step: str, fraction: float | None) -> None:
-        if step != self._last:
+        if step != self._last and time.monotonic() >= self._from_s:
             self._last = step
             print(f"[{fraction or 0.0:4.0%}] {step}", file=sys.stderr, flush=True)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.cli.options import extent
+from trimtab.cli.render.screen import print_screen, print_wrapped
 from trimtab.cli.render.text import (
     GAP,
     console,
@@ -19,6 +23,7 @@ from trimtab.explain.troubles import trim_state
 from trimtab.model.finding import Severity
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
+from trimtab.report.answers import targets_answer
 from trimtab.units import format_bytes, format_percent, format_value, plural
 from trimtab.visible import visible
 
@@ -41,16 +46,35 @@ _TROUBLE_COMFORTABLE: Final = 60
 _BESIDE_MINIMUM: Final = 70
 _TRIM_WIDTH: Final = 20
 _NAME_MINIMUM: Final = 12
+_ROWS: Final = 25
+_MACHINES: Final = 5
+"""Targets, and troubles of machines, on a screen."""
 
 
-def print_targets(state: SiteState, out: Console | None = None) -> None:
-    """Print a line for each target, and the machines that have troubles of their own."""
-    out = console() if out is None else out
+def print_targets(state: SiteState) -> None:
+    """Print the targets in trouble first, and the machines that have troubles of their own."""
+    more = [f"trimtab targets {visible(state.site)} TARGET shows all that is known of one"]
+    print_screen(targets_answer(state), partial(print_target_rows, state), more=more)
+
+
+def print_target_rows(state: SiteState, out: Console) -> None:
+    """Print the machines in trouble, and a line for each target."""
     _print_head(out, state)
-    _print_table(out, state)
-    for host in state.hosts:
-        for trouble in host.troubles:
-            out.print(_host_line(host, trouble), soft_wrap=True)
+    requested = extent()
+    troubled = [(host, trouble) for host in state.hosts for trouble in host.troubles]
+    shown = troubled if requested.everything else troubled[:_MACHINES]
+    for host, trouble in shown:
+        print_wrapped(out, _host_line(host, trouble))
+    if len(troubled) > len(shown):
+        out.print(f"... {len(troubled) - len(shown):,} more machines: --all", style="dim")
+    rows = requested.rows(_ROWS)
+    _print_table(out, replace(state, targets=state.targets[:rows]))
+    if (hidden := len(state.targets) - rows) > 0:
+        calm = not any(target.troubles for target in state.targets[rows:])
+        out.print(
+            f"... {hidden:,} more targets{', none of them in trouble' if calm else ''}: --all",
+            style="dim",
+        )
 
 
 def print_target(state: SiteState, target_state: TargetState) -> None:
@@ -86,14 +110,12 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
         machines = f"; {plural(len(state.hosts), 'machine')}" if state.hosts else ""
         out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
-    out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)
+    out.print(f"  stored in {visible(store)}", style="dim", soft_wrap=True)
 
 
 def _print_head(out: Console, state: SiteState) -> None:
     origin = "kept snapshot" if state.kept else "now"
-    out.print(f"{visible(state.site)}, {moment(state.snapshot.at)} ({origin})", style="bold")
-    if not state.snapshot.complete:
-        out.print("Not complete: what did not answer is named below.", style="yellow")
+    out.print(f"{moment(state.snapshot.at)} ({origin})", style="dim")
 
 
 def _print_table(out: Console, state: SiteState) -> None:

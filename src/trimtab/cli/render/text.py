@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.units import format_percent, format_value
 from trimtab.visible import visible
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
     from trimtab.model.verdict import Interval, VerdictStatus
 
-WIDTH_WITHOUT_TERMINAL = 120
-GAP = 2
+WIDTH_WITHOUT_TERMINAL: Final = 120
+"""Unless ``COLUMNS`` is exported."""
+WIDTH_LEAST: Final = 40
+GAP: Final = 2
 """Between two columns of a table."""
 
 
@@ -32,15 +35,44 @@ def console(*, to_error: bool = False) -> Console:
             raise BrokenPipeError
 
     stream = sys.stderr if to_error else sys.stdout
-    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
+    width = None if stream.isatty() else _width_without_terminal()
     return PlainConsole(
         file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width
     )
 
 
+def _width_without_terminal() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return max(int(columns), WIDTH_LEAST) if columns.isdecimal() else WIDTH_WITHOUT_TERMINAL
+
+
 def moment(at: datetime | None) -> str:
     """Return a time in this host's zone, with its offset; ``-`` where it is not known."""
     return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M %z")
+
+
+def local_times(times: Sequence[datetime | None]) -> list[str]:
+    """Return times in this host's zone to the minute; offsets only where they differ."""
+    local = [None if at is None else at.astimezone() for at in times]
+    offsets = {at.utcoffset() for at in local if at is not None}
+    form = "%Y-%m-%d %H:%M" if len(offsets) < 2 else "%Y-%m-%d %H:%M %z"
+    return ["-" if at is None else at.strftime(form) for at in local]
+
+
+def site_labels(names: Iterable[str]) -> dict[str, str]:
+    """Return each site's name as people know it: a path where it was made up for one.
+
+    Examples
+    --------
+    >>> site_labels(["scratch", "0aff7fd2-5f3e:/data", "/dev/vda:/"])
+    {'scratch': 'scratch', '0aff7fd2-5f3e:/data': '/data', '/dev/vda:/': '/'}
+    """
+    labels = {}
+    for name in dict.fromkeys(names):
+        source, colon, path = name.rpartition(":")
+        label = path if colon and path.startswith("/") else name
+        labels[name] = f"{label} ({source[:8]})" if label in labels.values() else label
+    return labels
 
 
 def utc_moment(at: datetime) -> str:

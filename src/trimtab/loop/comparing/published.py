@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import DataError, UsageError
 from trimtab.model.compare import Summary
 from trimtab.model.run import LAYERS, METRIC_UNITS
@@ -133,7 +134,9 @@ def _read_table(table: Mapping[str, object]) -> Summary:
     metric, layer, window = (_text(table, key) for key in ("metric", "layer", "window"))
     if metric is not None and metric not in METRIC_UNITS:
         raise UsageError(
-            f"{metric!r} is not a metric", code="metric-unknown", hint=", ".join(METRIC_UNITS)
+            f"{metric!r} is not a metric",
+            code="metric-unknown",
+            hint=did_you_mean(metric, METRIC_UNITS) or ", ".join(METRIC_UNITS),
         )
     if layer is not None and layer not in LAYERS:
         raise UsageError(f"{layer!r} is not a layer", code="layer-unknown", hint=", ".join(LAYERS))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import Troubles, find_troubles
-from trimtab.explain.site import Known, explain_moment
+from trimtab.explain.site import Known, explain_moment, speeds_at
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
     Checksums,
@@ -26,7 +26,7 @@ from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
-from trimtab.model.incident import Assessment, Explanation, IncidentState, LoneRun
+from trimtab.model.incident import Assessment, Explanation, IncidentState, LoneRun, SpeedAt
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
@@ -79,6 +79,8 @@ class Moment:
         What was looked for at that very time, held against the week before.
     lone_runs
         Runs within an hour of it that failed or did not finish while those around them did.
+    speeds
+        How fast its runs were compared with usual, the series that differs most first.
     """
 
     site: str
@@ -87,6 +89,7 @@ class Moment:
     explanations: tuple[Explanation, ...]
     moment: Explanation
     lone_runs: tuple[LoneRun, ...] = ()
+    speeds: tuple[SpeedAt, ...] = ()
 
 
 def incidents_of(
@@ -224,7 +227,8 @@ def explain_at(
         around = explain_moment(min(at, known.now), known, source, standing=standing())
         explained = tuple(with_standing(answer, standing()) for answer in answers)
         notes = tuple(run for run in troubles.lone_runs if abs(run.at - at) <= _NEAR)
-        answer_at = Moment(known.site, str(store.location), at, explained, around, notes)
+        speeds = speeds_at(at, known, active)
+        answer_at = Moment(known.site, str(store.location), at, explained, around, notes, speeds)
         progress("explained", 1.0)
         return answer_at
 

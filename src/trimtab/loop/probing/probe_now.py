@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from trimtab.config.problems import did_you_mean
 from trimtab.drivers.protocol import Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError, UsageError
 from trimtab.launch.interruption import shielded
@@ -57,11 +58,13 @@ def probe_of(site: Site, name: str) -> SiteProbe:
     for probe in site.probes:
         if probe.name == name:
             return probe
-    known = ", ".join(configured.name for configured in site.probes)
+    names = [configured.name for configured in site.probes]
+    known = ", ".join(names)
     raise UsageError(
         f"{site.name} has no probe {name!r}",
         code="probe-unknown",
-        hint=f"there are {known}" if known else "write a [probe.NAME] into its site file",
+        hint=did_you_mean(name, names)
+        or (f"there are {known}" if known else "write a [probe.NAME] into its site file"),
     )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import TrimtabError
+from trimtab.message import Message
 from trimtab.model.mounts import Mount, find_mount, parse_mountinfo
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
@@ -29,7 +30,13 @@ from trimtab.purge.run.identity import (
     mount_identity,
     mount_number,
 )
-from trimtab.purge.run.situation import AllowList, CanaryFacts, RootFacts
+from trimtab.purge.run.situation import (
+    SWITCH_UNREADABLE,
+    SWITCH_WITHOUT_DIRECTORY,
+    AllowList,
+    CanaryFacts,
+    RootFacts,
+)
 from trimtab.record.trusted import trusted_directory
 from trimtab.visible import visible
 
@@ -71,7 +78,7 @@ def allow_list(path: Path, *, owner: int = 0) -> AllowList:
     return AllowList(None, frozenset(line for line in lines if line and not line.startswith(b"#")))
 
 
-def kill_switch(path: Path) -> str | None:
+def kill_switch(path: Path) -> Message | None:
     """Return why a run has to stop; ``None``: nobody pulled the switch.
 
     A switch that cannot be asked for counts as pulled, also where its directory is missing:
@@ -84,10 +91,15 @@ def kill_switch(path: Path) -> str | None:
     except FileNotFoundError as error:
         if error.filename == os.fspath(path):
             return None
-        return f"the directory of the kill switch {shown} is not there"
+        missing = visible(os.fspath(path.parent))
+        return Message(
+            SWITCH_WITHOUT_DIRECTORY,
+            f"the directory {missing} of the kill switch is not there: nobody could pull it",
+        )
     except OSError as error:
-        return f"the kill switch {shown} cannot be asked for: {error.strerror}"
-    return f"the kill switch {shown} is pulled"
+        text = f"the kill switch {shown} cannot be asked for: {error.strerror}"
+        return Message(SWITCH_UNREADABLE, text)
+    return Message("switch-pulled", f"the kill switch {shown} is pulled")
 
 
 def root_facts(

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.message import code_of
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.rules import moment
 from trimtab.purge.run.messages import Objection
-from trimtab.purge.run.situation import ServerClock, Situation, Totals
+from trimtab.purge.run.situation import (
+    SWITCH_UNREADABLE,
+    SWITCH_WITHOUT_DIRECTORY,
+    ServerClock,
+    Situation,
+    Totals,
+)
 from trimtab.units import format_bytes, format_duration, plural
 from trimtab.visible import visible
 
@@ -39,6 +46,8 @@ class Guard:
     to_recover
         Has to hold even before an interrupted batch is recovered, which deletes nothing. The others
         need not: files that were moved aside must not stay there because the plan has expired.
+    hints
+        What to do instead, by the code of the reason.
     in_dry_run
         Whether a dry run can tell; it changes nothing, so it makes no canary.
     """
@@ -49,6 +58,7 @@ class Guard:
     each_batch: bool = False
     to_recover: bool = False
     in_dry_run: bool = True
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def published(now: Situation) -> str | None:
@@ -254,7 +264,16 @@ def caps_left(now: Situation) -> str | None:
 
 
 GUARDS: Final = (
-    Guard("kill-switch", not_killed, "remove the file when deleting is wanted again", True),
+    Guard(
+        "kill-switch",
+        not_killed,
+        "remove the file when deleting is wanted again",
+        each_batch=True,
+        hints={
+            SWITCH_WITHOUT_DIRECTORY: "create the directory, owned by root",
+            SWITCH_UNREADABLE: "make its directory readable for root",
+        },
+    ),
     Guard("root-user", privileged, "run it as root", to_recover=True),
     Guard("signature", signed, "make a new plan, and find out who changed this one", False, True),
     Guard("allow-list", allowed, "add it, one absolute path a line, if it is meant", False, True),
@@ -283,7 +302,9 @@ def objections(now: Situation, guards: tuple[Guard, ...] = GUARDS) -> tuple[Obje
     """Return what every guard has to object."""
     objections_found = ((guard, guard.objects(now)) for guard in guards)
     return tuple(
-        Objection(g.name, reason, g.hint) for g, reason in objections_found if reason is not None
+        Objection(g.name, reason, g.hints.get(code_of(reason) or "", g.hint))
+        for g, reason in objections_found
+        if reason is not None
     )
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.policy import Policy
 from trimtab.purge.run.state import Allowance, Spent
+
+SWITCH_WITHOUT_DIRECTORY: Final = "switch-directory-missing"
+SWITCH_UNREADABLE: Final = "switch-unreadable"
+"""Codes of why a kill switch counts as pulled that is not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.model.drives import data_sheet
 from trimtab.twin.scenario.model import DriveModel
@@ -132,6 +133,6 @@ def preset(name: str) -> Preset:
         raise UsageError(
             f"no spare is known of the drive {name[:40]!r}",
             code="drive-unknown",
-            hint=f"{', '.join(PRESETS)}; or give --spare",
+            hint=did_you_mean(name, PRESETS) or f"{', '.join(PRESETS)}; or give --spare",
         )
     return known
