@@ -360,6 +360,12 @@ class OstFleet:
     def add(self, columns: int) -> None:
         """Add empty OSTs behind the others."""
 
+    def figures(self, names: Sequence[str]) -> bytes:
+        """Return some of what `state` has: names x columns, doubles of this machine.
+
+        0 where `state` has no such name.
+        """
+
     def state(self) -> dict[str, list[float]]:
         """Return counts since the beginning and how each is now, one value a column.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.documents import misfits
 from tests.support.mailbox import mail_server, web_server
 
 from trimtab.model.alert import Delivery, DeliveryState, Phase
+from trimtab.record.slots import Slot, SlotState
 from trimtab.record.store import Store
 
 
@@ -103,3 +105,24 @@ def test_what_a_site_file_may_not_say_of_alerts(more: str, code: str, tmp_path: 
     ended = trimtab("site", site_file(tmp_path, more), "--json", store=tmp_path)
     assert (ended.code, ended.document["error"]["code"]) == (2, code)
     assert "sesame" not in ended.stdout + ended.stderr
+
+
+def test_cron_reports_a_watch_that_is_gone_and_says_nothing_of_one_that_runs(
+    tmp_path: Path,
+) -> None:
+    with web_server() as web:
+        more = f'[snapshot]\nschedule = "every 1h"\n[webhook.up]\nurl = "{web.url}"\n'
+        site, store = site_file(tmp_path, more), tmp_path / "t.db"
+        with Store.open(store) as opened:
+            now = datetime.now(UTC)
+            opened.ensure_site("scratch", driver="local")
+            opened.finish_slot(Slot("scratch", "snapshot", now - timedelta(days=2), SlotState.DONE))
+            until = now + timedelta(hours=1)
+            opened.take_lease("scratch", "elsewhere:1:1:1", now=now, until=until)
+            watched = trimtab("watch", site, "--check", store=store)
+            opened.release_lease("scratch", "elsewhere:1:1:1")
+        gone = [trimtab("watch", site, "--check", store=store) for _ in range(2)]
+    assert (watched.code, watched.stdout, watched.stderr) == (0, "", "")
+    assert [ended.code for ended in gone] == [3, 3]
+    assert "no process watches scratch" in gone[0].stderr
+    assert len(web.bodies) == 1

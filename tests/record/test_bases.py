@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -155,3 +159,35 @@ def test_changes_of_another_base_are_refused() -> None:
     changes = large.changes(Values.of(frame_of(site(1))))
     with raises(UnreadableError, "snapshot-unreadable"):
         batch.decode(changes, small, at=NOON, driver="lustre", complete=True)
+
+
+def test_changes_of_before_there_were_planes_are_read() -> None:
+    base, second = Base.of(frame_of(site(0))), site(3)
+    values = Values.of(frame_of(second))
+    rows = np.flatnonzero(values.integers != base.values.integers)
+    assert len(rows) == 40
+    frame = pl.DataFrame(
+        {
+            "row": pl.Series(np.diff(rows, prepend=0), dtype=pl.UInt32),
+            "number": pl.Series([None] * len(rows), dtype=pl.Float64),
+            "integer": values.integers[rows] - base.values.integers[rows],
+            "text": pl.Series([None] * len(rows), dtype=pl.String),
+        }
+    )
+    stream = io.BytesIO()
+    frame.write_ipc(stream, compat_level=pl.CompatLevel.oldest())
+    arrow = zlib.compress(stream.getvalue())
+    read, now = (
+        batch.frame_of_batch(changes, base, NOON) for changes in (arrow, base.changes(values))
+    )
+    assert read.equals(now)
+    assert read.select(batch._VALUES).equals(frame_of(second).select(batch._VALUES))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:20], lambda data: data + b"x"])
+def test_damaged_changes_are_told(damage: Callable[[bytes], bytes]) -> None:
+    base = Base.of(frame_of(site(0)))
+    changes = base.changes(Values.of(frame_of(site(1))))
+    damaged = zlib.compress(damage(zlib.decompress(changes)))
+    with raises(UnreadableError, "snapshot-unreadable"):
+        batch.frame_of_batch(damaged, base, NOON)

@@ -5,7 +5,7 @@ use crate::drive::{policy_of, refused};
 use flash::ost::{Fleet, Ost, Settings, Step};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
 type Thresholds = (f64, f64, f64);
 
@@ -160,6 +160,17 @@ impl OstFleet {
 
     fn add(&mut self, columns: usize) -> PyResult<()> {
         self.0.add(columns).map_err(refused)
+    }
+
+    fn figures<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+        let values = self.0.figures(&names);
+        PyBytes::new_with(py, values.len() * size_of::<f64>(), |bytes| {
+            let places = bytes.chunks_exact_mut(size_of::<f64>());
+            places
+                .zip(values)
+                .for_each(|(place, value)| place.copy_from_slice(&value.to_ne_bytes()));
+            Ok(())
+        })
     }
 
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

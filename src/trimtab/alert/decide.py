@@ -14,7 +14,7 @@ from trimtab.alert.incidents import incident_alerts
 from trimtab.alert.ledger import NOTHING, OPEN, Draft, Subject, subjects_of
 from trimtab.alert.observed import ActionView, Observed
 from trimtab.alert.states import state_alerts
-from trimtab.alert.table import ACTION_FAILED, AGAIN
+from trimtab.alert.table import ACTION_FAILED, AGAIN, WATCH_GONE
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.units import plural
@@ -37,8 +37,46 @@ def decide(observed: Observed, sent: Sequence[Alert], now: datetime) -> list[Ale
         *state_alerts(observed, subjects, draft),
         *incident_alerts(observed, subjects, draft),
         *_actions(observed, subjects, draft),
+        *_watched_again(subjects, draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
+
+
+def watch_gone(
+    site: str, sent: Sequence[Alert], now: datetime, *, slot: str, due_at: datetime
+) -> Alert | None:
+    """Return the alert that no process watches a site; ``None`` where it was sent already.
+
+    Parameters
+    ----------
+    sent
+        The ledger of the site, the oldest row first.
+    slot
+        The item whose slot was not started, and the time of that slot, aware.
+    """
+    subject = subjects_of(sent).get(WATCH_GONE, Subject(WATCH_GONE, {}))
+    if subject.belief == OPEN:
+        return None
+    return Draft(site, now).alert(
+        subject,
+        WATCH_GONE,
+        Phase.OPENED,
+        Severity.CRITICAL,
+        title=f"no process watches {site}: the {slot} of {due_at:%Y-%m-%d %H:%M} UTC was not "
+        f"started; next: systemctl status trimtab-watch@{site}",
+        facts={},
+        since=due_at,
+    )
+
+
+def _watched_again(subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:
+    """Yield the end of the alert that no process watched: this one does."""
+    subject = subjects.get(WATCH_GONE)
+    if subject is not None and subject.belief == OPEN:
+        title = f"{draft.site} is watched again"
+        yield draft.alert(
+            subject, WATCH_GONE, Phase.CLOSED, Severity.CRITICAL, title=title, facts={}
+        )
 
 
 def _actions(observed: Observed, subjects: dict[str, Subject], draft: Draft) -> Iterator[Alert]:

@@ -25,7 +25,7 @@ class Subject:
     sent_at
         When the last alert about it was decided; ``None``: none was sent yet.
     rows
-        Number of rows.
+        Number of rows, those that were removed since included.
     """
 
     name: str
@@ -46,9 +46,10 @@ def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
     for alert in sent:
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
-        subjects[alert.subject] = Subject(
-            alert.subject, alert.facts, alert.at, sent_at, known.rows + 1
-        )
+        # Rows before it may have outlived their retention: each counts those before it.
+        counted = alert.facts.get("rows")
+        rows = counted if isinstance(counted, int) else known.rows + 1
+        subjects[alert.subject] = Subject(alert.subject, alert.facts, alert.at, sent_at, rows)
     return subjects
 
 
@@ -88,5 +89,5 @@ class Draft:
             since,
             title,
             lines,
-            {**facts, "told": belief},
+            {**facts, "told": belief, "rows": subject.rows + 1},
         )

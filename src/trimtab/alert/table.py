@@ -12,6 +12,8 @@ from trimtab.model.finding import Severity
 INCIDENT: Final = "incident"
 INTEGRITY: Final = "integrity"
 ACTION_FAILED: Final = "action-failed"
+WATCH_GONE: Final = "watch-gone"
+"""Sent by `trimtab watch --check`, as a watch that is gone cannot."""
 TEST: Final = "test"
 
 
@@ -72,5 +74,5 @@ AGAIN: Final[Mapping[Severity, timedelta]] = {
 """The shortest time between two alerts that one subject became worse: what comes meanwhile is
 collected in the next."""
 
-NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, *(state.name for state in STATES))
-"""Every alert that `trimtab watch` sends; each has its section in docs/runbook.md."""
+NAMES: Final = (INCIDENT, INTEGRITY, ACTION_FAILED, WATCH_GONE, *(state.name for state in STATES))
+"""Every alert that is sent; each has its section in docs/runbook.md."""

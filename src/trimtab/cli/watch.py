@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
     help="As --status, and show what the armed policies would change now. Changes nothing.",
 )
 @click.option(
+    "--check",
+    is_flag=True,
+    help="If no process watches the site and a slot is overdue: alert, and exit with 3. Else "
+    "prints nothing. For cron.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json", "journal"]),
     help="One line an event: text, JSON, or fields for journald. Default: text on a terminal, "
@@ -50,6 +55,7 @@ def command(
     once: bool,
     status: bool,
     dry_run: bool,
+    check: bool,
     log_format: str | None,
     log_level: str,
 ) -> None:
@@ -73,20 +79,19 @@ def command(
     from trimtab.loop.watching.watch import Watch, items
     from trimtab.report import documents
 
-    if once + status + dry_run > 1:
-        raise click.UsageError("--once, --status and --dry-run exclude one another")
+    if once + status + dry_run + check > 1:
+        raise click.UsageError("--once, --status, --dry-run and --check exclude one another")
+    _refuse_json_without(has_document=once or status or dry_run)
     if status or dry_run:
-        _show_state(where, store_url, dry_run=dry_run)
-        return
-    if options.wants_json() and not once:
-        raise click.UsageError("--json goes with --once, --status or --dry-run")
+        return _show_state(where, store_url, dry_run=dry_run)
+    if check:
+        return _check(where, store_url)
     loaded = _site(where)
     site = loaded.site
     if not once and not items(site):
         raise _nothing_scheduled(site)
     reach = reach_of(site)
-    level = getattr(logging, log_level.upper())
-    log = configured(form=log_format, level=level, clock=reach.clock, site=site.name)
+    log = configured(form=log_format, level=log_level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
         log.warning(warning)
     with open_store(with_store(site, store_url), create=True) as store:
@@ -113,6 +118,11 @@ def command(
         lambda: print_slots(site.name, place, slots, runs) if once else None,
         error=error if failed else None,
     )
+
+
+def _refuse_json_without(*, has_document: bool) -> None:
+    if options.wants_json() and not has_document:
+        raise click.UsageError("--json goes with --once, --status or --dry-run")
 
 
 def _nothing_scheduled(site: Site) -> UsageError:
@@ -152,6 +162,34 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
         lambda: documents.kept.WatchStateDocument(state, plans),
         lambda: print_state(state, plans if dry_run else None),
     )
+
+
+def _check(where: str, store_url: str | None) -> None:
+    """Alert and raise where no process watches a site and a slot is overdue."""
+    from trimtab.errors import ToolError
+    from trimtab.loop.alerting.alerting import Alerting
+    from trimtab.loop.sites import clock_of, with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.log import configured
+    from trimtab.loop.watching.upcoming import overdue
+
+    site = _site(where).site
+    clock = clock_of(site)
+    with open_store(with_store(site, store_url)) as store:
+        late = overdue(site, store, clock())
+        if not late:
+            return
+        item, due_at = min(late.items(), key=lambda entry: entry[1])
+        slot = item.replace(":", " ")
+        log = configured(level="error", clock=clock, site=site.name)
+        alerting = Alerting(site, store, log=log, clock=clock, threads=False)
+        alerting.watch_gone(slot, due_at)
+        raise ToolError(
+            f"no process watches {site.name}: the {slot} of {due_at:%Y-%m-%d %H:%M} UTC was not "
+            "started",
+            code="watch-gone",
+            hint=f"systemctl status trimtab-watch@{site.name}; it resumes where it stopped",
+        )
 
 
 def _failed(slots: Sequence[Slot], runs: Mapping[str, Run]) -> str:

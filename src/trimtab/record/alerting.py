@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from sqlalchemy import Row, select, update
 
@@ -12,6 +12,9 @@ from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
 from trimtab.record import queries, rows, schema
 from trimtab.record.connections import Connections
+
+REMEMBERED: Final = timedelta(days=400)
+"""So far back goes the part of the ledger that decisions rest on."""
 
 
 class AlertRecords(Connections):

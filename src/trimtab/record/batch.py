@@ -17,11 +17,11 @@ column by column, as Arrow itself can, takes 8 KiB for that. The checksum of zli
 besides: a single wrong bit can make an Arrow reader abort the process.
 
 From one snapshot of a site to the next little but numbers change. So of snapshots that have the
-same rows one is kept whole, the base, and of each the rows whose values are others than the base's:
-(`Base.changes`). That is a quarter of the bytes, and of the time.
+same rows one is kept whole, the base, and of each the rows whose values are others than the base's
+(`Base.changes`), as planes of bytes (`trimtab.record.planes`). That is a sixth of the bytes.
 
-Batches of before machines and settings were kept have no column ``part``, and those of before there
-were bases are whole; they are read as well.
+Batches of before machines and settings were kept have no column ``part``, those of before there
+were bases are whole, and changes of before there were planes are an Arrow file; all are read.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
+from trimtab.record.planes import MAGIC, Changed, order_of
 from trimtab.record.text import restored, storable
 
 if TYPE_CHECKING:
@@ -96,14 +97,14 @@ def frame_of(snapshot: Snapshot) -> pl.DataFrame:
     return pl.DataFrame(series).with_columns(pl.col(_WORDS).cast(pl.Categorical))
 
 
-def packed(frame: pl.DataFrame, level: int = -1) -> bytes:
-    """Return rows as they are kept, compressed at a level of zlib."""
+def packed(frame: pl.DataFrame) -> bytes:
+    """Return rows as they are kept."""
     import polars as pl
 
     stream = io.BytesIO()
     # The oldest form of strings: a store outlives the library that wrote it.
     frame.write_ipc(stream, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
-    return zlib.compress(stream.getvalue(), level)
+    return zlib.compress(stream.getvalue())
 
 
 @dataclass(slots=True, eq=False)
@@ -147,12 +148,15 @@ class Base:
     ----------
     frame, values
         As `frame_of` returns it.
+    order
+        Of its rows, as changes have it.
     batch, digest
         As it is kept, and its SHA-256 in hexadecimal.
     """
 
     frame: pl.DataFrame
     values: Values
+    order: np.ndarray
     batch: bytes
     digest: str
 
@@ -160,7 +164,7 @@ class Base:
     def of(cls, frame: pl.DataFrame) -> Self:
         """Return the rows of a snapshot as a base."""
         batch = packed(frame)
-        return cls(frame, Values.of(frame), batch, hashlib.sha256(batch).hexdigest())
+        return cls(frame, Values.of(frame), _order(frame), batch, hashlib.sha256(batch).hexdigest())
 
     @classmethod
     def read(cls, batch: bytes, digest: str) -> Self:
@@ -177,7 +181,7 @@ class Base:
             if hashlib.sha256(batch).hexdigest() != digest:
                 raise ValueError("its digest is another")
             frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
-            return cls(frame, Values.of(frame), batch, digest)
+            return cls(frame, Values.of(frame), _order(frame), batch, digest)
         except (zlib.error, pl.exceptions.PolarsError, ValueError, OSError) as error:
             raise UnreadableError(
                 f"the snapshots that rest on the base {digest[:12]} cannot be read: {error}",
@@ -195,32 +199,30 @@ class Base:
     def changes(self, values: Values) -> bytes:
         """Return the batch of a snapshot that fits: the rows whose values are others.
 
-        Rows stand as the number of rows since the last one, and integers as the difference, modulo
-        2^64: what is alike in each target and small is small when compressed.
+        Integers stand as the difference, modulo 2^64: what is alike in each target and small is
+        small when compressed.
         """
         import numpy as np
-        import polars as pl
 
         then = self.values
         differs = (then.numbers != values.numbers) | (then.integers != values.integers)
         differs |= np.signbit(then.numbers) != np.signbit(values.numbers)  # 0.0 and -0.0
         differs |= (then.is_integer != values.is_integer) | (then.texts != values.texts)
-        rows = np.flatnonzero(differs)
-        columns = (
-            pl.Series("row", np.diff(rows, prepend=0), dtype=pl.UInt32),
-            _where("number", values.numbers[rows], values.is_number[rows]),
-            _where("integer", values.integers[rows] - then.integers[rows], values.is_integer[rows]),
-            pl.Series("text", values.texts[rows].tolist(), dtype=pl.String),
+        places = np.flatnonzero(differs[self.order])
+        rows = self.order[places]
+        changed = Changed(
+            places,
+            values.is_number[rows],
+            values.is_integer[rows],
+            values.numbers[rows],
+            values.integers[rows] - then.integers[rows],
+            values.texts[rows].tolist(),
         )
-        return packed(pl.DataFrame(columns), _FAST)
+        return zlib.compress(changed.to_bytes(), _FAST)
 
 
-def _where(name: str, values: np.ndarray, present: np.ndarray) -> pl.Series:
-    """Return a column that has values where they are present."""
-    import polars as pl
-
-    column = pl.Series(name, values)
-    return column.zip_with(pl.Series(present), pl.Series(name, [None], dtype=column.dtype))
+def _order(frame: pl.DataFrame) -> np.ndarray:
+    return order_of(frame.select("name", "label").iter_rows())
 
 
 def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFrame:
@@ -241,9 +243,8 @@ def frame_of_batch(batch: bytes, base: Base | None, at: datetime) -> pl.DataFram
     import polars as pl
 
     try:
-        frame = pl.read_ipc(io.BytesIO(zlib.decompress(batch)))
-        if base is not None:
-            frame = _changed(base, frame)
+        data = zlib.decompress(batch)
+        frame = pl.read_ipc(io.BytesIO(data)) if base is None else _changed(base, data)
         if "part" not in frame.columns:  # of before machines and settings were kept
             frame = frame.with_columns(part=pl.lit(None, pl.Categorical))
         return frame.select(list(_columns()))
@@ -379,20 +380,47 @@ def _joined(
             raise ValueError(f"a value of type {kind!r} is not known")
 
 
-def _changed(base: Base, changes: pl.DataFrame) -> pl.DataFrame:
+def _changed(base: Base, data: bytes) -> pl.DataFrame:
     """Return the rows of a base with other values in some of them."""
     import numpy as np
     import polars as pl
 
-    rows = np.cumsum(changes["row"].to_numpy().astype(np.int64))
-    if len(rows) and rows[-1] >= base.frame.height:
+    height = base.frame.height
+    if data.startswith(MAGIC):
+        changed = Changed.of(data)
+        rows, others = changed.places, _values_of(changed)
+    else:  # of before there were planes
+        others = pl.read_ipc(io.BytesIO(data))
+        rows = np.cumsum(others["row"].to_numpy().astype(np.int64))
+    if len(rows) and rows.max() >= height:
         raise ValueError("the batch holds changes of another base")
-    then = pl.Series(base.values.integers[rows])
-    integer = changes["integer"] + then  # wraps, as the difference did
-    others = changes.select("number", integer.alias("integer"), "text")
-    source = np.arange(base.frame.height)
-    source[rows] = base.frame.height + np.arange(len(rows))
+    if data.startswith(MAGIC):
+        rows = base.order[rows]
+    integer = others["integer"] + pl.Series(base.values.integers[rows])  # wraps, as differences did
+    others = others.select("number", integer.alias("integer"), "text")
+    source = np.arange(height)
+    source[rows] = height + np.arange(len(rows))
     return base.frame.with_columns(pl.concat([base.frame.select(_VALUES), others])[source])
+
+
+def _values_of(changed: Changed) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(
+        (
+            _where("number", changed.numbers, changed.is_number),
+            _where("integer", changed.integers, changed.is_integer),
+            pl.Series("text", changed.texts, dtype=pl.String),
+        )
+    )
+
+
+def _where(name: str, values: np.ndarray, present: np.ndarray) -> pl.Series:
+    """Return a column that has values where they are present."""
+    import polars as pl
+
+    column = pl.Series(name, values)
+    return column.zip_with(pl.Series(present), pl.Series(name, [None], dtype=column.dtype))
 
 
 def _unreadable(at: datetime, error: Exception) -> UnreadableError:

@@ -1,4 +1,4 @@
-"""Removing what has outlived its retention: snapshots, and the content of raw outputs.
+"""Removing what has outlived its retention: snapshots, raw outputs' content, alerts that are over.
 
 A file of raw content goes before the transaction ends that marks its row: a process that is killed
 in between leaves a row whose file is missing, and the next pruning marks it. The other way round
@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, or_, select, update
 
+from trimtab.model.alert import Phase
 from trimtab.record import schema
+from trimtab.record.alerting import REMEMBERED
 from trimtab.record.raw import RawDirectory
 from trimtab.record.snapshots import remove_unused_bases
 
 AT_ONCE: Final = 200
 """Rows in one transaction, so that nobody waits long for the store."""
+ALERTS_AT_LEAST: Final = timedelta(days=30)
+"""Younger alerts stay, however short the retention: a spool may still hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,15 @@ class Pruned:
         Raw outputs whose content is gone.
     files, removed_bytes
         Of their content, compressed.
+    alerts
+        How many.
     """
 
     snapshots: int = 0
     outputs: int = 0
     files: int = 0
     removed_bytes: int = 0
+    alerts: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
         """Return both together."""
@@ -50,19 +57,22 @@ class Pruned:
             self.outputs + other.outputs,
             self.files + other.files,
             self.removed_bytes + other.removed_bytes,
+            self.alerts + other.alerts,
         )
 
 
 def prune_some(
     connection: Connection, raw: RawDirectory, site: str, *, before: datetime, now: datetime
 ) -> Pruned:
-    """Remove at most `AT_ONCE` snapshots and as many outputs; nothing is left when none were."""
+    """Remove at most `AT_ONCE` snapshots, outputs and alerts; nothing is left when none were."""
     query = select(schema.site.c.number).where(schema.site.c.name == site)
     number = connection.execute(query).scalar()
     if number is None:
         return Pruned()
     snapshots = _remove_snapshots(connection, number, before)
-    return Pruned(snapshots=snapshots) + _remove_outputs(connection, raw, number, before, now)
+    alerts = _remove_alerts(connection, number, before, now)
+    removed = Pruned(snapshots=snapshots, alerts=alerts)
+    return removed + _remove_outputs(connection, raw, number, before, now)
 
 
 def _remove_snapshots(connection: Connection, site: int, before: datetime) -> int:
@@ -77,6 +87,31 @@ def _remove_snapshots(connection: Connection, site: int, before: datetime) -> in
     if numbers:
         connection.execute(delete(table).where(table.c.number.in_(numbers)))
         remove_unused_bases(connection, site)
+    return len(numbers)
+
+
+def _remove_alerts(connection: Connection, site: int, before: datetime, now: datetime) -> int:
+    """Remove old alerts that a later one about the same subject replaced, and all forgotten ones.
+
+    Decisions rest on the last that was sent, and on the notes since.
+    """
+    table, later = schema.alert, schema.alert.alias()
+    replaced = select(later.c.number).where(
+        later.c.site == site,
+        later.c.subject == table.c.subject,
+        later.c.number > table.c.number,
+        later.c.phase != Phase.NOTED.value,
+    )
+    old = table.c.at < min(before, now - ALERTS_AT_LEAST)
+    forgotten = table.c.at < min(before, now - REMEMBERED)
+    query = (
+        select(table.c.number)
+        .where(table.c.site == site, or_(old & replaced.exists(), forgotten))
+        .limit(AT_ONCE)
+    )
+    numbers = connection.execute(query).scalars().all()
+    if numbers:
+        connection.execute(delete(table).where(table.c.number.in_(numbers)))
     return len(numbers)
 
 

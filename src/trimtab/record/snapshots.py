@@ -27,6 +27,8 @@ _TRIED: Final = 4
 """Bases of a site that a snapshot is held against before it becomes one itself."""
 _KEPT: Final = 8
 """Bases that stay in memory: some megabytes each at a large site."""
+_DECODED: Final = 4
+"""Snapshots that stay in memory as they were read: alerts, policies and metrics read the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class SnapshotRecords(Connections):
     def __init__(self, engine: Engine, location: Location) -> None:
         super().__init__(engine, location)
         self._bases: dict[str, Base] = {}
+        self._decoded: dict[tuple[str, bytes, str | None], Snapshot] = {}
 
     def add_snapshot(self, site: str, snapshot: Snapshot, *, identifier: str | None = None) -> str:
         """Keep a snapshot for good and return its id.
@@ -151,7 +154,18 @@ class SnapshotRecords(Connections):
         with self._reading() as connection:
             records = connection.execute(query).all()
             bases = self._bases_of(connection, (record.base for record in records))
-        return tuple(_snapshot(record, bases) for record in records)
+        return tuple(self._snapshot(record, bases) for record in records)
+
+    def _snapshot(self, row: Row[Any], bases: Mapping[int, Base]) -> Snapshot:
+        base = None if row.base is None else bases[row.base]
+        key = row.id, row.batch, None if base is None else base.digest
+        snapshot = self._decoded.pop(key, None)
+        if snapshot is None:
+            snapshot = decode(row.batch, base, at=row.at, driver=row.driver, complete=row.complete)
+        self._decoded[key] = snapshot
+        for oldest in list(self._decoded)[:-_DECODED]:
+            self._decoded.pop(oldest, None)
+        return snapshot
 
     def _newest_bases(self, connection: Connection, site: str) -> list[Base]:
         table = schema.snapshot_base.c
@@ -224,8 +238,3 @@ def _base_number(connection: Connection, site: int, base: Base) -> int:
         connection.execute(queries.insert_unless_there(connection, table, **row))
         number = connection.execute(query).scalar_one()
     return number
-
-
-def _snapshot(row: Row[Any], bases: Mapping[int, Base]) -> Snapshot:
-    base = None if row.base is None else bases[row.base]
-    return decode(row.batch, base, at=row.at, driver=row.driver, complete=row.complete)

@@ -402,10 +402,11 @@ class Store(WatchRecords, ExplainingRecords, ActingRecords, AlertRecords, CountR
         return tuple(rows.to_event(row) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
-        """Remove snapshots and the content of raw outputs of a site that are older than that.
+        """Remove snapshots, the content of raw outputs and alerts of a site older than that.
 
         Runs, samples, slots, events and what is known of each output stay. Content that a younger
-        run printed too stays as well. It can be interrupted at any moment and called again.
+        run printed too stays as well, and so does the last alert about each subject. It can be
+        interrupted at any moment and called again.
 
         Parameters
         ----------

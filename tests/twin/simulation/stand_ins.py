@@ -64,8 +64,8 @@ class SlowLayout:
     def add(self, columns: int) -> None:
         self.ost += [self._empty() for _ in range(columns)]
 
-    def state(self) -> dict[str, list[float]]:
-        return {name: [float(ost[name]) for ost in self.ost] for name in self.ost[0]}
+    def figures(self, names: Sequence[str]) -> bytes:
+        return np.array([[float(ost.get(name, 0)) for ost in self.ost] for name in names]).tobytes()
 
 
 class NoLayout:
@@ -92,9 +92,8 @@ class NoLayout:
     def add(self, columns: int) -> None:
         self._columns += columns
 
-    def state(self) -> dict[str, list[float]]:
-        names = ("written_units", "copied_units", "requests", "free_run_units", "wear_mean")
-        return {name: [0.0] * self._columns for name in names}
+    def figures(self, names: Sequence[str]) -> bytes:
+        return bytes(8 * self._columns * len(names))
 
 
 def slow_layout(_scenario, columns, _threads) -> SlowLayout:

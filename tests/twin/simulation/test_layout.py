@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.twin.simulation.layout import COUNTS, LOOPS, Window, table
+from trimtab._core import OstFleet
+from trimtab.twin.simulation.layout import COUNTS, Window, table
 
 UNITS = 1000.0
 
@@ -67,11 +68,15 @@ def test_columns_are_added_with_nothing_behind_them():
     np.testing.assert_allclose(window.amplification, [3.0, 1.5])
 
 
-def test_a_family_with_fewer_loops_counts_nothing_in_the_rest():
-    made = table({"written_units": [1.0, 2.0], "useless_c3": [3.0, 4.0]}, 2)
-    assert made.shape == (len(COUNTS), 2)
-    assert made[COUNTS.index("useless_c3")].tolist() == [3.0, 4.0]
-    assert made[COUNTS.index(f"considered_{LOOPS[-1]}")].tolist() == [0.0, 0.0]
+def test_figures_are_the_state_by_their_names():
+    fleet = OstFleet(3, spare=0.12, groups=4)
+    fleet.fill([0.9, 0.5, 0.7])
+    state = fleet.state()
+    names = [*reversed(state), "useless_c5", "nothing_c0"]
+    made = table(fleet, names)
+    assert made[:-2].tolist() == [state[name] for name in reversed(state)]
+    assert made[-2:].tolist() == [[0.0] * 3] * 2, "what a layout has no name for"
+    assert set(COUNTS) < set(state)
 
 
 @pytest.mark.parametrize("epoch_s", [600.0, 1800.0, 7200.0, 6 * 3600.0, 86400.0])

@@ -133,6 +133,12 @@ impl Fleet {
         super::state::table(&self.osts)
     }
 
+    /// Counts or state of some names alone, name after name with a value for each column; 0 where
+    /// there is no such name.
+    pub fn figures(&self, names: &[String]) -> Vec<f64> {
+        super::state::figures(&self.osts, names)
+    }
+
     fn check_length(&self, values: usize) -> Result<(), Error> {
         let fits = values == self.osts.len();
         require(fits, "values given", values as f64, "there is one for each column")

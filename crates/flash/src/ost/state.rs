@@ -55,6 +55,33 @@ pub(crate) fn table(osts: &[Ost]) -> Vec<(String, Vec<f64>)> {
     FIGURES.map(column).into_iter().chain(of_loops).collect()
 }
 
+/// The figures of some names, one name after another with a value for each OST; 0 where there is
+/// no figure of a name.
+pub(crate) fn figures(osts: &[Ost], names: &[String]) -> Vec<f64> {
+    names
+        .iter()
+        .flat_map(|name| {
+            let of = figure_of(name);
+            osts.iter().map(move |ost| of(ost))
+        })
+        .collect()
+}
+
+fn figure_of(name: &str) -> Box<dyn Fn(&Ost) -> f64> {
+    if let Some((_, of)) = FIGURES.iter().find(|(known, _)| *known == name) {
+        return Box::new(of);
+    }
+    for (known, of) in OF_LOOPS {
+        let number = name.strip_prefix(known).and_then(|rest| rest.strip_prefix("_c"));
+        if let Some(number) = number.and_then(|number| number.parse::<usize>().ok())
+            && number < LOOPS
+        {
+            return Box::new(move |ost| of(&ost.allocator.counts())[number] as f64);
+        }
+    }
+    Box::new(|_| 0.0)
+}
+
 fn sum(numbers: &[u32]) -> u64 {
     numbers.iter().map(|number| u64::from(*number)).sum()
 }

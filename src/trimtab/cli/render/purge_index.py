@@ -62,7 +62,7 @@ def print_policy(loaded: LoadedPolicy, file: Path, *, written: bool) -> None:
 
 
 def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
-    yield "kept in", visible(str(directory))
+    yield "stored in", visible(str(directory))
     yield "id", manifest.index_id
     yield "made by", visible(manifest.tool)
     system = manifest.filesystem

@@ -119,7 +119,7 @@ def print_armed(armed: Armed) -> None:
 
 def _facts(made: Made) -> Iterator[tuple[str, str]]:
     plan: Plan = made.plan
-    yield "kept in", visible(str(made.directory))
+    yield "stored in", visible(str(made.directory))
     yield "id", plan.id
     yield "last used before", utc_moment(plan.before)
     yield "target", format_percent(plan.horizon.target, 2)

@@ -110,7 +110,7 @@ def print_kept(identifier: str, store: str, state: SiteState) -> None:
         more = f" and {len(troubled) - 6} more" if len(troubled) > 6 else ""
         machines = f"; {plural(len(state.hosts), 'machine')}" if state.hosts else ""
         out.print(f"  in trouble: {names or 'no target'}{more}{machines}", soft_wrap=True)
-    out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)
+    out.print(f"  stored in {visible(store)}", style="dim", soft_wrap=True)
 
 
 def _print_head(out: Console, state: SiteState) -> None:

@@ -87,4 +87,4 @@ def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str,
             )
     if not slots:
         out.print("  nothing was due")
-    out.print(f"  kept in {visible(store)}", style="dim", soft_wrap=True)
+    out.print(f"  stored in {visible(store)}", style="dim", soft_wrap=True)

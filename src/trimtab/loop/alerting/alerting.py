@@ -11,11 +11,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trimtab.alert.decide import decide
+from trimtab.alert.decide import decide, watch_gone
 from trimtab.errors import TrimtabError
 from trimtab.loop.alerting.courier import Courier
 from trimtab.loop.alerting.observing import observe
@@ -25,14 +25,13 @@ from trimtab.loop.watching.log import fields
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
 from trimtab.model.site import Site
+from trimtab.record.alerting import REMEMBERED
 from trimtab.report.metrics import ReceiverNow
 
 if TYPE_CHECKING:
     from trimtab.record.slots import Slot
     from trimtab.record.store import Store
 
-REMEMBERED: Final = timedelta(days=400)
-"""So far back goes the part of the ledger that decisions rest on."""
 CLOSING_S: Final = 20.0
 """What is under way when the watch ends has so long; the rest waits in the spool."""
 
@@ -79,13 +78,15 @@ class Alerting:
         now = self._clock()
         ledger = self._known(now)
         self._keep_unkept()
-        alerts = decide(observe(self._site, self._store, now), ledger, now)
-        addressed = tuple(map(self._addressed, alerts))
-        for alert in addressed:
-            self._put(alert)
-            ledger.append(alert)
-        self.deliver()
-        return addressed
+        return self._send(decide(observe(self._site, self._store, now), ledger, now))
+
+    def watch_gone(self, slot: str, due_at: datetime) -> tuple[Alert, ...]:
+        """Report that no process watches the site, once; the next watch reports its return."""
+        if not self.couriers:
+            return ()
+        now = self._clock()
+        alert = watch_gone(self._site.name, self._known(now), now, slot=slot, due_at=due_at)
+        return self._send([] if alert is None else [alert])
 
     def idle(self, now: datetime) -> None:
         """Go on with what waits; to be called often, and cheap where nothing does."""
@@ -140,6 +141,15 @@ class Alerting:
                 courier.remember(stored)
             self._ledger = list(stored)
         return self._ledger
+
+    def _send(self, alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+        """Put new alerts into spool and ledger, and begin to deliver what waits."""
+        addressed = tuple(map(self._addressed, alerts))
+        for alert in addressed:
+            self._put(alert)
+        self._known(self._clock()).extend(addressed)
+        self.deliver()
+        return addressed
 
     def _addressed(self, alert: Alert) -> Alert:
         """Return an alert with those who are to get it."""

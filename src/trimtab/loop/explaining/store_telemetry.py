@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 _CHECKSUMS: Final = ("checksum_errors_total",)
+_FEW: Final = 4
+"""Snapshots that are compared as they are: the watch asks after each slot, for the last ones."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class StoreTelemetry:
         old messages have fallen out of the log. Neither is a transfer that went wrong.
         """
         times = self.times(since, until)
+        if len(times) <= _FEW and not self._counts_differ(since, until):
+            return ()
         daily = [
             at
             for place, at in enumerate(times)
@@ -57,6 +61,22 @@ class StoreTelemetry:
             for at in times[bisect_left(times, before) : bisect_right(times, after)]
         }
         return tuple(change for _, change in self._changes(sorted(near)) if change.count > 0)
+
+    def _counts_differ(self, since: datetime, until: datetime) -> bool:
+        """Return whether not all snapshots of a stretch have the same counts."""
+        counts = []
+        for snapshot in self.store.snapshots(self.site, since=since, until=until):
+            places = [(seen.target.name, seen.readings) for seen in snapshot.targets]
+            places += [(host.name, host.readings) for host in snapshot.hosts]
+            counts.append(
+                [
+                    (name, reading.label, reading.value)
+                    for name, readings in places
+                    for reading in readings
+                    if reading.name in _CHECKSUMS
+                ]
+            )
+        return any(of_snapshot != counts[0] for of_snapshot in counts)
 
     def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
         """Return when a count was read before, and by how much it is another now."""

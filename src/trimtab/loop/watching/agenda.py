@@ -207,11 +207,6 @@ def _rank(item: str) -> int:
     return 1 if item.startswith(PROBE_PREFIX) else 2
 
 
-def wake_at(agenda: Agenda) -> datetime | None:
-    """Return when the next slot starts; ``None`` when nothing is ever due."""
-    return min((pending.item.start(pending.next_due) for pending in agenda.positions), default=None)
-
-
 def _missed(agenda: Agenda, pending: Position, now: datetime) -> tuple[list[Work], datetime]:
     """Return what was missed of an item, and its first slot that was not."""
     missed: list[Work] = []

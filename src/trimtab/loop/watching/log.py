@@ -18,7 +18,7 @@ NAME = "trimtab.watch"
 def configured(
     stream: TextIO | None = None,
     *,
-    level: int = logging.INFO,
+    level: int | str = logging.INFO,
     clock: Callable[[], datetime] | None = None,
     form: str | None = None,
     site: str | None = None,
@@ -49,7 +49,7 @@ def configured(
         handler.addFilter(partial(_at, clock))
     log = logging.getLogger(NAME)
     log.handlers[:] = [handler]
-    log.setLevel(level)
+    log.setLevel(level.upper() if isinstance(level, str) else level)
     log.propagate = False
     return log
 

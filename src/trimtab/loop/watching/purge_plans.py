@@ -56,15 +56,20 @@ def steps(site: Site, due_at: datetime) -> tuple[Step, ...]:
     """Return the commands that make and publish the plan of a slot."""
     policy = site.policies.purge
     assert policy.policy is not None
-    assert policy.directory is not None
-    name = f"{due_at.astimezone(UTC):%Y-%m-%dT%H%MZ}"
-    index, plan = (Path(policy.directory, f"{name}.{kind}") for kind in ("index", "plan"))
+    index, plan = (_path(site, due_at, kind) for kind in ("index", "plan"))
     where = site.source or site.name
     scan = ("scan", site.path, "--index", str(index))
     freeze = ("plan", "--index", str(index), "--policy", policy.policy, "--out", str(plan))
     freeze += ("--site", where)
     made = (Step(scan, index / MANIFEST), Step(freeze, plan))
     return (*made, Step(("notify", str(plan)))) if policy.publish else made
+
+
+def _path(site: Site, due_at: datetime, kind: str) -> Path:
+    """Return where the ``index``, ``plan`` or ``log`` of a slot is."""
+    directory = site.policies.purge.directory
+    assert directory is not None
+    return Path(directory, f"{due_at.astimezone(UTC):%Y-%m-%dT%H%MZ}.{kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +155,10 @@ class PurgePlanning:
 
     @contextlib.contextmanager
     def _output(self, mode: str) -> Iterator[IO[bytes]]:
-        assert self.site.policies.purge.directory is not None
         assert self.due_at is not None
-        directory = Path(self.site.policies.purge.directory)
-        path = directory / f"{self.due_at.astimezone(UTC):%Y-%m-%dT%H%MZ}.log"
+        path = _path(self.site, self.due_at, "log")
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with path.open(mode) as file:
                 yield file
         except OSError as error:

@@ -54,7 +54,8 @@ class Retention:
         except TrimtabError as error:
             self._log.error("nothing was pruned", extra=fields(problem=error.message))
             return
-        self._log.info("pruned", extra=fields(snapshots=removed.snapshots, outputs=removed.outputs))
+        counts = {name: getattr(removed, name) for name in ("snapshots", "outputs", "alerts")}
+        self._log.info("pruned", extra=fields(**counts))
 
     def _trusted(self, now: datetime, now_s: float) -> bool:
         """Return whether both clocks have agreed for a day; then the next day begins."""

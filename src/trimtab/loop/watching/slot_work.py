@@ -138,8 +138,9 @@ class SlotWork:
         if self.keeper is None or not self._claim(item, due_at, self.clock()):
             return None
         self._tell(item, due_at, "keeping policies")
-        slot = Slot(self.site.name, item, due_at, SlotState.STARTED, self.clock())
-        slot = replace(slot, holder=self.holder)
+        slot = Slot(
+            self.site.name, item, due_at, SlotState.STARTED, self.clock(), holder=self.holder
+        )
 
         def interrupted(seconds: float) -> bool:
             self.alive()
@@ -159,12 +160,11 @@ class SlotWork:
 
     def purge_plan(self, item: str, due_at: datetime) -> Slot | None:
         """Begin a purge plan, or go on with it; `planned` returns its slot once that has ended."""
-        planning = self.planning
-        if planning is None or planning.due_at is not None:
+        if self.is_planning:
             return self.miss(item, due_at, "the plan before it is still being made")
-        if self._claim(item, due_at, self.clock()):
+        if self.planning is not None and self._claim(item, due_at, self.clock()):
             self._tell(item, due_at, "making a purge plan")
-            planning.begin(due_at)
+            self.planning.begin(due_at)
         return None
 
     @property
@@ -183,8 +183,15 @@ class SlotWork:
         if end is None:
             return None
         state = SlotState.FAILED if end.failed else SlotState.DONE
-        slot = Slot(self.site.name, PURGE_PLAN, due_at, state, ended_at=self.clock())
-        slot = replace(slot, holder=self.holder, detail=end.detail)
+        slot = Slot(
+            self.site.name,
+            PURGE_PLAN,
+            due_at,
+            state,
+            ended_at=self.clock(),
+            detail=end.detail,
+            holder=self.holder,
+        )
         return self._ended(slot) if self._finish(slot) else None
 
     def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:

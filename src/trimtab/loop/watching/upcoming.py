@@ -1,4 +1,4 @@
-"""How the watch of a site stands: who watches it, what ran last, what comes next and when."""
+"""The state of a site's watch: who watches it, what ran last, what comes next and when."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from trimtab.loop.watching.lease import is_gone
 from trimtab.loop.watching.watch import items
 from trimtab.model.site import Site
-from trimtab.record.slots import ItemState, Slot, SlotState, WatchState
+from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
 def watch_state(site: Site, store: Store, now: datetime) -> WatchState:
-    """Return how the watch of a site stands by its store."""
-    lease = store.lease(site.name)
-    if lease is not None and (lease.until <= now or is_gone(lease.holder)):
-        lease = None
+    """Return the state of a site's watch, from its store."""
+    lease = _lease(site, store, now)
     running = {slot.item: slot for slot in store.open_slots(site.name)} if lease else {}
     states = [
         ItemState(
@@ -31,6 +29,29 @@ def watch_state(site: Site, store: Store, now: datetime) -> WatchState:
     ]
     by_start = tuple(sorted(states, key=lambda state: (state.next_at, state.item)))
     return WatchState(site.name, str(store.location), now, lease, by_start)
+
+
+def overdue(site: Site, store: Store, now: datetime) -> dict[str, datetime]:
+    """Return item to slot of those that can no longer start in time, as no process watches.
+
+    A watch that is alive decides about late slots itself, and a restart leaves none overdue.
+    """
+    if _lease(site, store, now) is not None:
+        return {}
+    late = {}
+    for item in items(site):
+        last = store.last_slot(site.name, item.name, until=now)
+        due_at = item.until(now) if last is None else item.after(last.due_at)
+        if item.latest(due_at) < now:
+            late[item.name] = due_at
+    return late
+
+
+def _lease(site: Site, store: Store, now: datetime) -> Lease | None:
+    """Return the lease of the process that watches a site; ``None``: none does."""
+    lease = store.lease(site.name)
+    is_held = lease is not None and lease.until > now and not is_gone(lease.holder)
+    return lease if is_held else None
 
 
 def _last_ended(store: Store, site: str, item: str, now: datetime) -> Slot | None:

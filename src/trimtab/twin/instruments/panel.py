@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from trimtab.record.batch import Base, Values, frame_of
 from trimtab.twin.instruments.layout import Layout
 from trimtab.twin.instruments.snapshots import (
     machine_values,
-    mdt_targets,
+    mdt_columns,
     ost_columns,
     ost_settings,
     snapshot_of,
@@ -111,8 +110,8 @@ class Panel:
 
         frame = frame_of(self.snapshot(state))
         keys = [*ost_columns(whole, self.layout)]
-        count = len(keys) + len(self._settings(whole, 0))
-        osts = len(whole.osts)
+        flags = _flags(whole)
+        count = len(keys) + len(self._settings(whole, 0, flags[0]))
         return _Template(
             base=Base.of(frame),
             rows=count,
@@ -121,65 +120,56 @@ class Panel:
             mdt_rows=_rows(frame, (pl.col("target_kind") == "mdt") & pl.col("part").is_null()),
             cpu_rows=_of_machines(frame, "server_cpu_fraction"),
             network_rows=_of_machines(frame, "network_bytes_total"),
-            flags=[self._flags(whole, number) for number in range(osts)],
+            flags=flags,
         )
 
-    @staticmethod
-    def _flags(whole: TargetState, number: int) -> tuple[bool, bool, bool, int]:
-        osts = whole.osts
-        return (
-            bool(osts.create_enabled[number]),
-            bool(osts.degraded[number]),
-            bool(osts.read_only[number]),
-            int(osts.allocator_last_group[number]),
-        )
-
-    def _settings(self, whole: TargetState, number: int) -> list[str]:
-        *flags, last_group = self._flags(whole, number)
+    def _settings(
+        self, whole: TargetState, number: int, flags: tuple[bool, bool, bool, int]
+    ) -> list[str]:
+        *enabled, last_group = flags
         settings = whole.own_settings.get(number, whole.settings)
-        return [*ost_settings(settings, self._devices, *flags).values(), str(last_group)]
+        return [*ost_settings(settings, self._devices, *enabled).values(), str(last_group)]
 
     def _fill(self, template: _Template, whole: TargetState) -> None:
         """Put the values of a state into a template."""
-        rows, osts, now = template.rows, len(whole.osts), template.now
+        rows, now = template.rows, template.now
         for key, values in ost_columns(whole, self.layout).items():
-            _put(now, template.places[key], rows, values, is_time=key[0] == "last_trim_at")
-        for number in range(osts):
-            *flags, last_group = known = self._flags(whole, number)
-            if known == template.flags[number]:
+            places = slice(template.places[key], len(whole.osts) * rows, rows)
+            _put(now, places, values, is_time=key[0] == "last_trim_at")
+        known, template.flags = template.flags, _flags(whole)
+        for number, (before, flags) in enumerate(zip(known, template.flags, strict=True)):
+            if flags == before:
                 continue
-            *flags_before, _ = template.flags[number]
-            template.flags[number] = known
-            if flags == flags_before:
-                now.texts[(number + 1) * rows - 1] = str(last_group)
+            if flags[:-1] == before[:-1]:
+                now.texts[(number + 1) * rows - 1] = str(flags[-1])
             else:
-                settings = self._settings(whole, number)
+                settings = self._settings(whole, number, flags)
                 now.texts[(number + 1) * rows - len(settings) : (number + 1) * rows] = settings
-        # Of MDTs only numbers and the time of a trim change.
-        mdts = mdt_targets(whole, self.layout)
-        readings = chain.from_iterable(target.readings for target in mdts)
-        for row, reading in zip(template.mdt_rows.tolist(), readings, strict=True):
-            if isinstance(reading.value, float):
-                now.numbers[row] = reading.value
-            elif isinstance(reading.value, int):
-                now.integers[row] = reading.value
-            elif reading.name == "last_trim_at" and reading.value is not None:
-                now.texts[row] = str(reading.value)
+        columns = mdt_columns(whole, self.layout)
+        mdt_rows = template.mdt_rows.reshape(len(whole.mdts), -1).T[: len(columns)]
+        for (key, values), places in zip(columns.items(), mdt_rows, strict=True):
+            _put(now, places, values, is_time=key[0] == "last_trim_at")
         busy, moved = machine_values(whole, self.layout)
         now.numbers[template.cpu_rows] = busy
         now.integers[template.network_rows] = moved
 
 
+def _flags(whole: TargetState) -> list[tuple[bool, bool, bool, int]]:
+    """Return what the texts of each OST's settings follow from; see `_Template.flags`."""
+    osts = whole.osts
+    flags = (osts.create_enabled, osts.degraded, osts.read_only, osts.allocator_last_group)
+    *enabled, last_group = (values.tolist() for values in flags)
+    return list(zip(*enabled, map(int, last_group), strict=True))
+
+
 def _put(
     now: Values,
-    place: int,
-    rows: int,
+    places: slice | np.ndarray,
     values: Sequence[float | int | str | bool | None] | np.ndarray,
     *,
     is_time: bool,
 ) -> None:
-    """Put one reading of all OSTs among so many rows of each."""
-    places = slice(place, len(values) * rows, rows)
+    """Put one reading of all targets of a kind where its rows stand."""
     if isinstance(values, np.ndarray):
         (now.numbers if values.dtype == np.float64 else now.integers)[places] = values
         return

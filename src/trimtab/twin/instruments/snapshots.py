@@ -6,7 +6,7 @@ snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lust
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isnan
@@ -154,13 +154,11 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("degraded", None): state.degraded,
         ("degraded", "md0"): state.degraded,
         ("read_only", None): state.read_only,
-        ("errors_total", None): [0] * count,
+        ("errors_total", None): np.zeros(count, np.int64),
         ("failover_active", None): state.failed_over,
         ("import_state", None): ["FULL"] * count,
-        ("wbt_latency_s", DRIVE): [
-            whole.own_settings.get(number, settings).wbt_latency_s for number in range(count)
-        ],
-        ("discard_granularity_bytes", None): [DISCARD_GRANULARITY_BYTES] * count,
+        ("wbt_latency_s", DRIVE): _latencies(settings, whole.own_settings, count),
+        ("discard_granularity_bytes", None): np.full(count, DISCARD_GRANULARITY_BYTES),
         ("bytes_written_total", None): whole_of(state.bytes_written_total),
         ("bytes_read_total", None): whole_of(state.bytes_read_total),
         ("bytes_discarded_total", None): whole_of(state.bytes_discarded_total),
@@ -194,7 +192,7 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3),
         ("drive_host_written_bytes_total", DRIVE): whole_of(state.drive_host_written_bytes_total),
         ("drive_media_written_bytes_total", DRIVE): whole_of(state.drive_media_written_bytes_total),
-        ("network_errors_total", None): [NETWORK_ERRORS] * count,
+        ("network_errors_total", None): np.full(count, NETWORK_ERRORS),
         ("checksum_errors_total", None): [None] * count,
     }
     serving, servers = serving_of(whole, layout), layout.osses
@@ -214,6 +212,16 @@ REASONS: Final[Mapping[str, str]] = {
 """Why a reading of an OST has no value."""
 
 
+def _latencies(
+    common: SettingState, own_settings: Mapping[int, SettingState], count: int
+) -> np.ndarray:
+    """Return the target latency of writeback throttling of each of so many targets."""
+    latencies = np.full(count, common.wbt_latency_s)
+    for number, settings in own_settings.items():
+        latencies[number] = settings.wbt_latency_s
+    return latencies
+
+
 def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
     """Return the time of each last trim as text; the same times are written once."""
     texts: dict[float, str | None] = {
@@ -225,19 +233,16 @@ def _trims(last_trim_s: np.ndarray) -> list[float | int | str | bool | None]:
 
 def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapshot]:
     osts, columns = whole.osts, ost_columns(whole, layout)
-    names, keys = columns["server", None], [*columns]
-    values_of = [
-        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
-    ]
+    names = columns["server", None]
     snapshots: list[TargetSnapshot] = []
-    for number, values in enumerate(zip(*values_of, strict=True)):
+    for number, values in enumerate(_by_target(columns)):
         target = ost_name(number)
         if not osts.answers[number]:
             snapshots.append(_silent(target))
             continue
         readings = tuple(
             Reading(name, value, SOURCE, None if value is not None else REASONS[name], label)
-            for (name, label), value in zip(keys, values, strict=True)
+            for (name, label), value in zip(columns, values, strict=True)
         )
         flags = (osts.create_enabled[number], osts.degraded[number], osts.read_only[number])
         state = whole.own_settings.get(number, whole.settings)
@@ -260,47 +265,58 @@ def _silent(target: str) -> TargetSnapshot:
     return TargetSnapshot(Target(target, "ost", None), readings)
 
 
+def mdt_columns(state: TargetState, layout: Layout) -> Columns:
+    """Return name and label of each reading that is known to one value an MDT."""
+    mdts, count = state.mdts, len(state.mdts)
+    place = np.arange(count) // MDTS_PER_SERVER
+    return {
+        ("capacity_bytes", None): whole_of(mdts.capacity_bytes),
+        ("used_bytes", None): whole_of(mdts.used_bytes),
+        ("available_bytes", None): whole_of(mdts.capacity_bytes - mdts.used_bytes),
+        ("inodes_total", None): whole_of(mdts.inodes_total),
+        ("inodes_free", None): whole_of(mdts.inodes_total - mdts.inodes_used),
+        ("create_enabled", None): np.ones(count, bool),
+        ("degraded", None): [None] * count,
+        ("read_only", None): np.zeros(count, bool),
+        ("errors_total", None): np.zeros(count, np.int64),
+        ("server", None): [layout.mdses[number] for number in place.tolist()],
+        ("failover_active", None): np.zeros(count, bool),
+        ("import_state", None): ["FULL"] * count,
+        ("wbt_latency_s", DRIVE): _latencies(state.settings, state.own_mdt_settings, count),
+        ("server_cpu_fraction", None): mdts.server_cpu_fraction,
+        ("network_bytes_total", None): whole_of(_mds_network(mdts)[place]),
+        ("network_errors_total", None): np.full(count, NETWORK_ERRORS),
+        ("metadata_operations_total", None): whole_of(mdts.metadata_operations_total),
+        ("bytes_discarded_total", None): whole_of(mdts.bytes_discarded_total),
+        ("last_trim_at", None): _trims(mdts.last_trim_s),
+        ("concurrent_jobs", None): [state.concurrent_jobs] * count,
+        ("client_bytes_written_total", None): [None] * count,
+        ("client_bytes_read_total", None): [None] * count,
+    }
+
+
 def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
     """Return what is known of each MDT."""
-    mdts = state.mdts
-    network = _mds_network(mdts)
+    columns = mdt_columns(state, layout)
     snapshots: list[TargetSnapshot] = []
-    for number in range(len(mdts)):
-        place = number // MDTS_PER_SERVER
-        server = layout.mdses[place]
+    for number, values in enumerate(_by_target(columns)):
         settings = state.own_mdt_settings.get(number, state.settings)
-        values: dict[tuple[str, str | None], float | int | str | bool | None] = {
-            ("capacity_bytes", None): round(mdts.capacity_bytes[number]),
-            ("used_bytes", None): round(mdts.used_bytes[number]),
-            ("available_bytes", None): round(mdts.capacity_bytes[number] - mdts.used_bytes[number]),
-            ("inodes_total", None): round(mdts.inodes_total[number]),
-            ("inodes_free", None): round(mdts.inodes_total[number] - mdts.inodes_used[number]),
-            ("create_enabled", None): True,
-            ("degraded", None): None,
-            ("read_only", None): False,
-            ("errors_total", None): 0,
-            ("server", None): server,
-            ("failover_active", None): False,
-            ("import_state", None): "FULL",
-            ("wbt_latency_s", DRIVE): settings.wbt_latency_s,
-            ("server_cpu_fraction", None): float(mdts.server_cpu_fraction[number]),
-            ("network_bytes_total", None): round(network[place]),
-            ("network_errors_total", None): NETWORK_ERRORS,
-            ("metadata_operations_total", None): round(mdts.metadata_operations_total[number]),
-            ("bytes_discarded_total", None): round(mdts.bytes_discarded_total[number]),
-            ("last_trim_at", None): _trims(mdts.last_trim_s[[number]])[0],
-            ("concurrent_jobs", None): state.concurrent_jobs,
-            ("client_bytes_written_total", None): None,
-            ("client_bytes_read_total", None): None,
-        }
         readings = tuple(
             Reading(name, value, SOURCE, None if value is not None else _WHY_MDT[name], label)
-            for (name, label), value in values.items()
+            for (name, label), value in zip(columns, values, strict=True)
         )
         readings += _MDT_UNKNOWN
-        target = Target(mdt_name(number), "mdt", server)
+        target = Target(mdt_name(number), "mdt", layout.mdses[number // MDTS_PER_SERVER])
         snapshots.append(TargetSnapshot(target, readings, _mdt_settings(settings)))
     return snapshots
+
+
+def _by_target(columns: Columns) -> Iterator[tuple[float | int | str | bool | None, ...]]:
+    """Yield the values of each target, of Python's own types."""
+    values_of = (
+        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
+    )
+    return zip(*values_of, strict=True)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -237,7 +238,10 @@ def expanded(state: TargetState, seed: int) -> TargetState:
     )
 
 
+@lru_cache(maxsize=64)
 def _factors(seed: int, place: int, count: int) -> Numbers:
     """Return a factor near 1 for each target; more targets change none of those before."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x7A46, place])))
-    return np.exp(_DIFFERENCE * rng.standard_normal(count))
+    factors = np.exp(_DIFFERENCE * rng.standard_normal(count))
+    factors.flags.writeable = False
+    return factors

@@ -233,7 +233,8 @@ class Simulation:
         seconds = (end - start).total_seconds()
         placing, weight = self._shares(), self.columns.weight
         troubles = self._conditions(active(faults, start, end), start, end)
-        could = self._rates.osts(self.scenario, self._terms(troubles), from_clients=True)
+        terms = self._terms(troubles)
+        could = self._rates.osts(self.scenario, terms, from_clients=True)
         layers = layers_of(could, self.scenario.clients, self.columns, seconds)
         books = laws.Books.of(self.state)
         wanted = self.usage.want(
@@ -252,9 +253,12 @@ class Simulation:
         self._user_read_rate = reads / seconds
         taken = wanted.placed + wanted.filling
         due = self._agenda.due(end)
-        moved = [(at, self._measure(probe, at, faults, placing, taken)) for probe, at in due]
-        flow.moved += moved
-        by_probes = probed([run for _, run in moved], self.columns.member, weight, seconds)
+        moved: list[Moved] = []
+        for probe, at in due:
+            moment = self._moment(at, faults, placing, terms)
+            moved.append(self._measure(probe, moment, at, taken))
+            flow.moved.append((at, moved[-1]))
+        by_probes = probed(moved, self.columns.member, weight, seconds)
         asks = Asks(wanted.placed, wanted.filling, reads)
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
         self.usage.write(self.scenario.users, self.state, wanted, written)
@@ -397,7 +401,7 @@ class Simulation:
             Parts of all files, 0 where an OST is closed or full; whether files go around the open
             OSTs one after another, or are drawn.
         """
-        moment = self._moment(at, active(self._troubles, at, at), self._shares())
+        moment = self._moment(at, active(self._troubles, at, at), self._shares(), None)
         return moment.chosen, moment.even
 
     def meet(
@@ -422,7 +426,7 @@ class Simulation:
             Aware; within the epoch that began last.
         """
         faults = active(self._troubles, at, at)
-        moment = self._moment(at, faults, self._shares())
+        moment = self._moment(at, faults, self._shares(), None)
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
         return guests.task_rates(
             self.scenario,
@@ -538,15 +542,7 @@ class Simulation:
             self._carriers = (troubles, moved)
         return self._carriers[1]
 
-    def _measure(
-        self,
-        probe: ProbeLoad,
-        at: datetime,
-        faults: tuple[Trouble, ...],
-        placing: Placing,
-        taken: Array,
-    ) -> Moved:
-        moment = self._moment(at, faults, placing)
+    def _measure(self, probe: ProbeLoad, moment: Moment, at: datetime, taken: Array) -> Moved:
         moment = replace(moment, room=moment.room - taken[self.columns.member])
         if probe.kind == "ior":
             job, moved = run_job(self.scenario, probe, at, moment, self._rates)
@@ -568,7 +564,10 @@ class Simulation:
             troubles,
         )
 
-    def _moment(self, at: datetime, faults: tuple[Trouble, ...], placing: Placing) -> Moment:
+    def _moment(
+        self, at: datetime, faults: tuple[Trouble, ...], placing: Placing, terms: OstTerms | None
+    ) -> Moment:
+        """Return how a probe meets it all; ``terms`` of the epoch hold in the same conditions."""
         shares, even = placing
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state
@@ -578,7 +577,7 @@ class Simulation:
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)
         return Moment(
-            self._terms(troubles),
+            terms if terms and terms.conditions is troubles else self._terms(troubles),
             self._user_rate[member],
             self._user_read_rate[member],
             chosen,

@@ -5,7 +5,7 @@ All sizes are parts of an OST's capacity, so that a miniature stands for a real 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -70,15 +70,17 @@ class Layout(Protocol):
         """Append empty OSTs."""
         ...
 
-    def state(self) -> Mapping[str, Sequence[float]]:
-        """Return counts since the start and what is so now: one list a name."""
+    def figures(self, names: Sequence[str]) -> bytes:
+        """Return counts since the start, or what is so now: names x columns, doubles.
+
+        What a layout has no name for is 0.
+        """
         ...
 
 
-def table(state: Mapping[str, Sequence[float]], columns: int) -> Array:
-    """Return the counts of a layout: `COUNTS` x columns. A loop that it has not is 0."""
-    nothing = [0.0] * columns
-    return np.array([state.get(name, nothing) for name in COUNTS])
+def table(layout: Layout, names: Sequence[str] = COUNTS) -> Array:
+    """Return figures of a layout: names x columns. A loop that it has not is 0."""
+    return np.frombuffer(layout.figures(names)).reshape(len(names), -1)
 
 
 def walks_per_request(passed: Array, groups: int) -> Array:

@@ -23,6 +23,8 @@ GROUP_BYTES = GROUP_UNITS * UNIT_BYTES
 _LONGEST_STEP_S = 3600.0
 """Write amplification in steps of an hour is that in steps of a quarter; over a day's step, which
 would write all jobs at once and trim once, it is a tenth too low."""
+_NOW = ("free_run_units", "last_group")
+"""Of how each OST is, apart from counts."""
 _WARM = 0.1
 """Part of the capacity that is rewritten before time begins."""
 
@@ -91,6 +93,7 @@ class Miniature:
         """Set the allocator and discard as the scenario has them now, and of columns alone."""
         settings = _settings(scenario)
         if settings != self._settings or self._has_own:
+            self._now()
             self._settings = settings
             self.layout.configure(range(self._columns), **settings)
             self._discards[:] = settings["discard"]
@@ -100,6 +103,7 @@ class Miniature:
     def configure_own(self, scenarios: Mapping[int, Scenario]) -> None:
         """Set the allocator and discard of single columns."""
         for column, scenario in scenarios.items():
+            self._now()
             settings = _settings(scenario)
             self.layout.configure([column], **settings)
             self._discards[column] = settings["discard"]
@@ -155,6 +159,7 @@ class Miniature:
 
     def trim(self, columns: NDArray[np.int64]) -> Array:
         """Trim OSTs; return the part of each that its drives still held."""
+        self._now()
         return np.array(self.layout.trim(columns.tolist()))
 
     @property
@@ -170,17 +175,12 @@ class Miniature:
     @property
     def free_extent_mean_bytes(self) -> Array:
         """Mean length of what is free, of each column."""
-        return np.asarray(self._state["free_run_units"]) * UNIT_BYTES
+        return self._now()[_NOW.index("free_run_units")] * UNIT_BYTES
 
     @property
     def last_group(self) -> Array:
         """Where the next large request is searched from, as a part of all block groups."""
-        return np.asarray(self._state.get("last_group", [0.0] * self._columns))
-
-    @property
-    def wear_mean(self) -> Array:
-        """How often a superblock was erased on the mean, of each column."""
-        return np.asarray(self._state["wear_mean"])
+        return self._now()[_NOW.index("last_group")]
 
     def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
         """Count on with the miniature's rates times what an OST of each column really wrote."""
@@ -197,8 +197,18 @@ class Miniature:
         state.groups_considered_total += passed[3 + loops :] * rate * real
 
     def _look(self) -> None:
-        self._state: Mapping[str, Sequence[float]] = self.layout.state()
-        self._counts = table(self._state, self._columns)
+        self._counts = table(self.layout)
+        self._at_look: Array | None = None
+
+    def _now(self) -> Array:
+        """Return `_NOW` x columns as it was when counts were looked at last.
+
+        Few ask for it, and it takes as long as an epoch does: it is worked out at the first
+        question, or before something changes.
+        """
+        if self._at_look is None:
+            self._at_look = table(self.layout, _NOW)
+        return self._at_look
 
 
 def drive_steps(epoch_s: float) -> int:

@@ -142,16 +142,17 @@ class Population:
             self._cohorts[:, oldest] += self._cohorts[:, slot]
             self._cohorts[:, slot] = 0.0
             if reread_rate > 0.0:
-                again = self._cohorts * -math.expm1(-reread_rate)
-                self._cohorts -= again
-                self._cohorts[:, slot] += again.sum(axis=1)
+                for of_life in self._cohorts:
+                    again = of_life * -math.expm1(-reread_rate)
+                    np.subtract(of_life, again, out=of_life)
+                    of_life[slot] += again.sum(axis=0)
 
     def by_age(self) -> Array:
         """Return bytes of the whole: lifetimes x days since the last use, today first."""
         self._settle()
         days = (self.today - np.arange(COHORTS)) % COHORTS
         # Not by a matrix product: its last digits depend on the threads of the library behind it.
-        return np.einsum("lac,c->la", self._cohorts[:, days], self.weight)
+        return np.einsum("lac,c->la", self._cohorts, self.weight)[:, days]
 
     def purge(self, goal: float, youngest: int) -> tuple[Array, Array, int | None]:
         """Delete what was not used for longest, oldest first, until so much is gone.
@@ -193,6 +194,8 @@ class Population:
         return gone, share, horizon
 
     def _settle(self) -> None:
+        if (self._scale == 1.0).all():
+            return
         self._cohorts *= self._scale[:, None, None]
         self._scale[:] = 1.0
 

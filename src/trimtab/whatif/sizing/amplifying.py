@@ -204,4 +204,4 @@ class _Fleet:
             self._due[place] = max(self._due[place] + every, done)
 
     def _counts(self) -> NDArray[np.float64]:
-        return table(self._fleet.state(), len(self._cases))
+        return table(self._fleet)
