@@ -4,6 +4,7 @@
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
+# make bench-plans  what planning each policy costs for 298 OSTs with a month of actions; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
@@ -52,7 +53,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages bench-watch clean
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
@@ -102,6 +103,9 @@ bench-watch: .venv/.core .venv/.dev
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)
+
+bench-plans: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/plans_of_a_large_site.py $(ARGS)
 
 bench-import: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/import_of_a_year.py $(ARGS)

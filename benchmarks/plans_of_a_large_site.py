@@ -2,8 +2,8 @@
 
 Every policy is planned from one snapshot of the fake Lustre (``tests/fake_lustre``): what the store
 is asked for, the verdicts of the changes of a month, and the decision. The snapshot itself has its
-own figure (`snapshot_of_a_large_site`). An unchanged site is visited too, with ``--apply``: what
-that writes to the journal, the store and the servers is counted.
+own figure (`snapshot_of_a_large_site`). Every setting was rolled out and has been lost since, every
+trim is due, every fifth OST is over the limit: each plan is as long as it can be.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def fill(store: Store, site: Site, snapshot: Snapshot, now: datetime) -> int:
     actions: list[Action] = []
     osts = [seen for seen in snapshot.targets if seen.target.kind == "ost"]
     for day in range(DAYS, 0, -1):
-        at = now - timedelta(days=day)
+        at = now - timedelta(days=day, hours=1)
         store.add_run(surveyed(site, [seen.target.name for seen in osts], at))
         actions += [done(site, "trim", ActionKind.TRIM, seen.target.name, at) for seen in osts]
     at = now - timedelta(days=DAYS // 2)
@@ -96,7 +96,7 @@ def fill(store: Store, site: Site, snapshot: Snapshot, now: datetime) -> int:
                     row = done(site, "tunables", ActionKind.SET, seen.target.name, at)
                     change = {"setting": setting, "before": shown.value, "value": value}
                     instruction = replace(row.instruction, stage=2, **change)
-                    actions.append(replace(row, instruction=instruction, found=shown.value))
+                    actions.append(replace(row, instruction=instruction, found=value))
     for action in actions:
         store.put_action(action)
     return len(actions)

@@ -49,6 +49,7 @@ ALWAYS = [
     ("clock-jump", seen([ost(0)], clock_jump_s=61.0)),
     ("clock-jump", seen([ost(0)], clock_jump_s=-61.0)),
     ("clock-jump", seen([ost(0)], actions=(wbt(-61),))),
+    ("clock-jump", seen([ost(0)], actions=(replace(wbt(-120), until=ago(1)),))),
     ("integrity-open", seen([ost(0)], integrity=(Message("wrong-data", "a file is wrong"),))),
 ]
 NOT_TO_GIVE_BACK = [

@@ -102,9 +102,9 @@ def _telemetry(observed: Observed, now: datetime) -> Iterator[Message]:
 
 
 def _clocks(observed: Observed, now: datetime) -> Iterator[Message]:
-    ahead_s = max(
-        ((ended_at(action) - now).total_seconds() for action in observed.actions), default=0.0
-    )
+    # One that was settled after a kill may have ended, by its clock, before it began.
+    times = (max(action.at, ended_at(action)) for action in observed.actions)
+    ahead_s = max(((at - now).total_seconds() for at in times), default=0.0)
     if abs(observed.clock_jump_s) > CLOCK_S:
         text = f"clocks contradict each other by {format_duration(abs(observed.clock_jump_s))}"
         yield Message("clock-jump", text)

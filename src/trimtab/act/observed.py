@@ -28,7 +28,7 @@ class Observed:
         changed since.
     actions
         The ledger, oldest first, those without an outcome too: what was set, closed or opened ever,
-        trims of the last thirty days at least, resets of two intervals at least.
+        trims and resets of two of their intervals at least, the rest of thirty days.
     busy
         Target to why it must be left alone now: a probe or survey runs on it, a purge, a rebuild,
         recovery. The empty name stands for all targets.

@@ -154,7 +154,10 @@ def made(seed: int, cov: float, what: list[tuple[str, int, float, int, str]]) ->
 
 @pytest.mark.calibration
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=settings().max_examples // 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 @given(
     seed=st.integers(0, 10**6),

@@ -13,6 +13,7 @@ from tests.support.small_site import hour
 from trimtab.explain.context import SURVEYS
 from trimtab.explain.incidents import find_troubles
 from trimtab.explain.incidents.periodic import periodic
+from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.stretches import windows_of
 from trimtab.judge.changes import Changes
 from trimtab.judge.series import judge_series
@@ -63,6 +64,51 @@ def test_every_night_is_one_incident(share: float) -> None:
     assert all(not any(good.holds(bad.from_) for bad in stretches.bad) for good in stretches.good)
 
 
+def nights_of(
+    seed: int,
+    days: int,
+    nights: range,
+    *,
+    hours: tuple[int, ...] = (1, 2, 3, 4),
+    share: float = 0.75,
+) -> np.ndarray:
+    values = level(seed, days)
+    hour_of = np.arange(len(values))
+    values[np.isin(hour_of // 24, nights) & np.isin(hour_of % 24, hours)] *= share
+    return values
+
+
+def patterns_in(values: np.ndarray, every_h: int, begin_h: int = 0) -> list[Spell]:
+    frame = noise.frame(values)[begin_h::every_h]
+    return periodic(judge_series(frame, WRITE, changes=STILL), frame, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("every_h", "begin_h"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 3), (8, 2)]
+)
+def test_nights_are_seen_by_runs_hours_apart(every_h: int, begin_h: int) -> None:
+    """Every fifth hour sees another hour of each night; twice a day tells no night from a day."""
+    nights = range(20, 45)
+    (spell,) = patterns_in(nights_of(5, 60, nights), every_h, begin_h)
+    assert spell.effect == pytest.approx(0.75, abs=0.05)
+    assert spell.recurs is not None
+    assert set(spell.recurs.hours) <= {1, 2, 3, 4}
+    assert len(spell.recurs.weekdays) == 7
+    assert abs(spell.at - hour(24 * 20 + 1)) <= timedelta(days=2)
+    assert spell.until is not None
+    assert abs(spell.until - hour(24 * 44 + 4)) <= timedelta(days=2)
+    assert patterns_in(nights_of(5, 60, nights), 12, 2) == []
+
+
+@pytest.mark.parametrize("days_before", [1, 20])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_twelve_nights_are_enough(days_before: int, seed: int) -> None:
+    days = days_before + 12
+    (spell,) = patterns_in(nights_of(seed, days, range(days_before, days)), 2)
+    assert spell.until is None
+    assert abs(spell.at - hour(24 * days_before + 1)) <= timedelta(days=1)
+
+
 def test_it_is_said_in_the_zone_of_the_site_and_over_midnight() -> None:
     values = level(1, 50)
     values[np.isin(np.arange(len(values)) % 24, (22, 23, 0))] *= 0.6
@@ -99,8 +145,8 @@ def test_what_stopped_has_ended() -> None:
     ids=lambda case: case.name,
 )
 def test_noise_makes_none(case: noise.Case) -> None:
-    """None in two years of each kind of noise."""
-    for seed in (1, 2):
-        frame = case.make(seed)
+    """None in two years of each kind of noise, however far apart its runs are."""
+    for seed, every_h in ((1, 1), (1, 3), (2, 2), (2, 5)):
+        frame = case.make(seed)[::every_h]
         judged = judge_series(frame, WRITE, changes=STILL)
         assert periodic(judged, frame, "UTC") == []

@@ -201,7 +201,11 @@ def test_a_loss_of_five_scatters_is_seen_if_it_lasts() -> None:
     assert seen >= 18
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings().max_examples // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     seed=st.integers(0, 10**6),
     scatter=st.sampled_from([0.02, 0.05, 0.08]),

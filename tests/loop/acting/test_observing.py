@@ -27,7 +27,7 @@ def test_what_may_be_in_force_is_known_however_long_ago(
         ActionKind.SET: (400 * DAY_S, 60.0),
         ActionKind.CLOSE: (31 * DAY_S,),
         ActionKind.OPEN: (40 * DAY_S,),
-        ActionKind.TRIM: (31 * DAY_S, 29 * DAY_S),
+        ActionKind.TRIM: (3 * DAY_S, 1 * DAY_S),
         ActionKind.RESET_ALLOCATOR: (3 * 3600.0, 1800.0),
     }
     for kind, seconds in ages.items():
@@ -38,7 +38,7 @@ def test_what_may_be_in_force_is_known_however_long_ago(
         f"set {400 * DAY_S:.0f}",
         f"open {40 * DAY_S:.0f}",
         f"close {31 * DAY_S:.0f}",
-        f"trim {29 * DAY_S:.0f}",
+        f"trim {DAY_S:.0f}",
         "reset-allocator 1800",
         "set 60",
     ]

@@ -47,7 +47,12 @@ class Backing:
     ext4: Ext4 | None
     space: Space | NotAvailable
     timer: Timer
-    health: tuple[DriveHealth, ...]
+
+    @property
+    def health(self) -> tuple[DriveHealth, ...]:
+        """What each drive says of itself; reading it takes as long as all the rest."""
+        drives = self.description.own_drives
+        return tuple(read_drive(self.host, drive, self.host.execute) for drive in drives)
 
     def readings(self, cpu_fraction: float | NotAvailable) -> tuple[Reading, ...]:
         """Return the contract's telemetry as for a local file system."""
@@ -122,7 +127,6 @@ def read_backing(server: ServerView, target: str, *, link_rates: bool = False) -
         ext4=ext4,
         space=_space(server, kind, prefix),
         timer=server.trim_timer,
-        health=tuple(read_drive(host, drive, host.execute) for drive in description.own_drives),
     )
 
 

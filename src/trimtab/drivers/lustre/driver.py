@@ -370,16 +370,16 @@ class LustreDriver:
             There is no such target.
         """
         self._check(target)
-        backing = self._backing(target)
+        backing = self._backing(target, link_rates=True)
         return backing if isinstance(backing, NotAvailable) else backing.description
 
-    def _backing(self, target: str) -> Backing | NotAvailable:
+    def _backing(self, target: str, *, link_rates: bool = False) -> Backing | NotAvailable:
         view = self._view
         serving = () if view is None else view.serving(target)
         if view is None or len(serving) != 1:
             reason = "no snapshot was taken" if view is None else why_not_served(view, target)
             return NotAvailable(reason)
-        return read_backing(serving[0], target, link_rates=True)
+        return read_backing(serving[0], target, link_rates=link_rates)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or open it again as it was.

@@ -30,8 +30,8 @@ SIGMAS: Final = 6.0
 none in 40 years of hourly series (tests/explain/incidents/test_periodic.py)."""
 _LOW_SHARE: Final = 0.8
 """Of the occurrences, that have lost half of it or more."""
-_DAYS: Final = 28
-_DAYS_LEAST: Final = 12
+_DAYS: Final = (28, 12)
+_DAYS_LEAST: Final = 10
 _WEEKS: Final = 8
 _WEEKS_LEAST: Final = 5
 """Days, and weeks, that are looked at together; and fewest of them."""
@@ -39,14 +39,19 @@ _HOURS_MOST: Final = 10
 """What is low for longer is the other way round: the rest is high."""
 _EVERY_DAY: Final = 6
 """Weekdays from which on a stretch is of every day."""
-_HOURLY_S: Final = 5400.0
+_HOURLY_S: Final = 1.5 * 3600.0
+_FEW_A_DAY_S: Final = 8.5 * 3600.0
+"""Runs no further apart than this, three a day, tell hours of the day from one another."""
+_DAY_LEAST: Final = 3
+"""Runs of a day that say what is usual on it: the middle one of fewer is among the low ones."""
+_WEEK: Final = frozenset(range(7))
 _NOTHING: Final = -1.0
 """Residual of a run that did not finish."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Residuals by local day and hour; one column where runs are further apart than an hour.
+    """Residuals by local day and hour, or by day alone with one column.
 
     Attributes
     ----------
@@ -63,6 +68,17 @@ class _Table:
     def weekdays(self) -> Any:
         """Weekday of each row; Monday is 0."""
         return (self.days + 3) % 7
+
+    def about(self, weekdays: frozenset[int]) -> Any:
+        """Return the residuals about what patterns of so many weekdays are held against.
+
+        Of every day: the median of the day. Of some: that of all days, column by column.
+        """
+        if len(weekdays) < len(_WEEK):
+            return self.values - _middles(self.values, axis=0)
+        enough = np.isfinite(self.values).sum(axis=1) >= _DAY_LEAST
+        middles = np.where(enough, _middles(self.values, axis=1), np.nan)
+        return self.values - middles[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +100,19 @@ def periodic(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> 
     timezone
         IANA name of the site's zone: hours and weekdays are those of its people.
     """
-    table = _table(judgement, frame, timezone)
-    if table is None:
+    if frame.height < _WEEKS_LEAST * 7:
         return []
+    apart_s = frame.get_column("at").diff().dt.total_seconds().median()
+    assert isinstance(apart_s, float)
+    hours = _table(judgement, frame, timezone) if apart_s <= _FEW_A_DAY_S else None
+    days = (
+        hours if hours and apart_s <= _HOURLY_S else _table(judgement, frame, timezone, columns=1)
+    )
+    patterns = [(days, pattern) for pattern in _by_weekday(days)]
+    if hours:
+        patterns = [(hours, pattern) for pattern in _by_hour(hours)] + patterns
     spells: list[Spell] = []
-    for pattern in (*_by_hour(table), *_by_weekday(table)):
+    for table, pattern in patterns:
         spell = _spell(judgement, frame, table, pattern, timezone)
         if spell is not None and not any(_same(spell, other) for other in spells):
             spells.append(spell)
@@ -105,17 +129,16 @@ def _same(spell: Spell, other: Spell) -> bool:
     return bool(hours and days) and spell.at <= other.last and other.at <= spell.last
 
 
-def _table(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> _Table | None:
-    if frame.height < _WEEKS_LEAST * 7:
-        return None
+def _table(
+    judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str, *, columns: int = 24
+) -> _Table:
     runs = residuals_of(judgement, frame)
     values = np.where(runs.unfinished, _NOTHING, runs.residuals)
     local = frame.get_column("at").dt.convert_time_zone(timezone)
     day = local.dt.date().to_physical().to_numpy().astype(np.int64)
-    hourly = float(np.median(np.diff(runs.times))) <= _HOURLY_S
-    column = local.dt.hour().to_numpy().astype(np.int64) if hourly else np.zeros(len(day), int)
+    column = local.dt.hour().to_numpy().astype(np.int64) * columns // 24
     place = day - day[0]
-    shape = (int(place[-1]) + 1, 24 if hourly else 1)
+    shape = (int(place[-1]) + 1, columns)
     total, count = np.zeros(shape), np.zeros(shape)
     known = np.isfinite(values)
     np.add.at(total, (place[known], column[known]), values[known])
@@ -125,21 +148,21 @@ def _table(judgement: SeriesJudgement, frame: pl.DataFrame, timezone: str) -> _T
 
 
 def _by_hour(table: _Table) -> Iterator[_Pattern]:
-    """Yield what is low at the same hours of every day."""
-    if table.values.shape[1] == 1:
-        return
-    about = table.values - _middles(table.values, axis=1)[:, None]
-    for window in _windows(len(about), _DAYS, 7):
+    """Yield what is low at the same hours of every day; hours without runs part no others."""
+    about = table.about(_WEEK)
+    for window in (window for days in _DAYS for window in _windows(len(about), days, days // 4)):
         rows = about[window]
-        profile = _middles(rows, axis=0)
-        for columns in _stretches(profile <= math.log(1 - _HOUR_LOST), circular=True):
+        seen = np.flatnonzero(np.isfinite(rows).any(axis=0))
+        profile = _middles(rows[:, seen], axis=0)
+        for places in _stretches(profile <= math.log(1 - _HOUR_LOST), circular=True):
+            columns = tuple(seen[list(places)].tolist())
             losses = _means(rows, columns)
             losses = losses[np.isfinite(losses)]
-            if len(columns) > _HOURS_MOST or len(losses) < _DAYS_LEAST:
+            if 24 * len(columns) > _HOURS_MOST * len(seen) or len(losses) < _DAYS_LEAST:
                 continue
             loss, scatter = float(np.median(losses)), _scatter(losses)
             if _is_sure(losses, loss, scatter):
-                yield _Pattern(frozenset(range(7)), columns, loss)
+                yield _Pattern(_WEEK, columns, loss)
 
 
 def _by_weekday(table: _Table) -> Iterator[_Pattern]:
@@ -212,7 +235,9 @@ def _stretches(low: Any, *, circular: bool) -> list[tuple[int, ...]]:
             stretches[-1].append(column)
         else:
             stretches.append([column])
-    over_midnight = len(stretches) > 1 and stretches[0][0] == 0 and stretches[-1][-1] == 23
+    over_midnight = (
+        len(stretches) > 1 and stretches[0][0] == 0 and stretches[-1][-1] == len(low) - 1
+    )
     if circular and over_midnight:
         stretches = [[*stretches[-1], *stretches[0]], *stretches[1:-1]]
     return [tuple(stretch) for stretch in stretches]
@@ -220,12 +245,10 @@ def _stretches(low: Any, *, circular: bool) -> list[tuple[int, ...]]:
 
 def _middles(values: Any, axis: int) -> Any:
     """Return medians of what is known; NaN where nothing is."""
-    known = np.isfinite(values).any(axis=axis)
-    middles = np.full(known.shape, np.nan)
-    part = values[known] if axis == 1 else values[:, known]
-    if part.size:
-        middles[known] = np.nanmedian(part, axis=axis)
-    return middles
+    known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
+    ordered = np.sort(values, axis=axis)  # NaN comes last
+    middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
+    return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
 
 
 def _means(rows: Any, columns: Sequence[int]) -> Any:
@@ -245,11 +268,8 @@ def _spell(
     timezone: str,
 ) -> Spell | None:
     """Return the days of the record in which a pattern held, as a spell."""
-    every = len(pattern.weekdays) == 7
-    about = table.values - (
-        _middles(table.values, axis=1)[:, None] if every else _middles(table.values, axis=0)
-    )
-    means = _means(about, pattern.columns)
+    every = pattern.weekdays == _WEEK
+    means = _means(table.about(pattern.weekdays), pattern.columns)
     rows = np.flatnonzero(np.isin(table.weekdays, list(pattern.weekdays)) & np.isfinite(means))
     low = means[rows] <= pattern.loss / 2
     begin, end = _longest(low)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 LEDGER: Final = timedelta(days=30)
-"""Trims are over by then; what was set or closed is in force until it is taken back."""
-RESETS: Final = timedelta(hours=2)
+"""What was set or closed is in force until it is taken back; of the rest so much counts."""
+REPEATED_S: Final = {ActionKind.RESET_ALLOCATOR: 2 * 3600.0, ActionKind.TRIM: 2 * 86400.0}
 """Or two of their intervals, where that is longer: a large site has a million in thirty days."""
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
@@ -52,20 +52,19 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
 
 def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
     """Return the actions that decisions may rest on: those of lately, and what may be in force."""
-    since, tunables = now - LEDGER, site.policies.tunables
-    resets_s = max(RESETS.total_seconds(), 2 * site.policies.allocator.every_s)
-    others = set(ActionKind) - {ActionKind.RESET_ALLOCATOR}
+    since, policies = now - LEDGER, site.policies
     older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
-    recent = (
-        *store.actions(site.name, since=since, kinds=others),
-        *store.actions(
-            site.name,
-            since=now - timedelta(seconds=resets_s),
-            kinds=(ActionKind.RESET_ALLOCATOR,),
-        ),
-    )
+    recent = list(store.actions(site.name, since=since, kinds=set(ActionKind) - REPEATED_S.keys()))
+    for kind, policy in (
+        (ActionKind.RESET_ALLOCATOR, policies.allocator),
+        (ActionKind.TRIM, policies.trim),
+    ):
+        begin = now - timedelta(seconds=max(REPEATED_S[kind], 2 * policy.every_s))
+        recent += store.actions(site.name, since=begin, kinds=(kind,))
     ordered = sorted(recent, key=lambda action: (action.at, action.id))
-    known = with_verdicts(store, site.name, ordered, surveyed=tunables.survey, probe=tunables.probe)
+    known = with_verdicts(
+        store, site.name, ordered, surveyed=policies.tunables.survey, probe=policies.tunables.probe
+    )
     return (*older, *known)
 
 
