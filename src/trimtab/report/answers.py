@@ -176,6 +176,8 @@ def status_answer(status: Status) -> str:
     suspects = sum(series.suspect is not None for series in status.series)
     of_sites = {series.site for series in status.series}
     searched = {entry.site for entry in status.judged}
+    if not status.series:
+        return "No run can be judged yet."
     return _sentences(
         _open_answer(open_, searched=of_sites <= searched, sites=len(of_sites)),
         _goal_answer([series.verdict for series in status.series]),

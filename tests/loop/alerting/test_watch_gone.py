@@ -42,6 +42,8 @@ def test_a_slot_is_overdue_only_where_no_process_watches(tmp_path: Path) -> None
         assert late == {"probe:hourly": MONDAY + 3 * HOUR}
         late = overdue(SITE, store, MONDAY + 7 * HOUR)
         assert late == {"probe:hourly": MONDAY + 3 * HOUR, "snapshot": MONDAY + 6 * HOUR}
+        store.renew_lease("scratch", "here:1:1", MONDAY + 9 * HOUR)  # a probe may take hours
+        assert overdue(SITE, store, MONDAY + 7 * HOUR) == {}
         clock.at = MONDAY + 7 * HOUR
         watch_until(store, clock, 7.6, Chat())
         assert overdue(SITE, store, clock.at) == {}

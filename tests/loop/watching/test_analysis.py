@@ -129,6 +129,19 @@ def test_a_drop_is_suspected_within_hours_confirmed_by_further_probes_and_explai
     assert store.judged("scratch") is not None
 
 
+def test_a_watch_that_was_killed_is_not_followed_by_a_second_suspect(store: Store) -> None:
+    clock = Moving()
+    probe = SteppingProbe(clock, MONDAY + 2 * HOUR)
+    with_history(store, probe)
+    suspects, confirmed = [], 0
+    for hour in range(3, 15):  # each killed after its slot; a drop is suspected within hours
+        lines = watched(store, probe, clock, hour + 0.1, confirm=1)
+        suspects += told(lines, "performance may have changed")
+        confirmed += len(told(lines, "confirming probes follow"))
+    assert len(suspects) == 1
+    assert confirmed == 1
+
+
 def test_without_confirm_no_further_probe_is_run(store: Store) -> None:
     clock = Moving()
     probe = SteppingProbe(clock, MONDAY + 2 * HOUR)

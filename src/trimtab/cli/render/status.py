@@ -18,6 +18,7 @@ from trimtab.cli.render.text import (
     site_labels,
     value_text,
     verdict_word,
+    zone,
 )
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.verdict import VerdictStatus
@@ -90,10 +91,10 @@ def _print_body(status: Status, out: Console) -> None:
             out.print()
     if hidden:
         out.print(f"... {hidden:,} more series: --all", style="dim")
-    window = format_duration(status.window_s)
-    print_wrapped(
-        out, f"COV: standard deviation over mean of the {window} up to the last run", "dim"
-    )
+    if sites:
+        window = format_duration(status.window_s)
+        legend = f"COV: standard deviation over mean of the {window} up to the last run"
+        print_wrapped(out, f"{legend}; times are {zone(status.series[0].last_at)}", "dim")
     for rejected in status.rejected if extent().everything else status.rejected[:_REASONS]:
         print_wrapped(
             out,
@@ -105,7 +106,7 @@ def _print_body(status: Status, out: Console) -> None:
     for sweep in status.sweeps:
         print_wrapped(out, _sweep(sweep), "dim")
     for cost in status.costs if extent().everything else status.costs[:1]:
-        print_wrapped(out, _cost(cost), "dim")
+        print_wrapped(out, _cost(cost, labels.get(cost.site, cost.site)), "dim")
     out.print("last runs", style="bold")
     print_run_rows(out, status.last_runs, site=len(sites) > 1)
 
@@ -255,11 +256,12 @@ def _sweep(sweep_status: SweepStatus) -> str:
     )
 
 
-def _cost(cost: ProbeCost) -> str:
+def _cost(cost: ProbeCost, site: str) -> str:
     """Return what probing costs in one line."""
     days = (cost.to - cost.from_).total_seconds() / 86_400
     written = format_bytes(cost.bytes_written)
-    text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {written} written"
+    runs = plural(cost.runs, "run")
+    text = f"probing {visible(site)}, {days:.1f} days: {runs}, {written} written"
     if cost.node_hours is not None:
         text += f", {_plain(cost.node_hours)} node-hours"
     if cost.drive_writes_per_day is not None:

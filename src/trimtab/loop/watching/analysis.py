@@ -19,6 +19,7 @@ from trimtab.loop.judging import by_metric
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT
 from trimtab.loop.watching.log import fields
+from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import Explanation, IncidentState, Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
@@ -61,6 +62,7 @@ class IncidentWatch:
     def __init__(self, site: Site, store: Store, log: logging.Logger, clock: Clock) -> None:
         self._site, self._store, self._log, self._clock = site, store, log, clock
         self._suspected: set[tuple[str, str, datetime]] = set()
+        self._recalled: set[tuple[str, str]] = set()
         self._looked_at: datetime | None = None
         self._snapshots_until: datetime | None = None
         self._waiting: list[Confirming] = []
@@ -120,7 +122,7 @@ class IncidentWatch:
             extra = fields(item=slot.item, metric=metric, **of_change, why=change.reason)
             self._log.warning("performance may have changed", extra=extra)
         if new and not confirming:
-            self._ask_again(slot)
+            self._ask_again(slot, self._confirm_of(slot))
         return bool(new)
 
     def _changes(self, slot: Slot) -> Iterator[tuple[str, str, ChangePoint]]:
@@ -130,19 +132,38 @@ class IncidentWatch:
         key = comparability_key(run)
         points = self._store.history(self._site.name, key, since=run.at - HISTORY)
         for metric, of_metric in by_metric(points):
+            if (key, metric) not in self._recalled:
+                self._recalled.add((key, metric))
+                self._recall(slot, key, of_metric)
             if (change := suspect_of(of_metric)) is not None:
                 yield key, metric, change
 
-    def _ask_again(self, slot: Slot) -> None:
-        """Put further runs of a probe on the list, where its site file wants them."""
+    def _recall(self, slot: Slot, key: str, points: Sequence[HistoryPoint]) -> None:
+        """Take up a suspect that a watch before this one looked at, and its confirming probes."""
+        judged = self._store.judged(self._site.name)
+        if judged is None or judged.until is None:
+            return
+        until = judged.until
+        earlier = [point for point in points if point.at <= until]
+        change = suspect_of(earlier)
+        if change is not None:
+            self._suspected.add((key, points[0].metric, change.at))
+            runs_since = len(points) - len(earlier)
+            if not self._waiting:
+                self._ask_again(slot, self._confirm_of(slot) - runs_since)
+
+    def _confirm_of(self, slot: Slot) -> int:
         name = slot.item.removeprefix(PROBE_PREFIX)
-        runs = next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
+        return next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
+
+    def _ask_again(self, slot: Slot, runs: int) -> None:
+        """Put further runs of a probe on the list."""
         now = self._clock()
         for number in range(1, runs + 1):
             # Whole seconds: a slot's time is part of its id, and people read it.
             due_at = (now + number * CONFIRM_APART).replace(microsecond=0)
             self._waiting.append(Confirming(slot.item, due_at))
-        if runs:
+        if runs > 0:
             self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=runs))
 
     def _bad_checksums(self) -> bool:
