@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _NAMED_MOST: Final = 4
 """So many series are named before a reason that holds for them; more are counted."""
 _REASONS: Final = 3
+_ROWS_OF_SITE: Final = 2
+"""Rows of each site at least, as far as a screen has room."""
 _LINES: Final = 3
 """Incidents, suspects and slow targets of one site, each."""
 
@@ -75,22 +77,21 @@ def _print_body(status: Status, out: Console) -> None:
     sites = sorted({series.site for series in status.series}, key=partial(_site_rank, status))
     labels = site_labels(status.sites)
     left = extent().rows(ROWS)
+    each = max(left // max(len(sites), 1), _ROWS_OF_SITE)
     hidden = 0
     for site in sites:
         groups = _groups([series for series in status.series if series.site == site])
-        if left <= 0:
-            hidden += sum(map(len, groups))
+        shown = _worst(groups, min(each, left))
+        hidden += sum(map(len, groups)) - sum(map(len, shown))
+        left -= len(shown)
+        if not shown:
             continue
         if len(sites) > 1:
             out.print(visible(labels.get(site, site)), style="bold")
-        hidden += sum(map(len, groups[left:]))
-        _print_groups(out, groups[:left])
-        left -= len(groups)
-        _print_troubles(out, status, site)
-        if len(sites) > 1:
-            out.print()
+        _print_groups(out, shown, reasons=len(sites) == 1)
+        _print_troubles(out, status, site, slowest=len(sites) == 1)
     if hidden:
-        out.print(f"... {hidden:,} more series: --all", style="dim")
+        out.print(f"... {hidden:,} more series: --all, or trimtab status SITE", style="dim")
     if sites:
         window = format_duration(status.window_s)
         legend = f"COV: standard deviation over mean of the {window} up to the last run"
@@ -133,6 +134,17 @@ def _groups(series: Sequence[SeriesStatus]) -> list[_Group]:
     return [tuple(group) for group in ranked]
 
 
+def _worst(groups: list[_Group], rows: int) -> list[_Group]:
+    """Return so many rows, those that miss their goal rather than others, in their order."""
+    order = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
+
+    def rank(group: _Group) -> int:
+        return min(order.index(entry.verdict.status) for entry in group)
+
+    chosen = sorted(groups, key=rank)[: max(rows, 0)]
+    return [group for group in groups if group in chosen]
+
+
 _COLUMNS: Final = (
     Column("probe", wraps=True),
     Column("metric"),
@@ -146,7 +158,7 @@ _COLUMNS: Final = (
 )
 
 
-def _print_groups(out: Console, groups: Sequence[_Group]) -> None:
+def _print_groups(out: Console, groups: Sequence[_Group], *, reasons: bool) -> None:
     times = local_times([max(entry.last_at for entry in group) for group in groups])
     rows: list[tuple[str | Text, ...]] = []
     probe_above = ""
@@ -158,8 +170,9 @@ def _print_groups(out: Console, groups: Sequence[_Group]) -> None:
     print_rows(out, _COLUMNS, rows)
     series = [entry for group in groups for entry in group]
     unmet = [entry for entry in series if entry.verdict.status is not VerdictStatus.MET]
-    lines = _reasons(series if extent().everything else unmet)
-    for line in lines if extent().everything else lines[:_REASONS]:
+    everything = extent().everything
+    lines = _reasons(series if everything else unmet)
+    for line in lines if everything else lines[: _REASONS if reasons else 0]:
         print_wrapped(out, line, "dim", indent=2)
 
 
@@ -207,7 +220,7 @@ def _holders(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED_MOST else f"{len(names)} series"
 
 
-def _print_troubles(out: Console, status: Status, site: str) -> None:
+def _print_troubles(out: Console, status: Status, site: str, *, slowest: bool) -> None:
     """Print what is wrong with one site: incidents, suspects, its slowest targets."""
     answered = largest_open(status)
     for incident in _first(
@@ -221,10 +234,11 @@ def _print_troubles(out: Console, status: Status, site: str) -> None:
         print_wrapped(out, _suspect(series), "yellow", indent=2)
     for target in _first(entry for entry in status.slow_targets if entry.site == site):
         print_wrapped(out, _slow_target(target), "bold red", indent=2)
-    for line in _slowest(entry for entry in status.slowest if entry.site == site):
+    whole = slowest or extent().everything
+    for line in _slowest(entry for entry in status.slowest if entry.site == site and whole):
         print_wrapped(out, line, indent=2)
     for entry in status.judged:
-        if entry.site == site:
+        if entry.site == site and whole:
             print_wrapped(out, _judged(entry), "dim", indent=2)
 
 
