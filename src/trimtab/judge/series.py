@@ -11,8 +11,8 @@ from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
 from trimtab.judge.regimes import confirmed_times, regimes
 from trimtab.judge.rolling import rolling
-from trimtab.judge.trend import trend
-from trimtab.judge.variability import judge_history
+from trimtab.judge.trend import TREND_S, trend
+from trimtab.judge.variability import RUNS_MINIMUM, WINDOW_LONGEST_S, judge_history
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -79,7 +79,8 @@ def judge_series(
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(points_of(reported, key.metric), key, goal, window_s)
+    recent = points_of(_recent(reported, window_s), key.metric)
+    verdict, heading = _verdict_and_trend(recent, key, goal, window_s)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -132,6 +133,15 @@ def _changes_of(frame: pl.DataFrame, key: SeriesKey, timezone: str) -> Changes:
     from trimtab.judge.changes import find_changes
 
     return find_changes(frame, more_is_better=key.more_is_better, timezone=timezone)
+
+
+def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
+    """Return the runs that a verdict and a trend may look at: of years they are few."""
+    import polars as pl
+
+    reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
+    last = pl.int_range(pl.len()) >= pl.len() - RUNS_MINIMUM
+    return frame.filter((pl.col("at") > pl.col("at").max() - reach) | last)
 
 
 def _last(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
