@@ -20,6 +20,9 @@ from trimtab.twin.simulation import laws
 # A simulation that breaks a law of physics is a bug, whatever a test is about.
 os.environ[laws.VARIABLE] = "1"
 
+# Screens are as wide as they are without a terminal, wherever the tests are started.
+os.environ.pop("COLUMNS", None)
+
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. Every
 # run tries other examples; `make soak` tries twenty times as many of each.
 settings.register_profile("gate", deadline=None, max_examples=50)

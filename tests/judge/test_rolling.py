@@ -106,3 +106,15 @@ def test_a_year_of_hourly_runs():
     covs = np.array([window.cov for window in windows[47:]])
     # Within a window some of the spread of a series with a memory is hidden.
     assert 0.06 < covs.mean() < 0.08
+
+
+def test_of_very_many_windows_every_kth_is_judged_as_all_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = series(noise(1, 200, phi=0.5, cov=0.08)[0] * 1e9)
+    every = rolling(frame)
+    cells = sum(window.n for window in every)
+    monkeypatch.setattr("trimtab.judge.rolling._CELLS_MOST", cells // 7 + 1)
+    few = rolling(frame)
+    assert few == every[::-1][::7][::-1]
+    assert few[-1] == every[-1]

@@ -201,3 +201,11 @@ def test_kurtosis_is_scipys(values):
         assert spread.excess_kurtosis(values) == pytest.approx(
             kurtosis(values, bias=False), rel=1e-3, abs=1e-3
         )
+
+
+def test_ranks_of_very_many_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [float(n * n % 17) + (0.25 if n % 3 else 0.0) for n in range(200)]
+    few = spread.lag1_autocorrelation(values)
+    monkeypatch.setattr("trimtab.judge.spread._MANY", 10)
+    assert spread.lag1_autocorrelation(values) == few
+    assert spread.lag1_autocorrelation([2.0] * 50) == 0.0

@@ -22,6 +22,7 @@
 //! of geometry, settings, workload and seed.
 
 pub mod allocator;
+mod cells;
 pub mod drive;
 mod error;
 pub mod ost;

@@ -18,7 +18,8 @@ from trimtab.cli.output import show
 def command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.
 
-    Lists every piece of evidence: found, absent, or not available with the reason.
+    First how fast its runs were compared with usual, then the incidents that it lies in. --all
+    lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.incidents import print_explanation
     from trimtab.cli.render.progress import progress_bar

@@ -19,9 +19,8 @@ from trimtab.cli.output import show
 def command(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List incidents: when, how severe, and the likely causes.
 
-    Open incidents come first. Every cause is listed with its evidence and probability, and with
-    the evidence that was looked for and not found. Each incident names the measurement that would
-    decide between causes.
+    Open incidents come first, then the largest. The first is shown with its causes, their
+    probability and evidence, and the measurement that would decide between them; --all shows each.
     """
     from trimtab.cli.render.incidents import print_incidents
     from trimtab.cli.render.progress import progress_bar

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import click
@@ -87,6 +88,8 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
     limits = {"goal": settings.pop("cov_goal"), "window_s": settings.pop("window_s")}
     settings["timezone"] = settings["timezone"] or "UTC"
     terms = FileTerms(columns=columns, **settings)
+    # A million rows are millions of objects without a cycle: to look for some takes seconds.
+    gc.disable()
     with progress_bar(quiet_s=QUIET_S) as progress:
         return judge_file(file, terms, **limits, progress=progress)
 

@@ -8,6 +8,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, table
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def print_reproduction(reproduction: Reproduction, report: str | None = None) ->
     from trimtab.report.reproduce import headline, others_text, sections
 
     out = console()
+    print_wrapped(out, headline(reproduction.summary), "bold")
+    print_wrapped(out, others_text(reproduction.summary))
     for title, rows in sections(reproduction):
         out.print(title, style="bold")
         out.print(_table(rows))
@@ -77,9 +80,6 @@ def print_reproduction(reproduction: Reproduction, report: str | None = None) ->
         out.print()
         out.print(f"{tension.title} ({tension.document}): {tension.verdict}", style="bold")
         out.print(tension.text)
-    out.print()
-    out.print(headline(reproduction.summary), soft_wrap=True)
-    out.print(others_text(reproduction.summary), soft_wrap=True)
     if report is not None:
         click.echo(f"report    {report}")
 

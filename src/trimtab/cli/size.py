@@ -8,9 +8,9 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent, plural
-from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -201,25 +201,24 @@ def print_sizing(sizing: Sizing, *, explained: bool) -> None:
     out = console()
     drive = sizing.request.drive
     head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.request.raid.drives} x {drive.name}"
-    out.print(
-        visible(f"{head}, simulated, {format_percent(sizing.fullness, 0)} full"), style="bold"
-    )
+    unmet = plural(len(sizing.shortfalls), "requirement")
+    answer = f"{unmet} not met" if sizing.shortfalls else "all requirements met"
+    full = format_percent(sizing.fullness, 0)
+    print_wrapped(out, f"{head}, {full} full, simulated: {answer}", "bold")
+    for sentence in sizing.shortfalls:
+        print_wrapped(out, sentence, "yellow", indent=2)
     for section in sizing.sections:
         out.print(f"\n{section.title}", style="bold")
         for figure in section.figures:
-            out.print(f"  {figure.title:<46} {shown(figure)}", soft_wrap=True)
+            print_wrapped(out, f"{figure.title:<46} {shown(figure)}", indent=2, hang=4)
             if explained and figure.formula:
-                out.print(f"      {figure.formula}; {figure.source}", style="dim", soft_wrap=True)
+                print_wrapped(out, f"{figure.formula}; {figure.source}", "dim", indent=6)
     _print_schedules(out, sizing)
     _print_curve(out, sizing)
     _print_comparison(out, sizing)
-    if sizing.shortfalls:
-        out.print("\nnot met", style="bold yellow")
-        for sentence in sizing.shortfalls:
-            out.print(f"  {sentence}", soft_wrap=True)
     out.print("\nassumed", style="bold")
     for sentence in sizing.assumptions:
-        out.print(f"  {sentence}", style="dim", soft_wrap=True)
+        print_wrapped(out, sentence, "dim", indent=2)
 
 
 def shown(figure: Figure) -> str:
@@ -255,10 +254,12 @@ def _print_schedules(out: Console, sizing: Sizing) -> None:
         mark = " <- asked" if word == sizing.request.trim else ""
         out.print(f"  {word:<8} {amplified.simulated:.2f}{error}{mark}")
     requested = sizing.amplified[sizing.request.trim]
-    out.print(
-        f"  formulas for writes at random: {requested.trimmed:.2f} with all that is free trimmed, "
+    print_wrapped(
+        out,
+        f"formulas for writes at random: {requested.trimmed:.2f} with all that is free trimmed, "
         f"{requested.untrimmed:.2f} with nothing",
-        style="dim",
+        "dim",
+        indent=2,
     )
 
 
@@ -267,28 +268,30 @@ def _print_curve(out: Console, sizing: Sizing) -> None:
     parts = [
         f"{format_percent(point.case.fullness, 0)} {point.simulated:.2f}" for point in sizing.curve
     ]
-    out.print(f"  {', '.join(parts)}", soft_wrap=True)
+    print_wrapped(out, ", ".join(parts), indent=2, hang=0)
 
 
 def _print_comparison(out: Console, sizing: Sizing) -> None:
     comparison, trim = sizing.comparison, sizing.request.trim
     peer, drive = comparison.peer, sizing.request.drive
     out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
-    out.print(
-        f"  this drive, {format_percent(drive.spare)} spare, {format_percent(sizing.fullness, 0)}"
+    print_wrapped(
+        out,
+        f"this drive, {format_percent(drive.spare)} spare, {format_percent(sizing.fullness, 0)}"
         f" full: {comparison.own_never.simulated:.2f} never trimmed,"
         f" {comparison.own_trimmed.simulated:.2f} trim {trim}",
-        soft_wrap=True,
+        indent=2,
     )
     other = (
         f"{peer.name}, {format_percent(peer.spare)} spare,"
         f" {_decimal(peer.capacity_bytes)}, {format_percent(peer.fullness, 0)} full"
     )
     if comparison.peer_never is None or comparison.peer_trimmed is None:
-        out.print(f"  {other}: it does not hold these bytes", soft_wrap=True)
+        print_wrapped(out, f"{other}: it does not hold these bytes", indent=2)
         return
-    out.print(
-        f"  {other}: {comparison.peer_never.simulated:.2f} never trimmed,"
+    print_wrapped(
+        out,
+        f"{other}: {comparison.peer_never.simulated:.2f} never trimmed,"
         f" {comparison.peer_trimmed.simulated:.2f} trim {trim}",
-        soft_wrap=True,
+        indent=2,
     )

@@ -8,18 +8,21 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, moment, table
+from trimtab.cli.render.screen import Column, print_rows, print_wrapped
+from trimtab.cli.render.text import console, moment
 from trimtab.model.survey import METRICS, SLOW
 from trimtab.units import format_bytes, format_bytes_per_s, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from trimtab.model.survey import Standing, Survey, SurveyPlan
 
 
 _COUNT = options.COUNT
+_NAMED = 4
 
 
 @click.command("survey")
@@ -170,14 +173,14 @@ def print_plan(plan: SurveyPlan, *, applied: bool) -> None:
         out.print(f"  {name} {_value(name, value)}")
     out.print("\nfor each wave, one after the other:")
     for number, step in enumerate(plan.steps, start=1):
-        out.print(f"  {number}. {visible(step)}", soft_wrap=True)
+        print_wrapped(out, f"{number}. {step}", indent=2, hang=3)
     out.print()
     for number, wave in enumerate(plan.waves, start=1):
         names = ", ".join(
             f"{candidate.target} on {candidate.server}" if candidate.server else candidate.target
             for candidate in wave
         )
-        out.print(f"  wave {number}: {visible(names)}", soft_wrap=True)
+        print_wrapped(out, f"wave {number}: {names}", indent=2)
     for candidate in plan.refused:
         out.print(
             f"  left out: {candidate.target}: {visible(candidate.refusal or '')}", style="yellow"
@@ -191,8 +194,9 @@ def print_plan(plan: SurveyPlan, *, applied: bool) -> None:
 def print_survey(survey: Survey, store: str) -> None:
     """Print every target, the slowest first, and how far apart they are."""
     out, run = console(), survey.run
+    print_wrapped(out, _answer(survey), "bold")
     head = f"{run.site}: survey {_WAYS[survey.plan.way]} ({run.kind}), {run.status.value}"
-    out.print(visible(f"{head}, {moment(run.at)}"), style="bold")
+    print_wrapped(out, f"{head}, {moment(run.at)}", "dim")
     _print_table(out, survey)
     out.print()
     for spread in survey.spreads:
@@ -205,32 +209,42 @@ def print_survey(survey: Survey, store: str) -> None:
             f" {format_bytes_per_s(spread.most_bytes_per_s)} over"
             f" {plural(spread.targets, 'OST')}{cov}"
         )
-    slow = [standing for standing in survey.standings if standing.slow]
-    names = ", ".join(visible(candidate.result.target) for candidate in slow)
-    under = format_percent(SLOW)
-    if slow:
-        out.print(f"under {under} of the median: {names}", style="yellow")
-    elif survey.spreads:
-        out.print(f"none is under {under} of the median")
     for note in survey.notes:
-        out.print(visible(note), style="yellow", soft_wrap=True)
+        print_wrapped(out, note, "yellow")
     out.print()
     out.print(f"run       {run.id}   (trimtab show {run.id[:13]})", style="dim")
     out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
 
 
+def _answer(survey: Survey) -> str:
+    """Return which targets are slow."""
+    slow = [standing.result.target for standing in survey.standings if standing.slow]
+    under, count = format_percent(SLOW, 0), plural(len(survey.standings), "OST")
+    if not survey.spreads:
+        return f"No rate of {count} was measured."
+    if not slow:
+        return f"None of {count} is under {under} of the median."
+    more = f" and {len(slow) - _NAMED} more" if len(slow) > _NAMED else ""
+    named = ", ".join(slow[:_NAMED])
+    return f"{len(slow)} of {count} under {under} of the median: {named}{more}."
+
+
 def _print_table(out: Console, survey: Survey) -> None:
     metrics = [spread.metric for spread in survey.spreads] or list(METRICS[:1])
-    rates = [name for metric in metrics for name in (f"{_title(metric).upper()}>!", "OF MEDIAN>!")]
-    names = ("TARGET!", "SERVER", *rates, "RESULT")
-    made = table(*names, padding=(0, 2, 0, 0), header_style="bold")
-    for standing in survey.standings:
-        made.add_row(*_row(standing, metrics), style="yellow" if standing.slow else None)
-    out.print(made)
+    columns = [Column("TARGET"), Column("SERVER", drop=2)]
+    for metric in metrics:
+        columns.append(Column(_title(metric).upper(), right=True))
+        columns.append(Column("OF MEDIAN", right=True, drop=1))
+    columns.append(Column("RESULT", wraps=True))
+    print_rows(out, columns, [_row(standing, metrics) for standing in survey.standings])
 
 
-def _row(standing: Standing, metrics: list[str]) -> list[str]:
-    cells = [visible(standing.result.target), visible(standing.result.server or "?")]
+def _row(standing: Standing, metrics: list[str]) -> list[str | Text]:
+    from rich.text import Text
+
+    style = "yellow" if standing.slow else ""
+    cells: list[str | Text] = [Text(visible(standing.result.target), style=style)]
+    cells.append(visible(standing.result.server or "?"))
     for metric in metrics:
         rate, ratio = standing.rates.get(metric), standing.ratios.get(metric)
         cells.append("?" if rate is None else format_bytes_per_s(rate))

@@ -10,6 +10,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import Column, print_rows, print_wrapped
 from trimtab.cli.render.text import console, percent_text, print_more, table, value_text
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.model.run import METRIC_UNITS
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         HeatMap,
         Level,
         Scaling,
+        SettingResult,
         SweepAnalysis,
     )
     from trimtab.model.verdict import Interval
@@ -154,7 +156,29 @@ _SETTINGS_SHOWN = 8
 
 def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
     """Print a sweep on standard output."""
-    out, sweep = console(), state.sweep
+    out = console()
+    for best in analysis.best[:1]:
+        print_wrapped(out, f"{metric_text(best.metric)}: {best.reason}", "bold")
+    _print_extent(out, state)
+    for failure in state.failures:
+        out.print(f"  failed: {visible(failure)}", style="red")
+    for place, best in enumerate(analysis.best):
+        _print_best(out, best, reason=place > 0)
+    for metric, effects in (analysis.effects or {}).items():
+        _print_effects(out, metric, effects)
+    for heat_map in analysis.maps:
+        _print_map(out, heat_map)
+    for curve in analysis.scaling:
+        _print_scaling(out, curve)
+    for note in analysis.notes:
+        out.print(f"note: {visible(note)}", style="dim")
+    _print_waiting(out, state.waiting)
+    out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
+
+
+def _print_extent(out: Console, state: SweepState) -> None:
+    """Print how far the sweep is, and which of its runs count."""
+    sweep = state.sweep
     out.print(
         f"{visible(sweep.name)}: {state.measured} of {len(state.points)} runs measured, "
         f"{len(sweep.points)} points, {sweep.rounds} rounds",
@@ -171,42 +195,39 @@ def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
         )
     if state.left_out:
         out.print(f"  {state.left_out} kept runs are left out: their probe was another one")
-    for failure in state.failures:
-        out.print(f"  failed: {visible(failure)}", style="red")
-    for best in analysis.best:
-        _print_best(out, best)
-    for metric, effects in (analysis.effects or {}).items():
-        _print_effects(out, metric, effects)
-    for heat_map in analysis.maps:
-        _print_map(out, heat_map)
-    for curve in analysis.scaling:
-        _print_scaling(out, curve)
-    for note in analysis.notes:
-        out.print(f"note: {visible(note)}", style="dim")
-    _print_waiting(out, state.waiting)
-    out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
 
 
-def _print_best(out: Console, best: BestSetting) -> None:
+_COLUMNS = (
+    Column("setting", wraps=True),
+    Column("n", right=True, drop=2),
+    Column("value", right=True),
+    Column("of the best", right=True),
+    Column("95 % interval", right=True, drop=1),
+    Column("may be the best", wraps=True),
+)
+
+
+def _print_best(out: Console, best: BestSetting, *, reason: bool) -> None:
     workload = f", {levels_text(best.workload)}" if best.workload else ""
     out.print()
     out.print(f"{metric_text(best.metric)}{visible(workload)}", style="bold")
-    out.print(f"  {visible(best.reason)}")
-    numbers = ("n>!", "value>!", "of the best>!", "95 % interval>!")
-    made = table("setting", *numbers, "may be the best")
-    for setting in best.settings[:_SETTINGS_SHOWN]:
-        interval = setting.of_best_interval
-        made.add_row(
-            visible(levels_text(setting.levels)),
-            str(setting.n),
-            value_text(setting.middle, best.unit),
-            percent_text(setting.of_best),
-            "-" if interval is None else _interval(interval, apart=setting.may_be_best is False),
-            visible(setting.reason or {True: "yes", False: "no", None: "-"}[setting.may_be_best]),
-        )
-    out.print(made)
+    if reason:
+        print_wrapped(out, best.reason, indent=2)
+    print_rows(out, _COLUMNS, [_row(s, best.unit) for s in best.settings[:_SETTINGS_SHOWN]])
     print_more(out, best.settings, _SETTINGS_SHOWN)
     out.print(f"  {visible(best.method)}", style="dim")
+
+
+def _row(setting: SettingResult, unit: str) -> tuple[str, ...]:
+    interval = setting.of_best_interval
+    return (
+        visible(levels_text(setting.levels)),
+        str(setting.n),
+        value_text(setting.middle, unit),
+        percent_text(setting.of_best),
+        "-" if interval is None else _interval(interval, apart=setting.may_be_best is False),
+        visible(setting.reason or {True: "yes", False: "no", None: "-"}[setting.may_be_best]),
+    )
 
 
 def _interval(interval: Interval, *, apart: bool) -> str:

@@ -9,6 +9,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console
 from trimtab.units import format_duration, format_value, plural
 from trimtab.visible import visible
@@ -98,12 +99,12 @@ def print_swept(scenario: Scenario, swept: Swept) -> None:
         out.print()
         out.print(visible(row.combination.title), style="bold")
         for line in _lines(row, first=number == 0):
-            out.print(f"  {line}", soft_wrap=True)
+            print_wrapped(out, line, indent=2, hang=4)
     out.print("\nassumed", style="bold")
     for sentence in swept.assumptions:
-        out.print(f"  {sentence}", style="dim", soft_wrap=True)
+        print_wrapped(out, sentence, "dim", indent=2)
     for key, why in sorted(scenario.assumptions.items()):
-        out.print(visible(f"  {key}: {why}"), style="dim", soft_wrap=True)
+        print_wrapped(out, f"{key}: {why}", "dim", indent=2)
 
 
 def _lines(row: Row, *, first: bool) -> list[str]:

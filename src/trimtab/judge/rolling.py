@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.frame import counted, normalised
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 _CELLS_AT_ONCE: Final = 1_000_000
 """Numbers of all windows held in memory at a time: runs every minute are 2,880 a window."""
 
+_CELLS_MOST: Final = 20_000_000
+"""Numbers of all windows together. Of more, every k-th window is judged, back from the last: with
+runs every minute each window shares all but one of 2,880 runs with the next."""
+
 _MICROSECONDS: Final = 1e6
 
 
@@ -42,6 +47,8 @@ def rolling(
     level: float = 0.95,
 ) -> tuple[CovAt, ...]:
     """Return the COV over the window that ends with each run, by time.
+
+    Of very dense series (`_CELLS_MOST`) the windows of every k-th run are judged.
 
     Parameters
     ----------
@@ -77,6 +84,11 @@ def rolling(
     if not more_is_better:
         begin = np.searchsorted(used_times, opening, side="right")
         windows = _Windows(begin, np.cumsum(~unfinished))
+    ats = tidy["at"].to_list()
+    first = 0 if since is None else next((i for i, at in enumerate(ats) if at >= since), len(ats))
+    every = max(1, math.ceil(int(windows.n[first:].sum()) / _CELLS_MOST))
+    places = np.arange(len(ats) - 1, first - 1, -every)[::-1]
+    everything, windows = everything.at(places), windows.at(places)
     figures = _figures(used["value"].to_numpy(), windows, level)
     ended = _counts(unfinished, everything)
     statuses = _statuses(
@@ -86,11 +98,9 @@ def rolling(
         unfinished=ended,
         left_out=everything.n - windows.n,
     )
-    ats = tidy["at"].to_list()
-    first = 0 if since is None else next((i for i, at in enumerate(ats) if at >= since), len(ats))
     return tuple(
-        CovAt(ats[place], int(figures.n[place]), *figures.at(place, level), statuses[place])
-        for place in range(first, len(ats))
+        CovAt(ats[place], int(figures.n[at]), *figures.at(at, level), statuses[at])
+        for at, place in enumerate(places)
     )
 
 
@@ -105,6 +115,10 @@ class _Windows:
     def n(self) -> Ints:
         """How many runs each holds."""
         return self.end - self.begin
+
+    def at(self, places: Ints) -> _Windows:
+        """Return the windows of some runs."""
+        return _Windows(self.begin[places], self.end[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +226,7 @@ def _lag1(rows: Floats) -> Floats:
     import numpy as np
 
     count, n = rows.shape
-    table = np.array(
-        [normal_quantile((rank / 2 - 0.375) / (n + 0.25)) for rank in range(2, 2 * n + 1)]
-    )
+    table = _normal_scores(n)
     order = np.argsort(rows, axis=1)
     ordered = np.take_along_axis(rows, order, axis=1)
     steps = np.arange(n)
@@ -229,6 +241,16 @@ def _lag1(rows: Floats) -> Floats:
     products = (scores[:, 1:] * scores[:, :-1]).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(totals > 0, products / totals, 0.0)
+
+
+@lru_cache(maxsize=64)
+def _normal_scores(n: int) -> Floats:
+    """Return the normal score of each rank among ``n``, whole or half, from the first on."""
+    import numpy as np
+
+    return np.array(
+        [normal_quantile((rank / 2 - 0.375) / (n + 0.25)) for rank in range(2, 2 * n + 1)]
+    )
 
 
 def _interval(

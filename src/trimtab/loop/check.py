@@ -393,10 +393,8 @@ class _Check:
         from trimtab.report.write import write_report
 
         self.progress("writing the report", 1.0)
-        measured = result.run is not None and any(sample.believed for sample in result.run.samples)
-        if self.wanted.report is None and not measured:
-            # The report of the last check that measured something is worth more than this one.
-            report = report.with_stem(f"{report.stem}-inspection")
+        if self.wanted.report is None:
+            report = report_of(report, result.run)
         result = replace(result, report=str(report))
         try:
             write_report(report, render_check(result))
@@ -429,6 +427,15 @@ def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
         raise UsageError(
             f"{visible(path)} is not a directory", code="not-a-directory", hint="name a directory"
         )
+
+
+def report_of(report: Path, run: Run | None) -> Path:
+    """Return where the report of a check goes that may have measured nothing.
+
+    The report of the last check that did is worth more: it is not written over.
+    """
+    measured = run is not None and any(sample.believed for sample in run.samples)
+    return report if measured else report.with_stem(f"{report.stem}-inspection")
 
 
 def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path:

@@ -284,16 +284,25 @@ def _times(table: pl.DataFrame, name: str, timezone: str) -> pl.Series:
         return pl.Series(name, [None] * table.height, dtype=utc)
     text = column.str.strip_chars().str.replace("[zZ]$", "+00:00")
     moments = _since_epoch(text.cast(pl.Float64, strict=False))
-    for form in _ISO:
-        parsed = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
+    for form in (*_ISO, *_NO_ZONE):
+        if not moments.null_count():
+            break
+        parsed = _parsed_times(text, form, timezone)
         moments = moments.zip_with(moments.is_not_null(), parsed)
-    for form in _NO_ZONE:
-        if form == "%Y-%m-%d":
-            naive = text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
-        else:
-            naive = text.str.to_datetime(form, time_unit="us", strict=False)
-        moments = moments.zip_with(moments.is_not_null(), _in_zone(naive, timezone))
     return moments
+
+
+def _parsed_times(text: pl.Series, form: str, timezone: str) -> pl.Series:
+    """Return the times of a column that are written in one form; null where they are not."""
+    import polars as pl
+
+    if form in _ISO:
+        return text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
+    if form == "%Y-%m-%d":
+        naive = text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+    else:
+        naive = text.str.to_datetime(form, time_unit="us", strict=False)
+    return _in_zone(naive, timezone)
 
 
 def _in_zone(naive: pl.Series, timezone: str) -> pl.Series:

@@ -207,7 +207,9 @@ class Base:
         then = self.values
         differs = (then.numbers != values.numbers) | (then.integers != values.integers)
         differs |= np.signbit(then.numbers) != np.signbit(values.numbers)  # 0.0 and -0.0
-        differs |= (then.is_integer != values.is_integer) | (then.texts != values.texts)
+        differs |= then.is_integer != values.is_integer
+        is_word = ~(values.is_number | values.is_integer)
+        differs[is_word] |= then.texts[is_word] != values.texts[is_word]
         places = np.flatnonzero(differs[self.order])
         rows = self.order[places]
         changed = Changed(
@@ -216,7 +218,7 @@ class Base:
             values.is_integer[rows],
             values.numbers[rows],
             values.integers[rows] - then.integers[rows],
-            values.texts[rows].tolist(),
+            values.texts[rows[is_word[rows]]].tolist(),
         )
         return zlib.compress(changed.to_bytes(), _FAST)
 
@@ -404,13 +406,16 @@ def _changed(base: Base, data: bytes) -> pl.DataFrame:
 
 
 def _values_of(changed: Changed) -> pl.DataFrame:
+    import numpy as np
     import polars as pl
 
+    texts = np.full(len(changed.places), None, dtype=object)
+    texts[~(changed.is_number | changed.is_integer)] = changed.texts
     return pl.DataFrame(
         (
             _where("number", changed.numbers, changed.is_number),
             _where("integer", changed.integers, changed.is_integer),
-            pl.Series("text", changed.texts, dtype=pl.String),
+            pl.Series("text", texts.tolist(), dtype=pl.String),
         )
     )
 

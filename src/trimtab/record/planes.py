@@ -49,7 +49,7 @@ class Changed:
     numbers, integers
         As many as rows; 0 where a row has none. Integers are differences, modulo 2^64.
     texts
-        As many as rows; ``None`` where a row has none.
+        Of the rows that have neither; ``None`` where a row has no value at all.
     """
 
     places: np.ndarray
@@ -63,9 +63,9 @@ class Changed:
         """Return them as bytes that compress well."""
         import numpy as np
 
-        has_text = np.fromiter((text is not None for text in self.texts), bool, len(self.texts))
         texts = [text.encode() for text in self.texts if text is not None]
-        kinds = _NUMBER * self.is_number + _INTEGER * self.is_integer + _TEXT * has_text
+        kinds = _NUMBER * self.is_number + _INTEGER * self.is_integer
+        kinds[kinds == 0] = [_TEXT * (text is not None) for text in self.texts]
         parts = (
             np.diff(self.places, prepend=0).astype("<u4"),
             kinds.astype("u1"),
@@ -109,9 +109,10 @@ class Changed:
         numbers[is_number] = part("<f8", counts[0])
         integers[is_integer] = part("<i8", counts[1])
         lengths = part("<u4", counts[2]).tolist()
-        texts: list[str | None] = [None] * rows
-        for row, length in zip(np.flatnonzero(has_text).tolist(), lengths, strict=True):
-            texts[row] = data[at : at + length].decode()
+        texts: list[str | None] = [None] * int((kinds & (_NUMBER | _INTEGER) == 0).sum())
+        words = np.flatnonzero(has_text[~(is_number | is_integer)]).tolist()
+        for word, length in zip(words, lengths, strict=True):
+            texts[word] = data[at : at + length].decode()
             at += length
         if at != len(data):
             raise ValueError("it has another length than its head says")

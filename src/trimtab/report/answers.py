@@ -176,8 +176,10 @@ def status_answer(status: Status) -> str:
     suspects = sum(series.suspect is not None for series in status.series)
     of_sites = {series.site for series in status.series}
     searched = {entry.site for entry in status.judged}
+    if not status.series:
+        return "No run can be judged yet."
     return _sentences(
-        _open_answer(open_, searched=of_sites <= searched, sites=len(of_sites)),
+        _open_answer(open_, unsearched=len(of_sites - searched), sites=len(of_sites)),
         _goal_answer([series.verdict for series in status.series]),
         f"{plural(suspects, 'suspected change')}" if suspects else "",
         f"Slow targets: {_names(slow)}" if slow else "",
@@ -193,9 +195,12 @@ def _open(status: Status) -> list[IncidentStatus]:
     return [entry for entry in status.incidents if entry.state == IncidentState.OPEN]
 
 
-def _open_answer(open_: Sequence[IncidentStatus], *, searched: bool, sites: int) -> str:
+def _open_answer(open_: Sequence[IncidentStatus], *, unsearched: int, sites: int) -> str:
+    if not open_ and unsearched == sites:
+        return "Incidents not searched for yet"
     if not open_:
-        return "No open incident" if searched else "Incidents not searched for yet"
+        rest = f"; {unsearched} of {sites} sites not searched yet" if unsearched else ""
+        return f"No open incident{rest}"
     largest = max(open_, key=lambda entry: size_of(entry.effect))
     place = f" of {visible(largest.site)}" if sites > 1 else ""
     return _incident_sentence(

@@ -20,6 +20,7 @@ from trimtab.judge.changes import (
     suspect_among,
     suspect_now,
 )
+from trimtab.judge.changes.runs import of_frame, of_sequences
 from trimtab.judge.changes.walk_forward import CONFIRM_S, WalkForward
 from trimtab.model.series import ChangePoint, ChangeStatus
 
@@ -48,6 +49,22 @@ def test_a_lasting_step_is_suspected_then_confirmed_with_its_size() -> None:
     assert point.before == pytest.approx(LEVEL, rel=0.02)
     assert point.after == pytest.approx(0.92 * LEVEL, rel=0.02)
     assert point.dismissed_at is None
+
+
+def test_of_very_many_runs_several_are_taken_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change is found within one of them, reported no earlier than its last run, and sized
+    by all runs around it."""
+    values = stepped(3, -0.08)
+    values[600:603] = np.nan
+    monkeypatch.setattr("trimtab.judge.changes.RUNS_MOST", 300)
+    (point,) = among([None if np.isnan(value) else value for value in values]).points
+    runs = times(1100)
+    assert runs.index(point.at) % 4 == 0
+    assert abs(point.at - runs[800]) <= timedelta(hours=12)
+    assert point.effect == pytest.approx(0.92, abs=0.02)
+    assert point.n_before > 330
+    assert runs.index(known(point.confirmed_at)) % 4 == 3
+    assert among(noisy(4, 1100, 0.5).tolist()).points == ()
 
 
 def test_there_and_back_is_two_changes() -> None:
@@ -332,3 +349,17 @@ def test_scatter_and_memory_are_those_of_the_series() -> None:
     found = among((LEVEL * np.exp(0.08 * ar1(1, 1500, 0.5))).tolist())
     assert found.scale == pytest.approx(0.08, rel=0.1)
     assert found.autocorrelation == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_frame_and_sequences_are_the_same_runs() -> None:
+    """In any order, with unfinished runs, in a zone whose clocks change."""
+    values = [None, 3.0, 0.0, 5.5, None, 7.25]
+    at = [START + timedelta(days=40 * n, minutes=n) for n in (3, 0, 5, 1, 4, 2)]
+    frame = pl.DataFrame(
+        {"at": at, "value": values, "unfinished": [value is None for value in values]}
+    )
+    terms = {"more_is_better": False, "timezone": "Europe/Zurich"}
+    one, other = of_frame(frame, **terms), of_sequences(at, values, **terms)
+    assert one.at == other.at
+    for name in ("time_s", "hour", "value", "height"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

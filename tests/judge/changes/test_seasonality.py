@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.judge.changes.made import ar1
 
 from trimtab.judge.changes.noise import Noise
-from trimtab.judge.changes.seasonality import HOURS_WEEKS_MINIMUM, weekly_seasonality
+from trimtab.judge.changes.seasonality import (
+    HOURS_WEEKS_MINIMUM,
+    _medians,
+    weekly_seasonality,
+)
 
 NOISE = Noise(0.05, 0.5, 1.0, 0.87, (1.0, 1.0), (1.0, 1.0), 1.0)
 
@@ -55,3 +60,13 @@ def test_runs_once_a_day_and_unfinished_ones_are_taken_as_they_are() -> None:
     seasonality = weekly_seasonality(heights, hour, week, NOISE)
     assert np.isfinite(seasonality).all()
     assert seasonality[9] < -0.8 + seasonality[9 + 48]
+
+
+def test_medians_of_very_many_runs_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    left, groups = generator.normal(size=500), generator.integers(0, 47, 500)
+    few = _medians(left, groups, 48)
+    monkeypatch.setattr("trimtab.judge.changes.seasonality._MANY", 10)
+    many = _medians(left, groups, 48)
+    assert many[0].tolist() == few[0].tolist()
+    assert many[1].tolist() == few[1].tolist()

@@ -159,6 +159,6 @@ def test_two_at_once_are_refused_and_a_path_has_no_policy(looped: Looped) -> Non
 
     looped.document("tune", "looped")
     with opened(looped.directory / "actions", "looped"):
-        refused = looped.run("tune", "looped", "--apply", "--json")
+        refused = looped.run("trim", "looped", "--apply", "--json")
     assert refused.code == 4
     assert refused.document["error"]["code"] == "run-running"

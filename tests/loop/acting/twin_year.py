@@ -74,7 +74,9 @@ class TwinYear(Year):
         self._watch()
 
     def put(self, ost: Ost, setting: str, value: str, who: str) -> None:
-        """Set it in the simulation too."""
+        """Set it in the simulation too; on a silent target nothing happens."""
+        if who != "us" and setting not in self.twin.settings(ost.name):
+            return
         self.twin.set(ost.name, setting, value)
         super().put(ost, setting, value, who)
 

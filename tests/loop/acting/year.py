@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,8 @@ class Year:
         due = [deed for at, deed in self.late if at <= self.now]
         self.late = [(at, deed) for at, deed in self.late if at > self.now]
         for deed in due:
-            deed()
+            with suppress(UsageError):  # its target is gone by now
+                deed()
 
     def begin_visit(self, policy: str = "") -> None:
         """Begin a process of its own, which may be killed or overtaken."""

@@ -63,15 +63,24 @@ pub(crate) fn run_start(bits: &[u64], at: u32) -> u32 {
 }
 
 /// Yields the free runs in their order.
-pub(crate) fn runs(bits: &[u64], units: u32) -> impl Iterator<Item = Run> {
-    let mut at = 0;
+pub(crate) fn runs(bits: &[u64]) -> impl Iterator<Item = Run> {
+    let (mut index, mut free) = (0, !bits[0]);
     std::iter::from_fn(move || {
-        let start = next(bits, units, at, false);
-        if start >= units {
-            return None;
+        while free == 0 {
+            index += 1;
+            free = !*bits.get(index)?;
         }
-        at = next(bits, units, start, true);
-        Some(Run { start, end: at })
+        let first = free.trailing_zeros();
+        let start = index as u32 * 64 + first;
+        let mut end = first + (free >> first).trailing_ones();
+        while end == 64 {
+            index += 1;
+            free = bits.get(index).map_or(0, |word| !word);
+            end = free.trailing_ones();
+        }
+        // Of this word only what comes after the run is left.
+        free &= u64::MAX << end;
+        Some(Run { start, end: index as u32 * 64 + end })
     })
 }
 

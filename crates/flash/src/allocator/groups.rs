@@ -110,7 +110,7 @@ impl Groups {
 
     /// Yields the free runs of a group.
     pub(crate) fn runs(&self, group: u32) -> impl Iterator<Item = Run> {
-        bitmap::runs(self.bits(group), self.units)
+        bitmap::runs(self.bits(group))
     }
 
     /// Returns start and order of the smallest buddy that has at least this order; of several the first.

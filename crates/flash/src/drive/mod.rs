@@ -8,6 +8,7 @@ pub(crate) use victims::below;
 pub use victims::{Policy, SAMPLES};
 
 use crate::Error;
+use crate::cells::{Cells, fetch};
 use std::collections::VecDeque;
 use victims::Victims;
 
@@ -15,6 +16,9 @@ const NIL: u32 = u32::MAX;
 
 /// Superblocks that stay erased: the copies of a victim need one before the victim is erased.
 const RESERVE: usize = 1;
+
+/// Units of a victim whose places are on their way while others are copied.
+const AHEAD: usize = 16;
 
 /// The frontier that the host writes to.
 const HOST: usize = 0;
@@ -73,13 +77,13 @@ pub struct Drive {
     geometry: Geometry,
     shift: u32,
     /// Unit to the place where it lies.
-    map: Box<[u32]>,
+    map: Cells,
     /// Place to the unit that lies there and is valid.
-    owner: Box<[u32]>,
+    owner: Cells,
     /// Valid units of each superblock.
-    valid: Box<[u32]>,
+    valid: Cells,
     /// How often each superblock was erased.
-    wear: Box<[u32]>,
+    wear: Cells,
     victims: Victims,
     /// In the order in which they were erased, so that all wear alike.
     erased: VecDeque<u32>,
@@ -93,23 +97,40 @@ pub struct Drive {
 impl Drive {
     /// Returns an empty drive, all of it erased.
     pub fn new(geometry: Geometry, settings: Settings) -> Self {
-        let frontiers = if settings.separate { 2 } else { 1 };
-        let superblocks = geometry.superblocks() + frontiers + RESERVE as u32;
-        let nothing = |length: usize| vec![NIL; length].into_boxed_slice();
-        let none = || vec![0; superblocks as usize].into_boxed_slice();
-        Self {
+        Self::several(geometry, &[settings]).pop().expect("one was asked for")
+    }
+
+    /// Returns empty drives, one for each of the settings, side by side in memory.
+    pub(crate) fn several(geometry: Geometry, settings: &[Settings]) -> Vec<Self> {
+        let lengths = settings.iter().flat_map(|settings| {
+            let superblocks = superblocks_of(geometry, *settings) as usize;
+            let places = superblocks << geometry.shift();
+            [geometry.logical() as usize, places, superblocks, superblocks]
+        });
+        let mut cells = Cells::block(&lengths.collect::<Vec<_>>(), NIL).into_iter();
+        let drive = |settings: &Settings| Self::of(geometry, *settings, &mut cells);
+        settings.iter().map(drive).collect()
+    }
+
+    fn of(geometry: Geometry, settings: Settings, cells: &mut impl Iterator<Item = Cells>) -> Self {
+        let superblocks = superblocks_of(geometry, settings);
+        let mut next = || cells.next().expect("four for each drive");
+        let mut drive = Self {
             geometry,
             shift: geometry.shift(),
-            map: nothing(geometry.logical() as usize),
-            owner: nothing((superblocks as usize) << geometry.shift()),
-            valid: none(),
-            wear: none(),
+            map: next(),
+            owner: next(),
+            valid: next(),
+            wear: next(),
             victims: Victims::new(settings.policy, superblocks, geometry.units(), settings.seed),
             erased: (0..superblocks).collect(),
             frontiers: [Frontier::NONE; 2],
             copies: if settings.separate { 1 } else { HOST },
             counts: Counts::default(),
-        }
+        };
+        drive.valid.fill(0);
+        drive.wear.fill(0);
+        drive
     }
 
     /// How it is laid out.
@@ -159,6 +180,20 @@ impl Drive {
     #[inline]
     pub(crate) fn glance(&self, unit: u32) -> u32 {
         self.map[unit as usize]
+    }
+
+    /// Has a unit's place brought near, for who writes it soon.
+    #[inline]
+    pub(crate) fn expect_write(&self, unit: u32) {
+        fetch(&self.map, unit as usize);
+    }
+
+    /// Has what is at a unit's place brought near; the place itself is.
+    #[inline]
+    pub(crate) fn expect_overwrite(&self, unit: u32) {
+        let place = self.map[unit as usize] as usize;
+        fetch(&self.owner, place);
+        fetch(&self.valid, place >> self.shift);
     }
 
     #[inline]
@@ -273,7 +308,14 @@ impl Drive {
             .pick(&self.valid, self.counts.written)
             .expect("all but the erased and the open ones are filled");
         let first = (victim as usize) << self.shift;
-        for place in first..first + self.geometry.units() as usize {
+        let end = first + self.geometry.units() as usize;
+        for place in first..end.min(first + AHEAD) {
+            fetch(&self.map, self.owner[place] as usize);
+        }
+        for place in first..end {
+            if place + AHEAD < end {
+                fetch(&self.map, self.owner[place + AHEAD] as usize);
+            }
             let unit = self.owner[place];
             if unit != NIL {
                 self.owner[place] = NIL;
@@ -309,6 +351,12 @@ impl Drive {
             self.victims.closed(full.superblock, valid, self.counts.written);
         }
     }
+}
+
+/// Superblocks of a drive, with those that are being filled and the one that stays erased.
+fn superblocks_of(geometry: Geometry, settings: Settings) -> u32 {
+    let frontiers = if settings.separate { 2 } else { 1 };
+    geometry.superblocks() + frontiers + RESERVE as u32
 }
 
 fn no_unit(unit: u32) -> Error {

@@ -1,5 +1,6 @@
 //! Files of one OST: what each has, which are closed, and which was closed first.
 
+use crate::cells::fetch;
 use crate::drive::below;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -126,7 +127,10 @@ impl Files {
 
     /// Takes a closed file out of those that are found.
     pub(crate) fn unlist(&mut self, file: u32) {
-        let File { place, older, newer, .. } = self.files[file as usize];
+        let File { head, place, older, newer, .. } = self.files[file as usize];
+        fetch(&self.pieces, head as usize);
+        fetch(&self.files, older as usize);
+        fetch(&self.files, newer as usize);
         self.closed.swap_remove(place as usize);
         if let Some(moved) = self.closed.get(place as usize) {
             self.files[*moved as usize].place = place;

@@ -88,10 +88,9 @@ impl Fleet {
 
     /// Adds empty OSTs behind the others, as when capacity is bought.
     pub fn add(&mut self, columns: usize) -> Result<(), Error> {
-        for _ in 0..columns {
-            let seed = seed_of(self.seed, self.osts.len() as u64);
-            self.osts.push(Ost::new(&self.settings, seed)?);
-        }
+        let first = self.osts.len();
+        let seeds = (first..first + columns).map(|column| seed_of(self.seed, column as u64));
+        self.osts.extend(Ost::several(&self.settings, &seeds.collect::<Vec<_>>())?);
         Ok(())
     }
 
@@ -117,6 +116,11 @@ impl Fleet {
             step.check()?;
         }
         let osts = &mut self.osts;
+        if self.pool.current_num_threads() == 1 {
+            // A step is short: to wake another thread and to wait for it takes as long as ten OSTs.
+            osts.iter_mut().zip(steps).for_each(|(ost, step)| ost.advance(step));
+            return Ok(());
+        }
         self.pool.install(|| {
             osts.par_iter_mut().zip(steps).for_each(|(ost, step)| ost.advance(step));
         });
@@ -125,7 +129,19 @@ impl Fleet {
 
     /// Trims some of them, and returns the part of each that its drive still held.
     pub fn trim(&mut self, columns: &[usize]) -> Result<Vec<f64>, Error> {
-        columns.iter().map(|column| self.ost_mut(*column).map(Ost::trim)).collect()
+        let mut places = vec![None; self.osts.len()];
+        for (place, column) in columns.iter().enumerate() {
+            self.ost_mut(*column)?;
+            places[*column].get_or_insert(place);
+        }
+        let osts = &mut self.osts;
+        let trimmed: Vec<(usize, f64)> = self.pool.install(|| {
+            let chosen = osts.par_iter_mut().zip(places);
+            chosen.filter_map(|(ost, place)| place.map(|place| (place, ost.trim()))).collect()
+        });
+        let mut parts = vec![0.0; columns.len()];
+        trimmed.into_iter().for_each(|(place, part)| parts[place] = part);
+        Ok(parts)
     }
 
     /// Counts and state of all: a name, and one value a column.

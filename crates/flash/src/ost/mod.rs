@@ -91,7 +91,22 @@ struct Owed {
 impl Ost {
     /// Returns an empty OST; what it draws follows from `seed`.
     pub fn new(settings: &Settings, seed: u64) -> Result<Self, Error> {
+        Ok(Self::several(settings, &[seed])?.pop().expect("one was asked for"))
+    }
+
+    /// Returns empty OSTs, one for each of the seeds, their drives side by side in memory.
+    pub(crate) fn several(settings: &Settings, seeds: &[u64]) -> Result<Vec<Self>, Error> {
         settings.check()?;
+        let of_drives: Vec<_> = seeds.iter().map(|seed| settings.drive(*seed)).collect();
+        let drives = Drive::several(settings.geometry()?, &of_drives);
+        drives
+            .into_iter()
+            .zip(seeds)
+            .map(|(drive, seed)| Self::of(settings, drive, *seed))
+            .collect()
+    }
+
+    fn of(settings: &Settings, drive: Drive, seed: u64) -> Result<Self, Error> {
         let homes = (0..settings.writers)
             .map(|number| number * settings.groups / settings.writers * GROUP_UNITS);
         Ok(Self {
@@ -100,7 +115,7 @@ impl Ost {
                 GROUP_UNITS,
                 settings::allocator(settings.family, settings.enter),
             )?,
-            drive: Drive::new(settings.geometry()?, settings.drive(seed)),
+            drive,
             files: Files::default(),
             // Each near another group at first, as the directories of objects are.
             writers: homes.map(|near| Writer { open: None, near }).collect(),
@@ -340,6 +355,14 @@ impl Ost {
                 return;
             };
             left -= len;
+            // The drive looks units up in no order: those of the next requests are on their way
+            // while this one is placed.
+            if let Some(unit) = self.visit.ahead(0) {
+                self.drive.expect_overwrite(unit);
+            }
+            if let Some(unit) = self.visit.ahead(1) {
+                self.drive.expect_write(unit);
+            }
             if !self.discard {
                 self.drive.put_all(first, len);
                 continue;

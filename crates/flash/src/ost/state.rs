@@ -58,13 +58,7 @@ pub(crate) fn table(osts: &[Ost]) -> Vec<(String, Vec<f64>)> {
 /// The figures of some names, one name after another with a value for each OST; 0 where there is
 /// no figure of a name.
 pub(crate) fn figures(osts: &[Ost], names: &[String]) -> Vec<f64> {
-    names
-        .iter()
-        .flat_map(|name| {
-            let of = figure_of(name);
-            osts.iter().map(move |ost| of(ost))
-        })
-        .collect()
+    names.iter().flat_map(|name| osts.iter().map(figure_of(name))).collect()
 }
 
 fn figure_of(name: &str) -> Box<dyn Fn(&Ost) -> f64> {

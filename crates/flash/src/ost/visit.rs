@@ -54,6 +54,11 @@ impl Visit {
         Some((first, len.min(units)))
     }
 
+    /// Returns the first unit of what the drive writes so many stretches after the next one.
+    pub(crate) fn ahead(&self, stretches: usize) -> Option<u32> {
+        self.before.get(stretches).map(|(first, _)| *first)
+    }
+
     /// Ends the visit; what it wrote comes next.
     pub(crate) fn leave(&mut self) {
         self.now.sort_unstable();

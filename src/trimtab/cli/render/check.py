@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.cli.render.text import console, print_indented, table, value_text, verdict_word
+from trimtab.cli.render.screen import Column, print_rows, print_wrapped
+from trimtab.cli.render.text import console, print_indented, value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
 from trimtab.model.run import Run
 from trimtab.model.verdict import Comparison, Interval, Scope, Verdict
+from trimtab.report.text import metric_text
 from trimtab.units import format_percent, format_value
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
 _SEVERITY_STYLE = {
     Severity.CRITICAL: "bold red",
@@ -23,16 +25,21 @@ _SEVERITY_STYLE = {
     Severity.INFO: "bold blue",
 }
 
+_TONES = {"healthy": "bold green", "info": "bold green"}
 _OF_TARGETS = ("servers", "targets")
 """What is missing of a parallel file system: named in full, since troubles may hide there."""
 
 
 def print_check(result: CheckResult) -> None:
     """Print a check on standard output."""
+    from trimtab.report.health import health
+
     out = console()
-    out.print(_path_line(result), style="bold")
+    tone, sentence = health(result, result.findings)
+    print_wrapped(out, sentence, _TONES.get(tone, "bold yellow"))
+    print_wrapped(out, _path_line(result), "dim")
     for note in result.path.notes:
-        out.print(f"  {visible(note)}", style="dim")
+        print_wrapped(out, note, "dim", indent=2)
     print_verdicts(out, result.run, result.verdicts, result.comparisons)
     out.print()
     _print_findings(out, result)
@@ -48,32 +55,39 @@ def print_verdicts(
     """Print what a run says by itself, over time and against earlier ones, and what it lacks."""
     if verdicts:
         out.print()
-        out.print(verdict_table(verdicts))
+        print_rows(out, _VERDICT_COLUMNS, [_verdict_row(verdict) for verdict in verdicts])
         for line in (*_reasons(verdicts), *_not_believed(run)):
-            print_indented(out, line, "dim")
+            print_wrapped(out, line, "dim", indent=2)
     for comparison in comparisons:
-        out.print(f"  {comparison.metric}: {visible(comparison.reason)}")
+        print_wrapped(out, f"{comparison.metric}: {comparison.reason}", indent=2)
     if run is not None and run.problem:
         out.print(f"  run {run.status.value}: {visible(run.problem)}", style="bold red")
 
 
-def verdict_table(verdicts: tuple[Verdict, ...]) -> Table:
-    """Return mean, interval, COV and status of each verdict as a table."""
-    names = ("n", "mean", "95 % interval", "slowest", "COV", "95 % interval")
-    made = table("!", *(f"{name}>!" for name in names), "verdict!")
-    for verdict in verdicts:
-        scope = "" if verdict.scope is Scope.REPETITIONS else ", over time"
-        made.add_row(
-            f"{verdict.metric.replace('_', ' ')}{scope}",
-            str(verdict.n),
-            value_text(verdict.mean, verdict.unit),
-            _interval(verdict.mean_interval, verdict.unit),
-            value_text(verdict.slowest, verdict.unit),
-            value_text(verdict.cov, "1"),
-            _interval(verdict.cov_interval, "1"),
-            verdict_word(verdict.status),
-        )
-    return made
+_VERDICT_COLUMNS = (
+    Column("", wraps=True),
+    Column("n", right=True, drop=1),
+    Column("mean", right=True),
+    Column("95 % interval", right=True, drop=2),
+    Column("slowest", right=True, drop=3),
+    Column("COV", right=True),
+    Column("of COV", right=True, drop=4),
+    Column("verdict"),
+)
+
+
+def _verdict_row(verdict: Verdict) -> tuple[str | Text, ...]:
+    scope = "" if verdict.scope is Scope.REPETITIONS else ", over time"
+    return (
+        f"{metric_text(verdict.metric)}{scope}",
+        str(verdict.n),
+        value_text(verdict.mean, verdict.unit),
+        _interval(verdict.mean_interval, verdict.unit),
+        value_text(verdict.slowest, verdict.unit),
+        value_text(verdict.cov, "1"),
+        _interval(verdict.cov_interval, "1"),
+        verdict_word(verdict.status),
+    )
 
 
 def print_finding(out: Console, finding: Finding) -> None:
@@ -140,17 +154,11 @@ def _not_believed(run: Run | None) -> list[str]:
 
 
 def _print_findings(out: Console, result: CheckResult) -> None:
-    from trimtab.report.health import health
-
     for finding in result.findings:
         print_finding(out, finding)
     for missing in result.not_available:
         if missing.what in _OF_TARGETS:
             out.print(f"{missing.what}: {visible(missing.reason)}", style="yellow")
-    tone, sentence = health(result, result.findings)
-    if all(finding.severity is Severity.INFO for finding in result.findings):
-        style = {"healthy": "green", "info": "green"}.get(tone, "yellow")
-        out.print(sentence, style=style, soft_wrap=True)
 
 
 def _print_closing(out: Console, result: CheckResult) -> None:

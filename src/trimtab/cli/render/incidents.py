@@ -112,20 +112,22 @@ def _row(explanation: Explanation) -> tuple[str | Text, ...]:
     from rich.text import Text
 
     incident = explanation.incident
-    lasted = "" if incident.until is None else format_duration(_length_s(incident))
     return (
         Text(incident.state.value, style=_STATES[incident.state]),
         f"{incident.at.astimezone(UTC):%Y-%m-%d %H:%M}",
-        lasted,
+        _lasted(incident),
         effect_text(incident.effect),
         _subject(incident),
         cause_text(explanation),
     )
 
 
-def _length_s(incident: Incident) -> float:
-    assert incident.until is not None
-    return (incident.until - incident.at).total_seconds()
+def _lasted(incident: Incident) -> str:
+    if incident.until is None:
+        return ""
+    if incident.until == incident.at:
+        return plural(incident.runs, "run")
+    return format_duration((incident.until - incident.at).total_seconds())
 
 
 def _subject(incident: Incident) -> str:
@@ -134,7 +136,8 @@ def _subject(incident: Incident) -> str:
         more = len(incident.targets) - 1
         return visible(incident.targets[0]) + (f" and {more} more" if more else "")
     if incident.key is None:
-        return incident.shape.value
+        stated = incident.summary.partition(" UTC: ")[2].partition(";")[0]
+        return visible(stated or incident.shape.value)
     others = f" and {len(incident.moved_with)} more" if incident.moved_with else ""
     return visible(f"{incident.key.probe} {metric_text(incident.key.metric)}{others}")
 

@@ -18,6 +18,7 @@ from trimtab.cli.render.text import (
     site_labels,
     value_text,
     verdict_word,
+    zone,
 )
 from trimtab.model.status import ProbeCost, SeriesStatus, Status, SweepStatus
 from trimtab.model.verdict import VerdictStatus
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _NAMED_MOST: Final = 4
 """So many series are named before a reason that holds for them; more are counted."""
 _REASONS: Final = 3
+_ROWS_OF_SITE: Final = 2
+"""Rows of each site at least, as far as a screen has room."""
 _LINES: Final = 3
 """Incidents, suspects and slow targets of one site, each."""
 
@@ -74,26 +77,25 @@ def _print_body(status: Status, out: Console) -> None:
     sites = sorted({series.site for series in status.series}, key=partial(_site_rank, status))
     labels = site_labels(status.sites)
     left = extent().rows(ROWS)
+    each = max(left // max(len(sites), 1), _ROWS_OF_SITE)
     hidden = 0
     for site in sites:
         groups = _groups([series for series in status.series if series.site == site])
-        if left <= 0:
-            hidden += sum(map(len, groups))
+        shown = _worst(groups, min(each, left))
+        hidden += sum(map(len, groups)) - sum(map(len, shown))
+        left -= len(shown)
+        if not shown:
             continue
         if len(sites) > 1:
             out.print(visible(labels.get(site, site)), style="bold")
-        hidden += sum(map(len, groups[left:]))
-        _print_groups(out, groups[:left])
-        left -= len(groups)
-        _print_troubles(out, status, site)
-        if len(sites) > 1:
-            out.print()
+        _print_groups(out, shown, reasons=len(sites) == 1)
+        _print_troubles(out, status, site, slowest=len(sites) == 1)
     if hidden:
-        out.print(f"... {hidden:,} more series: --all", style="dim")
-    window = format_duration(status.window_s)
-    print_wrapped(
-        out, f"COV: standard deviation over mean of the {window} up to the last run", "dim"
-    )
+        out.print(f"... {hidden:,} more series: --all, or trimtab status SITE", style="dim")
+    if sites:
+        window = format_duration(status.window_s)
+        legend = f"COV: standard deviation over mean of the {window} up to the last run"
+        print_wrapped(out, f"{legend}; times are {zone(status.series[0].last_at)}", "dim")
     for rejected in status.rejected if extent().everything else status.rejected[:_REASONS]:
         print_wrapped(
             out,
@@ -105,7 +107,7 @@ def _print_body(status: Status, out: Console) -> None:
     for sweep in status.sweeps:
         print_wrapped(out, _sweep(sweep), "dim")
     for cost in status.costs if extent().everything else status.costs[:1]:
-        print_wrapped(out, _cost(cost), "dim")
+        print_wrapped(out, _cost(cost, labels.get(cost.site, cost.site)), "dim")
     out.print("last runs", style="bold")
     print_run_rows(out, status.last_runs, site=len(sites) > 1)
 
@@ -132,6 +134,17 @@ def _groups(series: Sequence[SeriesStatus]) -> list[_Group]:
     return [tuple(group) for group in ranked]
 
 
+def _worst(groups: list[_Group], rows: int) -> list[_Group]:
+    """Return so many rows, those that miss their goal rather than others, in their order."""
+    order = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
+
+    def rank(group: _Group) -> int:
+        return min(order.index(entry.verdict.status) for entry in group)
+
+    chosen = sorted(groups, key=rank)[: max(rows, 0)]
+    return [group for group in groups if group in chosen]
+
+
 _COLUMNS: Final = (
     Column("probe", wraps=True),
     Column("metric"),
@@ -145,7 +158,7 @@ _COLUMNS: Final = (
 )
 
 
-def _print_groups(out: Console, groups: Sequence[_Group]) -> None:
+def _print_groups(out: Console, groups: Sequence[_Group], *, reasons: bool) -> None:
     times = local_times([max(entry.last_at for entry in group) for group in groups])
     rows: list[tuple[str | Text, ...]] = []
     probe_above = ""
@@ -157,8 +170,9 @@ def _print_groups(out: Console, groups: Sequence[_Group]) -> None:
     print_rows(out, _COLUMNS, rows)
     series = [entry for group in groups for entry in group]
     unmet = [entry for entry in series if entry.verdict.status is not VerdictStatus.MET]
-    lines = _reasons(series if extent().everything else unmet)
-    for line in lines if extent().everything else lines[:_REASONS]:
+    everything = extent().everything
+    lines = _reasons(series if everything else unmet)
+    for line in lines if everything else lines[: _REASONS if reasons else 0]:
         print_wrapped(out, line, "dim", indent=2)
 
 
@@ -206,7 +220,7 @@ def _holders(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED_MOST else f"{len(names)} series"
 
 
-def _print_troubles(out: Console, status: Status, site: str) -> None:
+def _print_troubles(out: Console, status: Status, site: str, *, slowest: bool) -> None:
     """Print what is wrong with one site: incidents, suspects, its slowest targets."""
     answered = largest_open(status)
     for incident in _first(
@@ -220,10 +234,11 @@ def _print_troubles(out: Console, status: Status, site: str) -> None:
         print_wrapped(out, _suspect(series), "yellow", indent=2)
     for target in _first(entry for entry in status.slow_targets if entry.site == site):
         print_wrapped(out, _slow_target(target), "bold red", indent=2)
-    for line in _slowest(entry for entry in status.slowest if entry.site == site):
+    whole = slowest or extent().everything
+    for line in _slowest(entry for entry in status.slowest if entry.site == site and whole):
         print_wrapped(out, line, indent=2)
     for entry in status.judged:
-        if entry.site == site:
+        if entry.site == site and whole:
             print_wrapped(out, _judged(entry), "dim", indent=2)
 
 
@@ -255,11 +270,12 @@ def _sweep(sweep_status: SweepStatus) -> str:
     )
 
 
-def _cost(cost: ProbeCost) -> str:
+def _cost(cost: ProbeCost, site: str) -> str:
     """Return what probing costs in one line."""
     days = (cost.to - cost.from_).total_seconds() / 86_400
     written = format_bytes(cost.bytes_written)
-    text = f"probing {visible(cost.site)}, {days:.1f} days: {cost.runs} runs, {written} written"
+    runs = plural(cost.runs, "run")
+    text = f"probing {visible(site)}, {days:.1f} days: {runs}, {written} written"
     if cost.node_hours is not None:
         text += f", {_plain(cost.node_hours)} node-hours"
     if cost.drive_writes_per_day is not None:

@@ -59,6 +59,11 @@ def local_times(times: Sequence[datetime | None]) -> list[str]:
     return ["-" if at is None else at.strftime(form) for at in local]
 
 
+def zone(at: datetime) -> str:
+    """Return this host's zone at a time, as its offset from UTC."""
+    return at.astimezone().strftime("%z")
+
+
 def site_labels(names: Iterable[str]) -> dict[str, str]:
     """Return each site's name as people know it: a path where it was made up for one.
 

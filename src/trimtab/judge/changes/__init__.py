@@ -6,7 +6,7 @@ its detectors see a change within a day of each other it is confirmed. A suspect
 confirmed in four days is dismissed. While one is open no other is raised: one alert per change.
 
 A report for a time uses no later run: a series cut at T gives the same suspects, confirmations and
-dismissals up to T as the full series.
+dismissals up to T as the full series, as far as neither has more than `RUNS_MOST` runs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.changes.change_point import change_point
-from trimtab.judge.changes.runs import Runs, of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import WalkForward
+from trimtab.judge.changes.runs import Runs, grouped, of_frame, of_sequences
+from trimtab.judge.changes.walk_forward import Detection, WalkForward
 from trimtab.model.series import ChangePoint
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ RECENT_S: Final = 10 * 86400.0
 RECENT_RUNS: Final = 30
 """How far back to search for the open suspect: it waits for four days or a dozen runs, and may
 have had to wait for an earlier one."""
+
+RUNS_MOST: Final = 100_000
+"""Runs that are walked along one by one: eleven years of every hour, ten weeks of every minute. Of
+more, several that follow one another are taken as one, their median."""
 
 SEASONALITY_MINIMUM: Final = 0.1
 """Amplitude of weekly seasonality, as a share of the scatter, from which it is reported."""
@@ -122,9 +126,10 @@ def suspect_among(
 
 
 def _changes(runs: Runs, *, dismissed: bool) -> Changes:
-    walk = WalkForward(runs)
+    size = max(1, -(-len(runs) // RUNS_MOST))
+    walk = WalkForward(runs if size == 1 else grouped(runs, size))
     walk.go()
-    points = _points(walk, dismissed=dismissed)
+    points = _points(walk, runs, size, dismissed=dismissed)
     noise = walk.noise
     if noise is None:
         return Changes(points, False, 0.0, 0.0)
@@ -146,16 +151,40 @@ def _open(runs: Runs) -> ChangePoint | None:
     return change_point(runs, walk.open, begin, len(runs))
 
 
-def _points(walk: WalkForward, *, dismissed: bool) -> tuple[ChangePoint, ...]:
-    """Return the report of each change, its levels taken within the neighbouring regimes."""
-    edges = [*walk.levels, len(walk.runs)]
+def _points(
+    walk: WalkForward, runs: Runs, size: int, *, dismissed: bool
+) -> tuple[ChangePoint, ...]:
+    """Return the report of each change, its levels taken within the neighbouring regimes.
+
+    Parameters
+    ----------
+    runs, size
+        All runs, of which each of the walk is so many.
+    """
+    edges = [min(level * size, len(runs)) for level in (*walk.levels, len(walk.runs))]
     points: list[ChangePoint] = []
-    for detection in sorted(walk.detections, key=lambda detection: detection.place):
+    detections = (_among_all(detection, runs, size) for detection in walk.detections)
+    for detection in sorted(detections, key=lambda detection: detection.place):
         if detection.dismissed is not None and not dismissed:
             continue
         begin = max((k for k in edges if k < detection.place), default=0)
         end = min(k for k in edges if k > detection.place)
         if detection.dismissed is not None:
             end = min(end, detection.dismissed + 1)
-        points.append(change_point(walk.runs, detection, begin, end))
+        points.append(change_point(runs, detection, begin, end))
     return tuple(points)
+
+
+def _among_all(detection: Detection, runs: Runs, size: int) -> Detection:
+    """Return a detection among all runs: it is reported at the last run that it rests on."""
+
+    def last(place: int | None) -> int | None:
+        return None if place is None else min((place + 1) * size, len(runs)) - 1
+
+    return Detection(
+        detection.place * size,
+        detection.up,
+        last(detection.suspected),
+        last(detection.confirmed),
+        last(detection.dismissed),
+    )

@@ -115,7 +115,8 @@ class Accounts:
 
     def write(self, by_user: Array, lives: Array, part: float = 1.0) -> None:
         """Book a part of what was accepted; ``lives`` are the shares of the lifetimes."""
-        self._held += np.multiply.outer(lives * part / self._scale, by_user)
+        for of_life, share in zip(self._held, lives * part / self._scale, strict=True):
+            np.add(of_life, share * by_user, out=of_life)
         self._written += by_user * part
 
     def write_freely(self, written: float, life: int) -> None:

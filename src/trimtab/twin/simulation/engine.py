@@ -57,7 +57,7 @@ from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.throttling import throttling
 from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Asks, Moved, layers_of, probed, serve
+from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
 from trimtab.twin.simulation.usage import Usage
 
 Array = NDArray[np.float64]
@@ -292,14 +292,14 @@ class Simulation:
         whole = np.zeros(self.columns.count)
         for begun, until in pairwise(spans(start, end, parts)):
             runs = [run for at, run in flow.moved if begun < at <= until]
-            burst = probed(runs, member, weight, (until - begun).total_seconds())
+            burst, burst_files = laid_out(runs, member, weight)
             self.miniature.advance(
                 self.state,
                 written=flow.written / parts,
                 deleted=flow.deleted / parts,
                 purged=flow.purged / parts,
-                burst=burst.written,
-                burst_files=burst.files,
+                burst=burst,
+                burst_files=burst_files,
                 resets=policies.resets_due(
                     (begun - self.scenario.start).total_seconds(),
                     (until - self.scenario.start).total_seconds(),
@@ -309,7 +309,7 @@ class Simulation:
             self._operations.trim(
                 self.scenario, self.state, self.columns, self.miniature, start=begun, end=until
             )
-            whole += burst.written
+            whole += burst
         return whole
 
     def apply(self, change: Change) -> None:

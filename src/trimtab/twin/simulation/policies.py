@@ -43,10 +43,12 @@ def gate(fullness: Array, closed: Bools, weight: Array, gating: Gating) -> Bools
         return wanted
     budget = gating.most_closed * float(weight.sum())
     result = np.zeros(len(fullness), bool)
-    for column in sorted(np.flatnonzero(wanted), key=lambda at: (-fullness[at], at)):
-        if weight[column] > budget + 1e-9:
+    over = np.flatnonzero(wanted)
+    fullest = over[np.argsort(-fullness[over], kind="stable")]
+    for column, osts in zip(fullest.tolist(), weight[fullest].tolist(), strict=True):
+        if osts > budget + 1e-9:
             break
-        budget -= weight[column]
+        budget -= osts
         result[column] = True
     return result
 

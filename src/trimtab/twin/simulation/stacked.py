@@ -26,6 +26,7 @@ class StackRates:
         self._constants = constants
         self._machine: tuple[object, hardware.Hardware] | None = None
         self._last: tuple[Scenario, OstTerms, OstRates] | None = None
+        self._left: tuple[Conditions, Raid, tuple[Array, Array]] | None = None
 
     def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
         """Return what each OST could do; 0 where it does not answer.
@@ -41,7 +42,10 @@ class StackRates:
     def _made(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
         machine = self._hardware(scenario)
         troubles = terms.conditions
-        write_left, read_left = _left_of_arrays(troubles, scenario.osts.raid)
+        layout = scenario.osts.raid
+        if self._left is None or self._left[0] is not troubles or self._left[1] is not layout:
+            self._left = (troubles, layout, _left_of_arrays(troubles, layout))
+        write_left, read_left = self._left[2]
         rates = ost_layer.rates(
             machine,
             terms.amplification,

@@ -70,10 +70,8 @@ class Probed:
 
     Attributes
     ----------
-    written, read
+    client_written, read, client_read
         Of one OST of each column; those of clients leave out what servers moved themselves.
-    files
-        That probes wrote on one OST of each column.
     met_written, met_read
         What users moved while probes ran.
     write_share, read_share
@@ -82,11 +80,9 @@ class Probed:
         How long probes ran one after another.
     """
 
-    written: Array
     client_written: Array
     read: Array
     client_read: Array
-    files: NDArray[np.int64]
     met_written: Array
     met_read: Array
     write_share: Array
@@ -98,6 +94,9 @@ def probed(
     moved: Sequence[Moved], member: NDArray[np.int64], weight: Array, seconds: float
 ) -> Probed:
     """Return the sum of what probes moved in an epoch of so many seconds."""
+    if not moved:
+        none = np.zeros(len(weight))
+        return Probed(none, none, none, none, none, none, none, 0.0)
     nothing = np.zeros(len(member))
 
     def summed(values: Sequence[Array]) -> Array:
@@ -109,19 +108,28 @@ def probed(
     write_part, read_part = (
         np.minimum(1.0, seconds / np.maximum(took_s, seconds)) for took_s in (write_s, read_s)
     )
-    files = summed([run.files for run in moved])
     return Probed(
-        written=summed([run.written for run in moved]),
         client_written=summed([run.written * run.from_clients for run in moved]),
         read=summed([run.read for run in moved]),
         client_read=summed([run.read * run.from_clients for run in moved]),
-        files=np.where(files > 0.0, np.maximum(1, np.rint(files)), 0).astype(np.int64),
         met_written=summed([run.users_write * run.write_s * write_part for run in moved]),
         met_read=summed([run.users_read * run.read_s * read_part for run in moved]),
         write_share=of_columns(write_s * write_part, member, weight) / seconds,
         read_share=of_columns(read_s * read_part, member, weight) / seconds,
         longest_s=float(np.maximum(write_s, read_s).max()),
     )
+
+
+def laid_out(
+    moved: Sequence[Moved], member: NDArray[np.int64], weight: Array
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return what probes wrote to one OST of each column: bytes, and in how many files."""
+    if not moved:
+        return np.zeros(len(weight)), np.zeros(len(weight), np.int64)
+    nothing = np.zeros(len(member))
+    written = of_columns(sum((run.written for run in moved), nothing), member, weight)
+    files = of_columns(sum((run.files for run in moved), nothing), member, weight)
+    return written, np.where(files > 0.0, np.maximum(1, np.rint(files)), 0).astype(np.int64)
 
 
 def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:

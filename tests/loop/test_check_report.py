@@ -1,0 +1,22 @@
+"""The report of a check never takes the place of a better one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.report.conftest import run, samples
+
+from trimtab.loop.check import report_of
+
+REPORT = Path("/reports/scratch-0123.html")
+
+
+def test_a_check_that_measured_nothing_keeps_the_report_of_one_that_did() -> None:
+    measured = replace(run(), samples=samples())
+    doubted = replace(
+        measured, samples=tuple(replace(sample, reason="too short") for sample in samples())
+    )
+    assert report_of(REPORT, measured) == REPORT
+    for other in (None, doubted, replace(measured, samples=())):
+        assert report_of(REPORT, other) == REPORT.with_name("scratch-0123-inspection.html")
