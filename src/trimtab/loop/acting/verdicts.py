@@ -54,8 +54,10 @@ def with_verdicts(
         return tuple(actions)
     since = min(action.at for action in untold) - EARLIER
     targets = {action.id: action.instruction.target for action in untold}
-    surveys = _beside_others(store.survey_frame(site, since=since), frozenset(targets.values()))
-    measured = [(surveys, targets, surveyed)]
+    surveys = store.survey_frame(site, since=since)
+    measured: list[tuple[pl.DataFrame, dict[str, str], bool]] = []
+    if not surveys.is_empty():
+        measured.append((_beside_others(surveys, frozenset(targets.values())), targets, surveyed))
     early = {action.id: _SYSTEM for action in untold if action.instruction.stage != ALL}
     if probe is not None and early:
         measured.append((_of_probe(store, site, probe, since), early, True))
