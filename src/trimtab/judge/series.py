@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.judge.changes import Changes
-    from trimtab.model.check import HistoryPoint
     from trimtab.model.verdict import Trend, Verdict
 
 __all__ = ["frame_of", "judge_series"]
@@ -79,8 +78,7 @@ def judge_series(
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    recent = points_of(_recent(reported, window_s), key.metric)
-    verdict, heading = _verdict_and_trend(recent, key, goal, window_s)
+    verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -106,9 +104,10 @@ def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame
 
 
 def _verdict_and_trend(
-    points: Sequence[HistoryPoint], key: SeriesKey, goal: float, window_s: float
+    frame: pl.DataFrame, key: SeriesKey, goal: float, window_s: float
 ) -> tuple[Verdict, Trend]:
     """Return verdict and trend of the runs, under the name that ``check`` uses for their probe."""
+    points = points_of(frame, key.metric)
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
         points,
