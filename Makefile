@@ -27,7 +27,7 @@
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make docs   the documentation as pages, under build/docs
-# make bench-watch  weeks under the watch on the twin, killed again and again, measuring and acting; result beside it
+# make bench-watch  a year under the watch on the twin: without, measuring, acting and killed 500 times; result beside it
 # make packages  a .deb and a .rpm for this kind of machine, under build/packages
 # make lock   resolve the dependencies again
 
@@ -99,7 +99,7 @@ bench: .venv/.core
 	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
 
 bench-watch: .venv/.core .venv/.dev
-	$(BIN)/python benchmarks/weeks_of_the_watch.py $(ARGS)
+	$(BIN)/python benchmarks/year_of_the_watch.py $(ARGS)
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)

@@ -190,3 +190,16 @@ def test_order_doubles_and_unit_change_nothing(shuffler, factor, ended):
     for one, other in zip(first.days, second.days, strict=True):
         assert other.mean == pytest.approx(one.mean * factor)
         assert other.cov == pytest.approx(one.cov)
+
+
+@pytest.mark.parametrize("apart_h", [1, 24, 60, 400])
+def test_verdict_and_trend_are_those_of_all_runs(apart_h):
+    """Whatever is left out before: of runs close together, of daily ones and of very rare ones."""
+    values = noise(1, 3000 // apart_h + 40, cov=0.05, seed=apart_h)[0] * 673e9
+    frame = frame_of(points(values, step_s=3600.0 * apart_h))
+    judged = judge_series(frame, KEY, changes=NONE)
+    same = points(values, step_s=3600.0 * apart_h)
+    assert judged.verdict == judge_history(
+        same, metric="write_bandwidth", probe="ior (ior)", goal=0.08
+    )
+    assert judged.trend == trend(same, metric="write_bandwidth", probe="ior (ior)")

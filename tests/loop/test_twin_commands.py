@@ -81,7 +81,8 @@ def test_what_is_kept_is_shown_judged_and_explained(lived: tuple[Site, Command])
     assert run("incidents", "SITE", "--json").document
     assert run("explain", "SITE", "--at", "2026-11-02 12:00", "--json").document
     assert run("site", "SITE").stdout
-    assert "small" in run("runs", "--store", "sqlite:///" + str(lived[0].path) + "/small.db").stdout
+    runs = run("runs", "--store", f"sqlite:///{lived[0].path}/small.db", "--json").document
+    assert {one["site"] for one in runs["runs"]} == {"small"}
 
 
 def test_a_site_file_of_a_twin_holds_against_its_twin(lived: tuple[Site, Command]) -> None:

@@ -11,8 +11,8 @@ from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
 from trimtab.judge.regimes import confirmed_times, regimes
 from trimtab.judge.rolling import rolling
-from trimtab.judge.trend import trend
-from trimtab.judge.variability import judge_history
+from trimtab.judge.trend import TREND_S, trend
+from trimtab.judge.variability import RUNS_MINIMUM, WINDOW_LONGEST_S, judge_history
 from trimtab.model.series import InvalidRun, SeriesJudgement, SeriesKey
 from trimtab.model.site import LIMITS
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.judge.changes import Changes
-    from trimtab.model.check import HistoryPoint
     from trimtab.model.verdict import Trend, Verdict
 
 __all__ = ["frame_of", "judge_series"]
@@ -79,7 +78,7 @@ def judge_series(
     more = key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(points_of(reported, key.metric), key, goal, window_s)
+    verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -105,9 +104,10 @@ def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame
 
 
 def _verdict_and_trend(
-    points: Sequence[HistoryPoint], key: SeriesKey, goal: float, window_s: float
+    frame: pl.DataFrame, key: SeriesKey, goal: float, window_s: float
 ) -> tuple[Verdict, Trend]:
     """Return verdict and trend of the runs, under the name that ``check`` uses for their probe."""
+    points = points_of(frame, key.metric)
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
         points,
@@ -132,6 +132,15 @@ def _changes_of(frame: pl.DataFrame, key: SeriesKey, timezone: str) -> Changes:
     from trimtab.judge.changes import find_changes
 
     return find_changes(frame, more_is_better=key.more_is_better, timezone=timezone)
+
+
+def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
+    """Return the runs that a verdict and a trend may look at: of years they are few."""
+    import polars as pl
+
+    reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
+    last = pl.int_range(pl.len()) >= pl.len() - RUNS_MINIMUM
+    return frame.filter((pl.col("at") > pl.col("at").max() - reach) | last)
 
 
 def _last(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:

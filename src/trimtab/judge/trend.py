@@ -32,6 +32,8 @@ DAYS_MINIMUM: Final = 7
 """Over fewer days weekly seasonality looks like a trend."""
 
 _DAY_S: Final = 86400.0
+TREND_S: Final = 30 * _DAY_S
+"""Window of a trend, up to the last run."""
 
 
 def trend(
@@ -39,7 +41,7 @@ def trend(
     *,
     metric: str,
     probe: str,
-    window_s: float = 30 * _DAY_S,
+    window_s: float = TREND_S,
     level: float = 0.95,
     unit: str | None = None,
     more_is_better: bool | None = None,

@@ -86,7 +86,7 @@ def test_what_was_set_and_taken_back_leaves_no_trace() -> None:
 def could_write(driver: TwinDriver) -> np.ndarray:
     """Return what each OST could write now."""
     simulation = driver.life.simulation
-    moment = simulation._moment(simulation.now, (), simulation._shares())
+    moment = simulation._moment(simulation.now, (), simulation._shares(), None)
     return simulation._rates.osts(simulation.scenario, moment.terms, from_clients=False).write
 
 

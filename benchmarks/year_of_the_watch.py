@@ -1,0 +1,494 @@
+"""A year under the watch on the twin: `make bench-watch`.
+
+A site of 24 OSTs lives through faults of every kind, each repaired after some days, with hourly
+probes and snapshots and alerts to a receiver on loopback. The same months and seed pass three
+times: without a watch, with one that only measures, and with one that has every policy armed and is
+killed again and again at random calls of its store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
+from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
+
+from trimtab.loop.probing import twin_site  # noqa: E402
+from trimtab.loop.probing.probe import RunContext  # noqa: E402
+from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
+from trimtab.loop.watching.companions import observers_of  # noqa: E402
+from trimtab.loop.watching.watch import Watch  # noqa: E402
+from trimtab.model.alert import Alert, Phase  # noqa: E402
+from trimtab.model.identifier import new_identifier  # noqa: E402
+from trimtab.model.notifying import Webhook  # noqa: E402
+from trimtab.model.policies import (  # noqa: E402
+    AllocatorPolicy,
+    BalancePolicy,
+    Policies,
+    TrimPolicy,
+    TunablesPolicy,
+)
+from trimtab.model.run import Run  # noqa: E402
+from trimtab.model.site import Site, SiteStore  # noqa: E402
+from trimtab.record.store import Store  # noqa: E402
+from trimtab.twin.driver import TwinDriver  # noqa: E402
+from trimtab.twin.life import Life  # noqa: E402
+from trimtab.twin.scenario.keys import value_of  # noqa: E402
+from trimtab.twin.scenario.model import Change, Fault, Scenario  # noqa: E402
+from trimtab.twin.site_file import site_of  # noqa: E402
+
+RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
+MOUNT = "/twin"
+FAULTY: Final = 2 / 3
+"""Part of the time between two faults after which the first is repaired at the latest."""
+RETENTION_DAYS: Final = 30.0
+AFTERWARDS: Final = timedelta(days=2)
+"""An alert that comes so long after a repair may still be of it."""
+HOUR: Final = timedelta(hours=1)
+GOAL_COV: Final = 0.08
+ARMED: Final = Policies(
+    tunables=TunablesPolicy(
+        armed=True, settings={"wbt_lat_usec": "0", "mb_c2_threshold": "25"}, settle_s=7200.0
+    ),
+    allocator=AllocatorPolicy(armed=True),
+    trim=TrimPolicy(armed=True, slower=None, range_bytes=64 * 2**40),
+    balance=BalancePolicy(armed=True),
+    schedule="every 1h",
+)
+STORE_CALLS: Final = frozenset(
+    {"finish_slot", "claim_slot", "put_action", "renew_right", "renew_lease", "add_alert"}
+)
+"""At which a watch may be killed, before or after."""
+
+
+class Killed(BaseException):
+    """The process is no more: no handler of errors stops it."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A fault, from its beginning to its repair."""
+
+    name: str
+    at: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Months:
+    """What happens: a scenario, and its faults."""
+
+    scenario: Scenario
+    faults: tuple[Stretch, ...]
+    days: float
+
+    @property
+    def end(self) -> datetime:
+        """When the last probe has long ended."""
+        return self.scenario.start + timedelta(days=self.days) - HOUR / 6
+
+
+def months(days: float, seed: int, *, quiet_days: float, rounds: int) -> Months:
+    """Return months in which each kind of fault comes in turn, is repaired, and leaves time.
+
+    Parameters
+    ----------
+    quiet_days
+        Before the first fault: what is found there, is false.
+    """
+    calm = site(Length(days))
+    weekly = replace(calm.trim, every_s=7 * 86400.0)  # as fstrim.timer does
+    base = replace(
+        calm, seed=seed, probes=(), trim=weekly, gating=replace(calm.gating, enabled=False)
+    )
+    draws = np.random.default_rng(seed)
+    apart = timedelta(days=(days - quiet_days) / (rounds * len(KINDS)))
+    changes: list[Change] = []
+    faults: list[Fault] = []
+    stretches = []
+    for number, (name, kind) in enumerate([*KINDS.items()] * rounds):
+        at = base.start + timedelta(days=quiet_days) + number * apart
+        repaired = at + apart * FAULTY
+        put = kind.put(at, int(draws.integers(0, OSTS)), seed)
+        for change in put.changes:
+            before = {key: value_of(base, key) for key in change.set}
+            changes += [change, Change(repaired, before, "repaired")]
+        for fault in put.faults:
+            until = repaired if fault.until is None else min(fault.until, repaired)
+            faults.append(replace(fault, until=until))
+        ends = [fault.until for fault in faults[len(faults) - len(put.faults) :] if fault.until]
+        stretches.append(Stretch(name, at, max(ends, default=repaired)))
+    scenario = replace(base, changes=tuple(changes), faults=tuple(faults))
+    return Months(scenario, tuple(stretches), days)
+
+
+class Receiver:
+    """A webhook that keeps the key of every message."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.keys.append(str(self.headers["Idempotency-Key"]))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server.server_address[1]}/alerts"
+
+
+class Kills:
+    """Ends the watch at random calls of its store: before a transaction, or after it."""
+
+    def __init__(self, store: Store, every: int, seed: int) -> None:
+        self._store, self._draws, self._every = store, np.random.default_rng(seed), every
+        self._left = self._next()
+        self.count = 0
+
+    def _next(self) -> int:
+        return int(self._draws.integers(1, 2 * self._every)) if self._every else -1
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if name not in STORE_CALLS:
+            return value
+
+        def call(*arguments: Any, **more: Any) -> Any:
+            is_due = self._left == 0
+            self._left -= 1
+            if is_due and bool(self._draws.integers(0, 2)):
+                self._kill()
+            answer = value(*arguments, **more)
+            if is_due:
+                self._kill()
+            return answer
+
+        return call
+
+    def _kill(self) -> None:
+        self._left = self._next()
+        self.count += 1
+        raise Killed
+
+
+@dataclass
+class SiteLife:
+    """The simulated site, and what is noted of it each hour.
+
+    Attributes
+    ----------
+    simulation_s
+        Processor time of the simulation: what a real site would do by itself.
+    over
+        OST-hours over the limit.
+    """
+
+    months: Months
+    driver: TwinDriver
+    limit: float
+    simulation_s: float = 0.0
+    over: float = 0.0
+    noted: list[dict[str, float]] = field(default_factory=list)
+    _noted_until: datetime | None = None
+
+    def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a call whose processor time is the simulation's."""
+
+        def timing(*arguments: Any, **more: Any) -> Any:
+            begun_s = time.process_time()
+            try:
+                return call(*arguments, **more)
+            finally:
+                self.simulation_s += time.process_time() - begun_s
+
+        return timing
+
+    def hour(self) -> None:
+        """Note what is over the limit in the hour that begins."""
+        now = self.driver.clock()
+        if self._noted_until is not None and now < self._noted_until:
+            return
+        self._noted_until = now.replace(minute=0, second=0, microsecond=0) + HOUR
+        self.over += float((self.driver.life.simulation.state.fullness > self.limit).sum())
+
+
+@contextmanager
+def living(of: Months, limit: float) -> Iterator[SiteLife]:
+    """Give the site at the beginning of the months."""
+    life = Life(of.scenario)
+    driver = TwinDriver(life, MOUNT)
+    site_life = SiteLife(of, driver, limit)
+    simulation: Any = life.simulation
+    simulation.step = site_life.timed(simulation.step)
+    watched: Any = driver
+    watched.snapshot = site_life.timed(driver.snapshot)
+    programs: Any = driver.programs
+    programs.execute = site_life.timed(programs.execute)
+    twin_site._opened[MOUNT, "template"] = driver
+    try:
+        yield site_life
+    finally:
+        del twin_site._opened[MOUNT, "template"]
+        life.close()
+
+
+def watched_site(of: Months, place: Path, policies: Policies, receiver: Receiver) -> Site:
+    """Return the site file of the months."""
+    url = f"sqlite:///{place / 'months.db'}"
+    described = site_of(site(Length(of.days)), "template", MOUNT, url)
+    return replace(
+        described,
+        store=SiteStore(url=url, retention_s=RETENTION_DAYS * 86400.0),
+        snapshot_schedule="every 1h",
+        probes=tuple(replace(probe, schedule="every 1h at :20") for probe in described.probes),
+        policies=policies,
+        webhooks=(Webhook("loopback", url=receiver.url),),
+    )
+
+
+def unwatched(of: Months, place: Path) -> dict[str, Any]:
+    """Let the months pass with the probe alone, as cron would run it, and return its figures."""
+    of_site = watched_site(of, place, Policies(), Receiver())
+    writes: list[tuple[datetime, float]] = []
+    with living(of, of_site.limits.fullness) as life, Store.open(of_site.store.url) as store:
+        reach = twin_site.twin_reach(life.driver)
+        runner = runner_of(of_site, store, reach)
+        due_at = of.scenario.start + HOUR / 3
+        while due_at < of.end:
+            reach.sleep((due_at - reach.clock()).total_seconds())
+            life.hour()
+            identifier = new_identifier(due_at)
+            outcome = runner(
+                of_site.probes[0], RunContext(identifier, due_at, lambda text, fraction: None)
+            )
+            writes += writes_of([outcome.run])
+            due_at += HOUR
+    return performance(writes, life)
+
+
+def watched(
+    of: Months, policies: Policies, kills_every: int, seed: int, place: Path
+) -> dict[str, Any]:
+    """Watch the months and return what became of them."""
+    receiver = Receiver()
+    of_site = watched_site(of, place, policies, receiver)
+    log = logging.Logger("months", level=logging.CRITICAL)
+    begun_s = time.process_time()
+    with living(of, of_site.limits.fullness) as life, Store.open(of_site.store.url) as store:
+        reach = twin_site.twin_reach(life.driver)
+        kills = Kills(store, kills_every, seed)
+        note_at = of.scenario.start
+
+        def sleep(seconds: float) -> None:
+            nonlocal note_at
+            now = reach.clock()
+            life.hour()
+            if now >= of.end:
+                raise KeyboardInterrupt
+            if now >= note_at:
+                note_at = now + timedelta(days=max(1.0, of.days / 24))
+                life.noted.append(noted(of, now, place, begun_s, life))
+            reach.sleep(min(seconds, (of.end - now).total_seconds() + 1))
+
+        while True:
+            watch = Watch(
+                of_site, kills, life.driver, runner_of(of_site, store, reach),  # type: ignore[arg-type]
+                clock=reach.clock, sleep=sleep, elapsed_s=reach.elapsed_s, log=log,
+                gone=lambda holder: True, open_acting=lambda *_, **__: life.driver,
+            )  # fmt: skip
+            watch.observe(observers_of(of_site, kills, log=log, clock=reach.clock))  # type: ignore[arg-type]
+            try:
+                watch.run()
+            except Killed:
+                continue
+            except BaseException as error:
+                if reach.clock() >= of.end:
+                    break
+                raise SystemExit(f"the watch ended: {error!r}") from error
+        life.noted.append(noted(of, reach.clock(), place, begun_s, life))
+        runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
+        return {
+            **performance(writes_of(runs), life),
+            **bookkeeping(store, of_site, of),
+            **alerting(store.alerts(of_site.name), of, receiver),
+            "kills": kills.count,
+            "watch_s_per_hour": life.noted[-1]["watch_s"] / (of.days * 24),
+            "core_share": life.noted[-1]["watch_s"] / (of.days * 86400.0),
+            "noted": life.noted,
+        }
+
+
+def noted(
+    of: Months, now: datetime, place: Path, begun_s: float, life: SiteLife
+) -> dict[str, float]:
+    """Return memory, store and processor time at a time, and say that it was reached."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    watch_s = time.process_time() - begun_s - life.simulation_s
+    row = {
+        "day": round((now - of.scenario.start).total_seconds() / 86400.0, 1),
+        "resident_mib": round(pages * resource.getpagesize() / 2**20, 1),
+        "store_bytes": sum(path.stat().st_size for path in place.rglob("*") if path.is_file()),
+        "watch_s": round(watch_s, 2),
+        "simulation_s": round(life.simulation_s, 2),
+    }
+    print(f"  {row}", file=sys.stderr, flush=True)
+    return row
+
+
+def writes_of(runs: list[Run]) -> list[tuple[datetime, float]]:
+    """Return time and write bandwidth of runs."""
+    return [
+        (run.at, sample.value)
+        for run in runs
+        for sample in run.samples
+        if sample.metric == "write_bandwidth" and sample.value is not None and run.at is not None
+    ]
+
+
+def performance(writes: list[tuple[datetime, float]], life: SiteLife) -> dict[str, Any]:
+    """Return what the site was like: level, spread and tail of the probe, full targets."""
+    ordered = np.array([value for _, value in sorted(writes)])
+    windows = np.lib.stride_tricks.sliding_window_view(ordered, min(48, len(ordered)))[::24]
+    covs = windows.std(axis=1, ddof=1) / windows.mean(axis=1)
+    return {
+        "runs": len(ordered),
+        "write_mean": float(ordered.mean()),
+        "write_lowest_5_percent": float(np.quantile(ordered, 0.05)),
+        "write_least": float(ordered.min()),
+        "cov_48h_median": float(np.median(covs)),
+        "cov_48h_over_goal": float((covs > GOAL_COV).mean()),
+        "ost_hours_over_limit": life.over,
+    }
+
+
+def bookkeeping(store: Store, of_site: Site, of: Months) -> dict[str, Any]:
+    """Return what became of slots and actions."""
+    slots = store.slots(of_site.name)
+    due = Counter((slot.item, slot.due_at) for slot in slots)
+    per_slot = Counter(slot.run for slot in slots if slot.run is not None)
+    actions = store.actions(of_site.name)
+    lost = 0
+    for item in {slot.item for slot in slots}:
+        present = sorted(slot.due_at for slot in slots if slot.item == item)
+        expected = round((present[-1] - present[0]) / HOUR) + 1
+        lost += expected - len(present) + ((of.end - present[-1]) > HOUR * 1.5)
+    return {
+        "slots": dict(Counter(f"{slot.item} {slot.state.value}" for slot in slots)),
+        "slots_doubled": sum(n > 1 for n in due.values()) + sum(n > 1 for n in per_slot.values()),
+        "slots_lost": lost,
+        "slots_open": len(store.open_slots(of_site.name)),
+        "actions": dict(Counter(f"{a.instruction.kind.value} {a.outcome}" for a in actions)),
+        "actions_open": sum(action.outcome is None for action in actions),
+        "incidents": len(store.incidents(of_site.name)),
+    }
+
+
+def alerting(alerts: tuple[Alert, ...], of: Months, receiver: Receiver) -> dict[str, Any]:
+    """Return what people heard, and whether it was once, and of something."""
+    sent = [alert for alert in alerts if alert.phase is not Phase.NOTED]
+    opened = [alert for alert in sent if alert.phase is Phase.OPENED]
+    once = Counter(
+        (alert.subject, alert.phase)
+        for alert in sent
+        if alert.subject.startswith("incident:") and alert.phase is not Phase.WORSENED
+    )
+    apart = [alert for alert in opened if not _is_of_a_fault(alert, of)]
+    quiet_until = of.faults[0].at if of.faults else of.end
+    heard = {stretch.name: sum(_is_of(alert, stretch) for alert in opened) for stretch in of.faults}
+    return {
+        "alerts": dict(Counter(f"{alert.name} {alert.phase.value}" for alert in sent)),
+        "alerts_a_month": len(sent) / (of.days / 30.0),
+        "problems_a_month": len(opened) / (of.days / 30.0),
+        "alerts_in_quiet_days": sum(alert.at < quiet_until for alert in opened),
+        "alerts_of_no_fault": [f"{alert.at:%Y-%m-%d} {alert.title}" for alert in apart],
+        "phases_twice": sum(count > 1 for count in once.values()),
+        "messages_twice": sum(count > 1 for count in Counter(receiver.keys).values()),
+        "faults_alerted": heard,
+    }
+
+
+def _is_of_a_fault(alert: Alert, of: Months) -> bool:
+    return any(_is_of(alert, stretch) for stretch in of.faults)
+
+
+def _is_of(alert: Alert, stretch: Stretch) -> bool:
+    began = alert.since or alert.at
+    return stretch.at - timedelta(days=1) <= began <= stretch.until + AFTERWARDS
+
+
+VARIANTS: Final = ("no watch", "measures", "acts")
+
+
+def main() -> None:
+    """Let the months pass, and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=float, default=364.0)
+    parser.add_argument("--quiet-days", type=float, default=28.0, help="Before the first fault.")
+    parser.add_argument("--rounds", type=int, default=2, help="Of all kinds of faults.")
+    parser.add_argument("--kills", type=int, default=500, help="About so many, where it acts.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=VARIANTS, nargs="*", default=VARIANTS)
+    parser.add_argument("--result", type=Path, default=RESULT)
+    options = parser.parse_args()
+    of = months(options.days, options.seed, quiet_days=options.quiet_days, rounds=options.rounds)
+    result: dict[str, Any] = (
+        json.loads(options.result.read_text()) if options.result.exists() else {}
+    )
+    result |= measured_on()
+    result |= {
+        "days": options.days,
+        "seed": options.seed,
+        "faults": [f"{fault.at:%Y-%m-%d} {fault.name}" for fault in of.faults],
+    }
+    every = round(options.days * 24 * CALLS_AN_HOUR / max(1, options.kills))
+    for name in options.only:
+        print(name, file=sys.stderr)
+        with tempfile.TemporaryDirectory() as directory:
+            place = Path(directory)
+            figures: Mapping[str, Any] = (
+                unwatched(of, place)
+                if name == "no watch"
+                else watched(of, Policies(), 0, options.seed, place)
+                if name == "measures"
+                else watched(of, ARMED, every, options.seed, place)
+            )
+        result[name] = figures
+        options.result.write_text(json.dumps(result, indent=1) + "\n")
+
+
+CALLS_AN_HOUR: Final = 11
+"""Of `STORE_CALLS`, where every policy is armed: measured."""
+
+if __name__ == "__main__":
+    main()
