@@ -1,4 +1,4 @@
-"""``trimtab alerts``: what people were told of a site, and a test of who hears."""
+"""``trimtab alerts``: the alerts of a site, and a test of its receivers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Alerts(click.Group):
 
 @click.group("alerts", cls=_Alerts)
 def command() -> None:
-    """List what people were told of a site: trimtab alerts SITE.
+    """List the alerts of a site: trimtab alerts SITE.
 
     The watch decides on alerts after each slot, by [alerts] of the site file: one for each phase
     of a problem, and no more.

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("trimtab.cli.probe", "Run a probe of a site file now and judge it."),
     "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings and find the best."),
     "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
-    "alerts": ("trimtab.cli.alerts", "List what people were told of a site, or test who hears."),
+    "alerts": ("trimtab.cli.alerts", "List the alerts of a site, or test its receivers."),
     "import": (
         "trimtab.cli.import_",
         "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",

@@ -1,4 +1,4 @@
-"""The ledger of alerts: what people were told of a site, and who got it."""
+"""The ledger of alerts: what was sent of a site, and who got it."""
 
 from __future__ import annotations
 

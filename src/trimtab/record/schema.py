@@ -12,7 +12,7 @@
          1──n incident           as it was last found, with its explanation
          1──n action             what was done to it, before and after
          1──1 acting             which process may, and how many had the right before
-         1──n alert              what people were told of it, and who got it
+         1──n alert              an alert of it, and who got it
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.

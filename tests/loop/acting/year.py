@@ -108,6 +108,7 @@ class Year:
         self.decided_by = self.known_at = self.acted_at = START
         self.is_whole, self.is_decided = True, False
         self.failed_calls = 0
+        self.planned_on: dict[str, dict[str, str]] = {}
         self.late: list[tuple[datetime, Callable[[], None]]] = []
         self.trimming: list[str] = []
         self.made = 0
@@ -210,6 +211,7 @@ class Year:
             self.jump += timedelta(hours=self.draws.choice((-26, -2, 3)))
         if not self.is_decided:
             self.decided_on, self.is_whole = taken, complete
+            self.planned_on = {ost.name: dict(ost.settings) for ost in self.osts.values()}
             self.decided_by = self.now + self.jump
         return Snapshot(at, self.name, complete, tuple(rows))
 
@@ -276,6 +278,7 @@ class Year:
         ost = self._of(target)
         self.tell(f"set {target} {name} {value}")
         since = ost.admin_at.get(name, START) < (self.decided_on or START)
+        since |= self.planned_on.get(target, {}).get(name) == ost.settings[name]  # and back
         self.require(since, f"{target} {name} is set though an admin set it after the plan")
         theirs = ost.writes.get(name, [("default", "")])[-1][0] != "us"
         # Set within the visit in which we wrote, it is taken for a side effect of what we wrote.
@@ -382,6 +385,7 @@ class Year:
         if self.draws.random() < 0.7:
             self.late.append((self.now + timedelta(seconds=self.draws.uniform(0, 90)), deed))
         self._pass(30.0)
+        self.failed_calls += 1
         self.unsure[self.policy] = self.visits, self.now, self.jump
         raise ToolError(f"{server} does not answer any more", code="write-hangs")
 

@@ -1,4 +1,4 @@
-"""Documents of what people were told: alerts, and the test of who hears."""
+"""Documents of the alerts of a site, and of the test of its receivers."""
 
 from __future__ import annotations
 
