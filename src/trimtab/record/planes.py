@@ -43,7 +43,7 @@ class Changed:
     Attributes
     ----------
     places
-        Where they stand in that order, ascending.
+        Their positions in that order, ascending.
     is_number, is_integer
         Whether a row has such a value.
     numbers, integers

@@ -222,8 +222,11 @@ def _spread(dispersion: Dispersion) -> str:
 def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
     from rich.text import Text
 
-    worse = change.effect is not None and (change.effect < 1) == series_judgement.key.more_is_better
-    style = ("red" if worse else "green") if change.status is ChangeStatus.CONFIRMED else "yellow"
+    style = (
+        ("red" if is_worse(change, series_judgement) else "green")
+        if change.status is ChangeStatus.CONFIRMED
+        else "yellow"
+    )
     unit_change = change.of_unit
     word = change.status.value if unit_change is None else "unit?"
     text = Text(f"{word:<9}", style=style if unit_change is None else "yellow")
@@ -242,7 +245,6 @@ def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
 
 
 def _print_tails(out: Console, tails: TargetTails) -> None:
-
     out.print(f"{tails.metric} of single targets", style="bold")
     print_wrapped(out, tails.reason, indent=2)
     ends = [*tails.by_month, *([tails.overall] if tails.overall is not None else [])]

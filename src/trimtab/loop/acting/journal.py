@@ -203,7 +203,7 @@ class Journal:
 
     @property
     def has_open_work(self) -> bool:
-        """Whether an action has no end, or a trim is to be resumed, by now."""
+        """Whether an action has not ended, or an interrupted trim can be resumed."""
         done = journalled((*self.lines, *self._written), self._site)
         is_open = any(action.outcome is None for action in done.actions)
         return is_open or bool(done.interrupted_trims)
