@@ -281,7 +281,7 @@ def enumerated(names: Iterable[str], most: int = 4) -> str:
     """
     known = list(names)
     more = len(known) - most
-    return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(known[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def format_value(value: float | int | str | bool | None, unit: str | None) -> str:

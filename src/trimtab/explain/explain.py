@@ -21,6 +21,7 @@ from trimtab.explain.ranking import (
 )
 from trimtab.message import Message
 from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Found, Incident, Shape
+from trimtab.units import enumerated
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
@@ -141,9 +142,7 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
     blind = [candidate for candidate in rest if not candidate.could_be_assessed]
     if not blind:
         return Message("no-evidence", "no supporting evidence found")
-    names = ", ".join(candidate.cause.title for candidate in blind[:_NAMES_SHOWN])
-    more = len(blind) - _NAMES_SHOWN
-    others = f" and {more} more" if more > 0 else ""
+    names = enumerated((candidate.cause.title for candidate in blind), _NAMES_SHOWN)
     missing = next(
         (
             p.reason
@@ -154,4 +153,4 @@ def deciding(shown: Sequence[Weighed], rest: Sequence[Weighed]) -> Message:
         None,
     )
     why = "" if missing is None else f" ({missing})"
-    return Message("not-assessed", f"not assessed: {names}{others}{why}; {blind[0].deciding}")
+    return Message("not-assessed", f"not assessed: {names}{why}; {blind[0].deciding}")

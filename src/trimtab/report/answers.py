@@ -11,7 +11,7 @@ from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.model.series import ChangeStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.text import levels_text, metric_text
-from trimtab.units import format_percent, format_value, plural
+from trimtab.units import enumerated, format_percent, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -332,9 +332,7 @@ def targets_answer(state: SiteState) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    shown = ", ".join(visible(name) for name in unique[:_NAMED])
-    return f"{shown} and {len(unique) - _NAMED:,} more" if len(unique) > _NAMED else shown
+    return enumerated(map(visible, dict.fromkeys(names)), _NAMED)
 
 
 def _sentences(*texts: str) -> str:
