@@ -1,11 +1,13 @@
 """What the size of the miniature OST does to write amplification: `make bench-miniature`.
 
-A real drive has thousands of superblocks, each of which holds thousands of files; a miniature has
+A real OST has thousands of superblocks, each of which holds thousands of files; a miniature has
 few of either. Small superblocks die whole with a large file, so less is copied; few superblocks
-leave collection less to choose from, so more is. Beside the sizes stands the largest, whose
-superblocks are as large as can be simulated here: `LARGEST`.
+leave collection less to choose from, so more is. A probe shows it most: what a run writes and
+deletes fills dozens of superblocks of a real OST, and shares one with users' files in a miniature
+of few. Beside the sizes stands the largest that can be simulated here: `LARGEST`.
 
-A month at a constant fullness with Perlmutter's writes: log-normal files, 0.07 capacities a day.
+A month at a constant fullness with Perlmutter's writes: log-normal files, 0.07 capacities a day,
+and in two regimes as much again by a probe that runs every hour.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
+from typing import NamedTuple
 
 from trimtab._core import OstFleet
 
@@ -26,27 +29,39 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 
 RESULT = ROOT / "benchmarks" / "results" / "miniature_size.json"
 SIZES = (
-    *((16, 64), (16, 256), (32, 128), (32, 512), (64, 256), (64, 512), (64, 1024), (64, 2048)),
-    *((128, 1024), (256, 2048)),
+    *((16, 64), (16, 256), (64, 256), (64, 2048), (256, 512), (256, 2048)),
+    *((512, 512), (512, 1024), (1024, 1024)),
 )
-LARGEST = (1024, 4096)
+LARGEST = (4096, 2048)
 DAILY, STEP = 0.07, 0.07 / 24
 WARM, MEASURED = 2.0, 2.0
 """Capacities, after the two that a filling ages it with."""
 FULLNESS = (0.60, 0.75, 0.85)
+PROBE_FILES = 8
+
+
+class Regime(NamedTuple):
+    """Whether it is trimmed nightly, resets of the pointer an hour, and whether it is probed."""
+
+    trimmed: bool
+    resets: float = 0.0
+    probed: bool = False
+
+
 REGIMES = {
-    "never trimmed": (False, 0.0),
-    "nightly": (True, 0.0),
-    "nightly, reset every 15 min": (True, 4.0),
-    "never trimmed, reset every 15 min": (False, 4.0),
+    "never trimmed": Regime(False),
+    "nightly": Regime(True),
+    "nightly, reset every 15 min": Regime(True, resets=4.0),
+    "never trimmed, reset every 15 min": Regime(False, resets=4.0),
+    "nightly, probed": Regime(True, probed=True),
+    "never trimmed, probed": Regime(False, probed=True),
 }
 
 
 def amplifications(
-    size: tuple[int, int], fullness: float, regime: tuple[bool, float], seeds: int
+    size: tuple[int, int], fullness: float, regime: Regime, seeds: int
 ) -> list[float]:
     """Return the write amplification of so many OSTs."""
-    trimmed, resets = regime
     fleet = OstFleet(
         seeds,
         groups=size[0],
@@ -68,11 +83,11 @@ def amplifications(
                 written=[STEP] * seeds,
                 deleted=[STEP] * seeds,
                 purged=nothing,
-                burst=nothing,
-                burst_files=[0] * seeds,
-                resets=[resets] * seeds,
+                burst=[STEP * regime.probed] * seeds,
+                burst_files=[PROBE_FILES * regime.probed] * seeds,
+                resets=[regime.resets] * seeds,
             )
-            if trimmed and hour % 24 == 0:
+            if regime.trimmed and hour % 24 == 0:
                 fleet.trim(list(range(seeds)))
 
     write(WARM)

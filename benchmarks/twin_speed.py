@@ -31,13 +31,9 @@ KINDS = {
     "298 OSTs": {"classes": None, "threads": None},
     "298 OSTs, one thread": {"classes": None, "threads": 1},
 }
-SWEEP = (
-    "--vary", "fullness=0.5:0.68:0.02",
-    "--vary", "trim=never,30d,7d,2d,nightly",
-    "--vary", "thresholds=25/15/5,25/25/5",
-    "--seeds", "1", "--classes", "4", "--again", "--json",
-)  # fmt: skip
-"""100 scenarios of nine months each."""
+TEN = ("--vary", "fullness=0.5:0.68:0.02")
+HUNDRED = (*TEN, "--vary", "trim=never,30d,7d,2d,nightly", "--vary", "thresholds=25/15/5,25/25/5")
+"""Scenarios of nine months each."""
 
 
 class Timed:
@@ -106,29 +102,36 @@ def figures(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
-def sweep(workers: int) -> tuple[float, str]:
-    """Return how long 100 scenarios take with so many processes, and what was printed."""
+def taken(directory: str, *arguments: str) -> dict[str, float]:
+    """Return what a command of Trimtab takes, with all processes that it starts."""
     program = Path(sys.executable).with_name("trimtab")
+    usage, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([program, *arguments], check=True, capture_output=True, cwd=directory)
+    elapsed_s, ended = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = ended.ru_utime + ended.ru_stime - usage.ru_utime - usage.ru_stime
+    return {"elapsed_s": elapsed_s, "processor_s": busy}
+
+
+def sweep(vary: tuple[str, ...]) -> dict[str, Any]:
+    """Return what scenarios of 16 classes take with a process for each processor."""
+    processes = os.cpu_count() or 1
+    options = ("--classes", "16", "--seeds", "1", "--again", "--json", "--workers", str(processes))
     with tempfile.TemporaryDirectory() as directory:
-        began = time.perf_counter()
-        ended = subprocess.run(
-            [program, "whatif", "perlmutter", *SWEEP, "--workers", str(workers)],
-            check=True, capture_output=True, text=True, cwd=directory,
-        )  # fmt: skip
-        return time.perf_counter() - began, ended.stdout
+        figures = taken(directory, "whatif", "perlmutter", *vary, *options)
+    return {
+        "scenarios": 10 if vary == TEN else 100,
+        "classes": 16,
+        "processes": processes,
+        **figures,
+    }
 
 
 def with_snapshots() -> dict[str, float]:
     """Return what `trimtab twin run perlmutter` takes, with a snapshot of all targets an hour."""
-    program = Path(sys.executable).with_name("trimtab")
     with tempfile.TemporaryDirectory() as directory:
-        usage, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        argv = [program, "twin", "run", "perlmutter", "--directory", "life"]
-        subprocess.run(argv, check=True, capture_output=True, cwd=directory)
-        elapsed_s, ended = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-        busy = ended.ru_utime + ended.ru_stime - usage.ru_utime - usage.ru_stime
+        figures = taken(directory, "twin", "run", "perlmutter", "--directory", "life")
         store = Path(directory) / "life" / "perlmutter.db"
-        return {"elapsed_s": elapsed_s, "processor_s": busy, "store_bytes": store.stat().st_size}
+        return {**figures, "store_bytes": store.stat().st_size}
 
 
 def main() -> None:
@@ -138,6 +141,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="Of the classes.")
     parser.add_argument("--long-rounds", type=int, default=3, help="Of one column an OST.")
     parser.add_argument("--no-sweep", action="store_true")
+    parser.add_argument("--short-sweep", action="store_true", help="10 scenarios instead of 100.")
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
     asked = parser.parse_args()
     if asked.one is not None:
@@ -156,14 +160,7 @@ def main() -> None:
     }
     result["twin run"] = {**measured_on(), **with_snapshots()}
     if not asked.no_sweep:
-        processes = os.cpu_count() or 1
-        elapsed_s, _ = sweep(processes)
-        result["sweep"] = {
-            "scenarios": 100,
-            "classes": 4,
-            "processes": processes,
-            "elapsed_s": float(f"{elapsed_s:.4g}"),
-        }
+        result["sweep"] = {**measured_on(), **sweep(TEN if asked.short_sweep else HUNDRED)}
     print(json.dumps(result, indent=2))
     if not asked.no_write:
         RESULT.write_text(json.dumps(result, indent=2) + "\n")

@@ -1,8 +1,11 @@
 """The closed forms are those that were printed, and hold together."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import digamma, lambertw
 
 from trimtab.twin.formulas import amplification, effective_spare, fifo, greedy, separated
 
@@ -28,6 +31,16 @@ def test_the_table(spare: float) -> None:
 
 def test_over_provisioning_of_thirty_per_cent_gives_what_xiang_and_kurkoski_print() -> None:
     assert fifo(1 - 1 / 1.3) == pytest.approx(2.36, abs=0.01)
+
+
+@given(st.floats(0.005, 0.95), st.integers(2, 5000))
+def test_they_solve_their_equations_as_scipy_does(spare: float, units: int) -> None:
+    a = 1 / (1 - spare)
+    assert fifo(spare) == pytest.approx(a / (a + lambertw(-a * math.exp(-a)).real), rel=1e-9)
+    if (amplified := greedy(spare, units)) > 1:
+        valid = units * (1 - 1 / amplified)
+        span = digamma(units + 1) - digamma(valid + 1)
+        assert (units - valid) / span == pytest.approx((1 - spare) * units, rel=1e-9)
 
 
 @given(st.floats(0.02, 0.9), st.integers(2, 2000))

@@ -15,6 +15,8 @@
 //! how many groups were looked at for it. And both in one, with files that come and go: a miniature
 //! OST ([`ost`]), and fleets of them.
 //!
+//! What users of a file system hold is booked in [`books`].
+//!
 //! Drives of a RAID group meet each other in [`raid`], which says what an operation reads and writes,
 //! and in [`window`], which plays seconds of it event by event.
 //!
@@ -22,6 +24,7 @@
 //! of geometry, settings, workload and seed.
 
 pub mod allocator;
+pub mod books;
 mod cells;
 pub mod drive;
 mod error;

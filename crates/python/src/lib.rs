@@ -10,6 +10,7 @@ macro_rules! dict_of {
 }
 
 mod allocator;
+mod books;
 mod drive;
 mod glimpse;
 mod ost;
@@ -35,6 +36,8 @@ mod _core {
     #[pymodule_export]
     use crate::allocator::BlockAllocator;
     #[pymodule_export]
+    use crate::books::book;
+    #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]
     use crate::glimpse::glimpse;
@@ -47,7 +50,7 @@ mod _core {
     #[pymodule_export]
     use crate::scan::{NamespaceScan, ScanProgress, ScanResult};
     #[pymodule_export]
-    use crate::tally::{Tally, select, tally};
+    use crate::tally::{Tally, merge_parts, select, select_part, tally};
     #[pymodule_export]
     use crate::window::{raid_read_ceiling, raid_write_ceiling, run_window};
 

@@ -18,9 +18,14 @@ principal branch of Lambert's function, psi the digamma function.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, cast
+from typing import Final, Literal
 
 Policy = Literal["greedy", "fifo", "cost-benefit"]
+
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
+_STEPS_MAXIMUM: Final = 1000
+_DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
+"""B(2n) / 2n, the coefficients of the asymptotic series of digamma."""
 
 
 def fifo(spare: float) -> float:
@@ -31,10 +36,23 @@ def fifo(spare: float) -> float:
     >>> round(fifo(0.12), 3), round(fifo(0.5), 3)
     (4.348, 1.255)
     """
-    from scipy.special import lambertw
-
     a = 1 / (1 - spare)
-    return float(a / (a + lambertw(-a * math.exp(-a), 0).real))
+    return a / (a - _conjugate(a))
+
+
+def _conjugate(a: float) -> float:
+    """Return the y < 1 for which y exp(-y) = a exp(-a), a > 1: less W0(-a exp(-a)).
+
+    Newton's steps for log y - y, which is concave and rises: from the left they stay there.
+    """
+    goal = math.log(a) - a
+    y = math.exp(goal)
+    for _ in range(_STEPS_MAXIMUM):
+        step = (goal - math.log(y) + y) * y / (1 - y)
+        y += step
+        if not 1e-16 * y < step < 1 - y:
+            break
+    return y
 
 
 def greedy(spare: float, units: int) -> float:
@@ -45,18 +63,31 @@ def greedy(spare: float, units: int) -> float:
     >>> round(greedy(0.12, 256), 3), round(greedy(0.07, 64), 3)
     (4.281, 6.598)
     """
-    from scipy.optimize import brentq
-    from scipy.special import digamma
+    whole = _digamma(units + 1)
 
     def excess(valid: float) -> float:
-        span = digamma(units + 1) - digamma(valid + 1)
-        return float((units - valid) / span - (1 - spare) * units)
+        return (units - valid) / (whole - _digamma(valid + 1)) - (1 - spare) * units
 
     # With nothing valid in a victim the excess is least; with all of it, it is spare times units.
     if excess(0.0) >= 0:
         return 1.0
-    valid = cast(float, brentq(excess, 0.0, units * (1 - 1e-12)))
-    return units / (units - valid)
+    low, high = 0.0, units * (1 - 1e-12)
+    while high - low > 4e-16 * high:
+        valid = (low + high) / 2
+        low, high = (valid, high) if excess(valid) < 0 else (low, valid)
+    return units / (units - high)
+
+
+def _digamma(x: float) -> float:
+    """Return the derivative of log Gamma at x > 0, by its recurrence and asymptotic series."""
+    shift = 0.0
+    while x < 10:
+        shift -= 1 / x
+        x += 1
+    square, series = 1 / (x * x), 0.0
+    for coefficient in reversed(_DIGAMMA):
+        series = square * (coefficient + series)
+    return shift + math.log(x) - 0.5 / x - series
 
 
 def effective_spare(spare: float, live: float) -> float:
@@ -93,8 +124,6 @@ def separated(spare: float, units: int, part: float, share: float) -> float:
     Each temperature is a greedy drive of its own; the spare units are divided between them so
     that the sum of their amplifications, weighed with their shares of the writes, is least.
     """
-    from scipy.optimize import minimize_scalar
-
     data = 1 - spare
 
     def together(hot_spare: float) -> float:
@@ -108,5 +137,16 @@ def separated(spare: float, units: int, part: float, share: float) -> float:
             for weight, amplification in zip((share, 1 - share), each, strict=True)
         )
 
-    least: Any = minimize_scalar(together, bounds=(1e-3, 1 - 1e-3), method="bounded")
-    return float(least.fun)
+    low, high = 1e-3, 1 - 1e-3
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = together(left), together(right)
+    while high - low > 1e-7:  # nearer than that, rounding decides what is less
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = together(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = together(right)
+    return min(at_left, at_right)

@@ -150,7 +150,7 @@ def test_what_cannot_be_is_refused(added, where, code) -> None:
         ),
         (
             'drive = "pm1733"',
-            "drive = {like = 'pm1733', spare = 0.0005}",
+            "drive = {like = 'pm1733', spare = 0.0002}",
             "resolution.superblock_units",
             "superblock-too-large",
         ),

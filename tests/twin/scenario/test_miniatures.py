@@ -11,23 +11,30 @@ import pytest
 from trimtab.twin.scenario import miniatures
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Resolution
-from trimtab.whatif.sizing.amplifying import FINE
+from trimtab.whatif.sizing.amplifying import Probing, fine
 
 RESULT = Path(__file__).parents[3] / "benchmarks" / "results" / "miniature_size.json"
 PAGE = Path(__file__).parents[3] / "docs" / "twin.md"
 
 
+APART = {
+    "never trimmed, reset every 15 min": "reset_untrimmed",
+    "nightly, probed": "probed",
+    "never trimmed, probed": "probed_untrimmed",
+}
+
+
 def measured() -> dict[tuple[int, int], miniatures.Off]:
-    rows = json.loads(RESULT.read_text())["rows"]
-    off, apart = defaultdict(list), {}
-    for row in rows:
+    off: dict[tuple[int, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in json.loads(RESULT.read_text())["rows"]:
         size = (row["groups"], row["superblock_units"])
-        if row["regime"] == "never trimmed, reset every 15 min":
-            apart[size] = min(apart.get(size, 0.0), row["off"])
-        else:
-            off[size].append(row["off"])
+        off[size][APART.get(row["regime"], "plain")].append(row["off"])
     return {
-        size: miniatures.Off(round(min(parts), 3), round(max(parts), 3), round(apart[size], 3))
+        size: miniatures.Off(
+            round(min(parts["plain"]), 3),
+            round(max(parts["plain"]), 3),
+            *(round(max(parts[name], key=abs), 3) for name in APART.values()),
+        )
         for size, parts in off.items()
     }
 
@@ -36,10 +43,16 @@ def test_the_table_is_the_committed_measurement():
     assert dict(miniatures.OFF) == measured()
 
 
-@pytest.mark.parametrize("resolution", [Resolution(), FINE])
+@pytest.mark.parametrize("resolution", [Resolution(), fine(), fine(Probing(0.5, 0.01))])
 def test_defaults_are_3_per_cent_off_at_the_most(resolution):
     off = miniatures.OFF[resolution.groups, resolution.superblock_units]
     assert max(-off.least, off.most) <= 0.03
+
+
+@pytest.mark.parametrize("resolution", [Resolution(), fine(Probing(0.5, 0.01))])
+def test_defaults_are_3_per_cent_off_beside_a_probe(resolution):
+    off = miniatures.OFF[resolution.groups, resolution.superblock_units]
+    assert abs(off.probed) <= 0.03
 
 
 def test_a_scenario_says_how_far_its_miniature_is_off():
@@ -51,4 +64,4 @@ def test_the_page_has_the_table():
     page = PAGE.read_text()
     for (groups, units), off in measured().items():
         cells = " | ".join(f"{part:+.1%}".replace("%", " %") for part in off)
-        assert f"| {groups} x {units:,} | {cells} |" in page
+        assert f"| {groups:,} x {units:,} | {cells} |" in page

@@ -111,7 +111,7 @@ class FirstOrder:
         drives = raid.drives * drive.write_bytes_per_s * data * factor / terms.amplification
         cores = terms.walks_per_request * 0.1
         write = np.minimum(drives, scenario.server.cores / (4e-4 + cores) * 2**20)
-        return OstRates(write, raid.drives * drive.read_bytes_per_s * factor, cores)
+        return OstRates(write, raid.drives * drive.read_bytes_per_s * factor)
 
     def survey(self, rates, competing):
         return np.maximum(rates.write - competing.write, rates.write / 4), rates.read

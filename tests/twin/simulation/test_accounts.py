@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab._core import book
 from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.accounts import Accounts, planned_shares
 
@@ -39,12 +40,40 @@ def test_no_user_ever_holds_more_than_a_quota_and_no_byte_is_lost(epochs):
     held = of.held.copy()
     for wanted, kept in epochs:
         accepted = of.accept(of.shares * wanted)
-        assert accepted.total + accepted.refused == pytest.approx(wanted, rel=1e-9, abs=1.0)
-        of.write(accepted.by_user, LIVES)
+        assert accepted.accepted + accepted.refused == pytest.approx(wanted, rel=1e-9, abs=1.0)
+        of.write(accepted, LIVES)
         of.shrink(np.array(kept))
         held = (held + np.outer(LIVES, accepted.by_user)) * np.array(kept)[:, None]
         np.testing.assert_allclose(of.held, held, rtol=1e-9, atol=1.0)
         assert (of.by_user[:-1] <= limits(of, USERS) * (1 + 1e-9)).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.0, 2e13),
+            st.floats(0.0, 1.1),
+            st.floats(0.5, 1.0),
+            st.sampled_from([False, False, False, True]),
+        ),
+        max_size=40,
+    )
+)
+def test_what_is_planned_is_accepted_and_booked_as_if_each_user_were_looked_at(epochs):
+    """Quotas are asked for, and books are kept, once for many epochs: to the last bit the same."""
+    quick, slow = accounts(), accounts()
+    for total, part, kept, plans_anew in epochs:
+        planned, looked_at = quick.accept_planned(total), slow.accept(slow.shares * total)
+        assert planned.by_user.tolist() == looked_at.by_user.tolist()
+        assert (planned.wanted, planned.accepted) == (looked_at.wanted, looked_at.accepted)
+        for of, accepted in ((quick, planned), (slow, looked_at)):
+            of.write(accepted, LIVES, part)
+            of.shrink(np.array([kept, 1.0, 1.0]))
+            if plans_anew:
+                of.plan(USERS)
+    assert quick.held.tolist() == slow.held.tolist()
+    assert quick.creates().tolist() == slow.creates().tolist()
 
 
 def test_without_quotas_nothing_is_refused_and_shares_are_zipfs():
@@ -57,7 +86,7 @@ def test_without_quotas_nothing_is_refused_and_shares_are_zipfs():
 def test_the_quota_of_inodes_holds_those_with_small_files():
     of = accounts(replace(USERS, quota_bytes=None))
     full = of.accept(np.full(51, 1e18))
-    of.write(full.by_user, LIVES)
+    of.write(full, LIVES)
     files = of.by_user[:-1] / of.file_bytes[:-1]
     np.testing.assert_allclose(files, 20e6)
     assert full.by_user[-1] == 1e18, "what belongs to nobody has no quota"
@@ -81,16 +110,24 @@ def test_inodes_of_mdts_follow_first_letters():
     for mdt in range(4):
         assert of.inodes()[mdt] == pytest.approx(files[of.mdt == mdt].sum())
     before = of.creates()
-    taken = of.accept(of.shares * 1e12).by_user
+    taken = of.accept(of.shares * 1e12)
     of.write(taken, LIVES)
     made = (of.creates() - before).sum()
-    assert made == pytest.approx((taken / of.file_bytes).sum())
+    assert made == pytest.approx((taken.by_user / of.file_bytes).sum())
 
 
 def test_many_deletions_do_not_lose_what_is_written_after():
     of = accounts()
     for _ in range(200):
         of.shrink(np.array([0.1, 0.5, 1.0]))
-        of.write(of.accept(of.shares * 1e9).by_user, LIVES)
+        of.write(of.accept(of.shares * 1e9), LIVES)
     assert of.held[0].sum() == pytest.approx(0.5e9 / 0.9 - 0.0, rel=0.2)
     assert np.isfinite(of.held).all()
+
+
+@pytest.mark.parametrize(("lives", "users", "shares"), [(3, 50, 3), (3, 51, 2), (2, 51, 3)])
+def test_books_of_another_size_are_refused(lives, users, shares):
+    held, plan = np.zeros((lives, 51)), np.ones(51)
+    with pytest.raises(ValueError, match="each user and lifetime"):
+        book(held, np.zeros(users), plan, [(1.0, [0.1] * shares, 1.0)])
+    assert not held.any()

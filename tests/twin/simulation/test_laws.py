@@ -67,7 +67,7 @@ def test_chance_takes_from_the_clients_and_gives_them_nothing() -> None:
 def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     scenario = small()
     probe = scenario.probes[0]
-    osts = OstRates(np.full(8, 2e9), np.full(8, 4e9), np.zeros(8))
+    osts = OstRates(np.full(8, 2e9), np.full(8, 4e9))
     tasks = np.arange(probe.nodes * probe.tasks_per_node) % 8
     each = np.full(8, 0.25e9)
     laws.check_job(scenario, probe, osts, tasks, JobRates(16e9, 32e9, 1.0, 1.0, each, each, 0))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.twin.simulation.slow_rules import SlowPopulation
 
@@ -27,6 +27,7 @@ STEP = st.one_of(
 
 
 @given(st.lists(STEP, max_size=25))
+@example([("write", [0.0] * 6), ("delete", 5e-324)])
 def test_it_keeps_what_a_dictionary_of_single_bins_keeps_and_loses_no_byte(steps):
     fast, slow = Population(WEIGHT, LIVES), SlowPopulation(WEIGHT, LIVES)
     for kind, value in steps:

@@ -20,7 +20,7 @@ from trimtab.twin.scenario.model import (
     Trim,
 )
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.whatif.sizing.amplifying import Miniature, amplify
+from trimtab.whatif.sizing.amplifying import BURST_FILES, Miniature, Probing, amplify
 from trimtab.whatif.sizing.figures import case_of, ost_write_bytes_per_s
 from trimtab.whatif.sizing.request import SizingRequest, TrimWord
 
@@ -42,7 +42,9 @@ GRID = (  # thresholds themselves, 0.75 and 0.85, have OSTs on either side of a 
 )
 
 
-def simulated(request: SizingRequest, fullness: float, trim: TrimWord) -> Scenario:
+def simulated(
+    request: SizingRequest, fullness: float, trim: TrimWord, miniature: Miniature = SMALL
+) -> Scenario:
     """Return 16 OSTs that stay as full, as somebody would write them down, surveyed each hour."""
     one = request.scenario
     osts = replace(one.osts, count=16)
@@ -70,8 +72,8 @@ def simulated(request: SizingRequest, fullness: float, trim: TrimWord) -> Scenar
         resolution=replace(
             one.resolution,
             classes=None,
-            groups=SMALL.groups,
-            superblock_units=SMALL.superblock_units,
+            groups=miniature.groups,
+            superblock_units=miniature.superblock_units,
         ),
     )
 
@@ -89,3 +91,30 @@ def test_size_and_twin_run_agree(
     twin = float(np.mean(surveys))
     size = ost_write_bytes_per_s(request, sized.simulated, sized.walks, from_clients=False)
     assert size == pytest.approx(twin, rel=0.05)
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("trim", ["never", "nightly"])
+def test_they_agree_beside_a_probe_whose_runs_share_superblocks_with_users(trim: TrimWord) -> None:
+    """As many bytes an hour as users write, in runs of less than a superblock of the miniature."""
+    request = SizingRequest(1e15, preset("pm1733").model, osts=4)
+    miniature = Miniature(64, 1024, seeds=4)
+    (sized,) = amplify(
+        [case_of(trim, request, 0.6, 2 * DAILY)],
+        probing=Probing(0.5, DAILY / 24),
+        miniature=miniature,
+    )
+    alone = simulated(request, 0.6, trim, miniature)
+    osts = replace(alone.osts, count=4)
+    whole = capacity_bytes(replace(alone, osts=osts))
+    run = DAILY / 24 * whole
+    probed = replace(
+        alone,
+        osts=osts,
+        users=replace(alone.users, daily_writes_bytes=DAILY * whole),
+        probes=(ProbeLoad("hourly", "ior", "every 1h", 1, 4 * BURST_FILES, bytes_written=run),),
+    )
+    of = Simulation(probed)
+    of.run(of.now + timedelta(days=50))
+    twin = float(np.mean(of.trace.of("amplification")[-20 * 24 :]))
+    assert sized.simulated == pytest.approx(twin, rel=0.05)

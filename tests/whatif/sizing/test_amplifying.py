@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.whatif.sizing.slow_churn import SlowDrive
 
-from trimtab.whatif.sizing.amplifying import Case, Miniature, amplify, formulas
+from trimtab.whatif.sizing.amplifying import Case, Miniature, Probing, amplify, formulas
 
 COARSE = Miniature(groups=8, superblock_units=32, seeds=2)
 
@@ -50,8 +50,8 @@ def test_seeds_differ_and_say_so(told):
 
 def test_a_probe_that_deletes_what_it_wrote_is_part_of_the_writes():
     alone, probed = (
-        amplify([Case(0.127, 0.75, discard=True)], probe_share=share, miniature=COARSE)[0].simulated
-        for share in (0.0, 0.5)
+        amplify([Case(0.127, 0.75, discard=True)], probing=probing, miniature=COARSE)[0].simulated
+        for probing in (None, Probing(0.5, 1 / 128))
     )
     # It shares superblocks with users' data, which has to be copied out of what it leaves behind.
     assert probed > alone >= 1

@@ -58,7 +58,14 @@ pub(crate) fn table(osts: &[Ost]) -> Vec<(String, Vec<f64>)> {
 /// The figures of some names, one name after another with a value for each OST; 0 where there is
 /// no figure of a name.
 pub(crate) fn figures(osts: &[Ost], names: &[String]) -> Vec<f64> {
-    names.iter().flat_map(|name| osts.iter().map(figure_of(name))).collect()
+    let wanted: Vec<_> = names.iter().map(|name| figure_of(name)).collect();
+    let mut values = vec![0.0; names.len() * osts.len()];
+    // OST after OST: each lies elsewhere in memory.
+    for (place, ost) in osts.iter().enumerate() {
+        let column = values[place..].iter_mut().step_by(osts.len());
+        column.zip(&wanted).for_each(|(value, of)| *value = of(ost));
+    }
+    values
 }
 
 fn figure_of(name: &str) -> Box<dyn Fn(&Ost) -> f64> {

@@ -348,9 +348,9 @@ class Resolution:
         "Columns that represent all OSTs; all: one for each OST.",
         16,
     )
-    groups: int = key(whole(1, 4096), "Block groups of the miniature OST.", 256)
+    groups: int = key(whole(1, 4096), "Block groups of the miniature OST.", 1024)
     superblock_units: int = key(
-        whole(8, 65536), "Units that the miniature drive erases at once.", 2048
+        whole(8, 65536), "Units that the miniature drive erases at once.", 1024
     )
     epoch_s: float = key(DURATION, "Length of a step.", 3600.0)
 

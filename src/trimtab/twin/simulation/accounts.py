@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab._core import book
 from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.streams import stream
 
@@ -19,6 +20,10 @@ _HEADROOM = 0.9
 """Assumed: part of its quota that a heavy user plans to fill."""
 _BURST_USERS = 20
 """Assumed: users whose jobs make a burst together."""
+_NEAR = 1e-9
+"""Of a quota: so near to it, users are looked at one by one."""
+_UNBOOKED = 64
+"""Epochs whose writes wait to be booked, at the most."""
 _INITIALS = np.array(
     [
         *(8.6, 4.4, 6.6, 5.3, 3.6, 2.2, 3.3, 4.0, 1.7, 9.6, 4.9, 4.4, 10.2),
@@ -30,15 +35,23 @@ _INITIALS = np.array(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of what users wanted to write in an epoch, bytes of the whole."""
+    """What became of what users wanted to write in an epoch, bytes of the whole.
+
+    Attributes
+    ----------
+    planned
+        All that users asked for, where none was refused anything and each writes its share of it.
+    """
 
     by_user: Array
-    refused: float
+    wanted: float
+    accepted: float
+    planned: float | None = None
 
     @property
-    def total(self) -> float:
-        """Bytes that no quota refused."""
-        return float(self.by_user.sum())
+    def refused(self) -> float:
+        """Bytes that quotas refused."""
+        return self.wanted - self.accepted
 
 
 class Accounts:
@@ -72,6 +85,8 @@ class Accounts:
         self._scale = np.ones(len(stored))
         self._held = np.zeros((len(stored), users.count + 1))
         self._held[:, -1] = stored
+        self.shares = np.zeros(users.count + 1)
+        self._unbooked: list[tuple[float, list[float], float]] = []
         self.plan(users)
         self._held = stored[:, None] * self.shares[None, :]
         self.inodes_at_start = self.inodes()
@@ -79,15 +94,18 @@ class Accounts:
     @property
     def held(self) -> Array:
         """Lifetimes x users, bytes."""
+        self._book()
         return self._held * self._scale[:, None]
 
     @property
     def by_user(self) -> Array:
         """Bytes of each user."""
+        self._book()
         return self._scale @ self._held
 
     def plan(self, users: Users) -> None:
         """Have users plan anew what they write, by skew, quotas and what is stored now."""
+        self._book()
         wished = np.arange(1, users.count + 1) ** -users.skew
         wished /= wished.sum()
         self._limits = np.full(len(self.file_bytes), math.inf)
@@ -98,6 +116,7 @@ class Accounts:
             self._limits[:-1] = np.minimum(self._limits[:-1], by_inodes)
         planned = planned_shares(wished, self._limits[:-1], float(self.by_user.sum()))
         self.shares = np.append(planned, 0.0)
+        self._unlimited_bytes = 0.0
 
     def burst(self, wanted: float, draws: np.random.Generator) -> Array:
         """Return what each user asks for when a few heavy jobs want so many bytes together."""
@@ -109,18 +128,56 @@ class Accounts:
 
     def accept(self, demand: Array) -> Accepted:
         """Return what quotas let through; a user is refused exactly what goes over."""
+        wanted = float(demand.sum())
         room = np.maximum(self._limits - self.by_user, 0.0)
         taken = np.minimum(demand, room)
-        return Accepted(taken, float(demand.sum() - taken.sum()))
+        return Accepted(taken, wanted, float(taken.sum()))
 
-    def write(self, by_user: Array, lives: Array, part: float = 1.0) -> None:
-        """Book a part of what was accepted; ``lives`` are the shares of the lifetimes."""
-        for of_life, share in zip(self._held, lives * part / self._scale, strict=True):
-            np.add(of_life, share * by_user, out=of_life)
-        self._written += by_user * part
+    def accept_planned(self, total: float) -> Accepted:
+        """Return what quotas let through where all write as they planned, so much together.
+
+        Users are looked at one by one only where one of them may have come near a quota since.
+        """
+        demand = self.shares * total
+        if total > self._unlimited_bytes:
+            self._unlimited_bytes = self._far_from_quotas()
+        if total > self._unlimited_bytes:
+            return self.accept(demand)
+        wanted = float(demand.sum())
+        return Accepted(demand, wanted, wanted, total)
+
+    def _far_from_quotas(self) -> float:
+        """Return how much may be written by the plan before anybody meets a quota, at the least."""
+        limited = (self.shares > 0.0) & np.isfinite(self._limits)
+        limits = self._limits[limited]
+        room = limits * (1.0 - _NEAR) - self.by_user[limited]
+        return float((room / self.shares[limited]).min(initial=math.inf))
+
+    def write(self, accepted: Accepted, lives: Array, part: float = 1.0) -> None:
+        """Write a part of what was accepted; ``lives`` are the shares of the lifetimes.
+
+        What was planned is booked when somebody looks: one pass over all users serves many epochs.
+        """
+        shares = (lives * part / self._scale).tolist()
+        if accepted.planned is None:
+            self._book()
+            book(self._held, self._written, accepted.by_user, [(1.0, shares, part)])
+            self._unlimited_bytes = 0.0
+            return
+        self._unbooked.append((accepted.planned, shares, part))
+        self._unlimited_bytes -= accepted.planned * part
+        if len(self._unbooked) == _UNBOOKED:
+            self._book()
+
+    def _book(self) -> None:
+        """Add to each user what was written since, in the order in which it was."""
+        if self._unbooked:
+            book(self._held, self._written, self.shares, self._unbooked)
+            self._unbooked = []
 
     def write_freely(self, written: float, life: int) -> None:
         """Book bytes of one lifetime that no user's quota holds."""
+        self._book()
         self._held[life, -1] += written / self._scale[life]
         self._written[-1] += written
 
@@ -128,6 +185,7 @@ class Accounts:
         """Keep that part of every user's bytes, by lifetime."""
         self._scale *= fraction_kept
         if self._scale.min() < 1e-100:
+            self._book()
             self._held *= self._scale[:, None]
             self._scale[:] = 1.0
 
@@ -138,6 +196,7 @@ class Accounts:
 
     def creates(self) -> Array:
         """Return files made on each MDT since the start."""
+        self._book()
         files = self._written / self.file_bytes
         return self._by_mdt(files)
 

@@ -22,7 +22,7 @@ from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import replace_running, value_of
-from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Scenario
+from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
 from trimtab.twin.simulation import guests, laws, policies
 from trimtab.twin.simulation.accounts import Accounts
 from trimtab.twin.simulation.bytes_of_osts import unfolded
@@ -63,10 +63,6 @@ from trimtab.twin.simulation.usage import Usage
 Array = NDArray[np.float64]
 Placing = tuple[Array, bool]
 """How often each OST gets a new file, and whether files go around the open ones."""
-
-
-def _at(fault: Fault) -> datetime:
-    return fault.at
 
 
 class Simulation:
@@ -116,7 +112,8 @@ class Simulation:
         self.now = scenario.start.astimezone(UTC)
         self.end = self.now + timedelta(seconds=scenario.length_s)
         self.zone = find_zone(scenario.timezone)
-        self.faults = tuple(sorted((acting(fault, scenario) for fault in scenario.faults), key=_at))
+        faults = (acting(fault, scenario) for fault in scenario.faults)
+        self.faults = tuple(sorted(faults, key=lambda fault: fault.at))
         self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
         self.columns = columns_of(scenario.osts.count, scenario.resolution.classes, self._apart)
         self.own_settings, self.own_mdt_settings = OwnSettings(OF_OST), OwnSettings(OF_MDT)
@@ -211,8 +208,11 @@ class Simulation:
         """
         written, deleted, purged = np.zeros((3, self.columns.count))
         flow = Flow(written, deleted, purged)
-        for part, (begun, until) in enumerate(pairwise(self._looks(faults, start, end))):
-            flow.written += self._traffic(flow, part, faults, begun, until)
+        placing = self._shares()
+        for part, (begun, until) in enumerate(pairwise(self._looks(faults, placing, start, end))):
+            if part > 0:
+                placing = self._shares()
+            flow.written += self._traffic(flow, part, faults, placing, (begun, until))
             flow.deleted += self.usage.delete((until - begun).total_seconds())
             flow.purged += self._operations.purge(
                 self.scenario,
@@ -227,13 +227,22 @@ class Simulation:
         return flow
 
     def _traffic(
-        self, flow: Flow, part: int, faults: tuple[Trouble, ...], start: datetime, end: datetime
+        self,
+        flow: Flow,
+        part: int,
+        faults: tuple[Trouble, ...],
+        placing: Placing,
+        span: tuple[datetime, datetime],
     ) -> Array:
         """Let probes run, users write and read in a part of an epoch; return what is written."""
+        start, end = span
         seconds = (end - start).total_seconds()
-        placing, weight = self._shares(), self.columns.weight
+        weight = self.columns.weight
         troubles = self._conditions(active(faults, start, end), start, end)
-        terms = self._terms(troubles)
+        # Drives and allocators are in all parts of an epoch as the last one left them.
+        if flow.terms is None or flow.terms.conditions is not troubles:
+            flow.terms = self._terms(troubles)
+        terms = flow.terms
         could = self._rates.osts(self.scenario, terms, from_clients=True)
         layers = layers_of(could, self.scenario.clients, self.columns, seconds)
         books = laws.Books.of(self.state)
@@ -269,15 +278,14 @@ class Simulation:
         return written
 
     def _looks(
-        self, faults: tuple[Trouble, ...], start: datetime, end: datetime
+        self, faults: tuple[Trouble, ...], placing: Placing, start: datetime, end: datetime
     ) -> Sequence[datetime]:
         """Return the epoch's ends, and between them the times at which gating may change."""
         gating, state = self.scenario.gating, self.state
         if not gating.enabled:
             return (start, end)
-        shares, _ = self._shares()
         most = self.usage.expected(
-            self.scenario, self.columns, shares, faults=faults, start=start, end=end
+            self.scenario, self.columns, placing[0], faults=faults, start=start, end=end
         )
         return looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
@@ -553,16 +561,10 @@ class Simulation:
         return moved
 
     def _terms(self, troubles: Conditions) -> OstTerms:
-        member, state = self.columns.member, self.state
-        return OstTerms(
-            state.amplification[member],
-            self.miniature.walks_per_request[member],
-            windows_of(self._windows, self.scenario, self.own_settings, state.amplification)[
-                member
-            ],
-            self._servers(troubles),
-            troubles,
-        )
+        member, copies = self.columns.member, self.state.amplification
+        windows = windows_of(self._windows, self.scenario, self.own_settings, copies)[member]
+        walks = self.miniature.walks_per_request[member]
+        return OstTerms(copies[member], walks, windows, self._servers(troubles), troubles)
 
     def _moment(
         self, at: datetime, faults: tuple[Trouble, ...], placing: Placing, terms: OstTerms | None

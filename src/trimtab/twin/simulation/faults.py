@@ -140,6 +140,8 @@ def _where(fault: Trouble, osts: int) -> NDArray[np.int64]:
 
 def active(faults: Sequence[Trouble], start: datetime, end: datetime) -> tuple[Trouble, ...]:
     """Return the faults that are there at any moment from ``start`` to ``end``."""
+    if not faults:
+        return ()
     return tuple(
         fault
         for fault in faults

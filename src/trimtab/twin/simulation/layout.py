@@ -132,6 +132,7 @@ class Window:
         self._epochs = 0
         self.passed = np.zeros_like(counts)
         self.amplification = np.ones(counts.shape[1])
+        self._walks: tuple[Array, int, Array] | None = None
 
     def add_columns(self, more: int) -> None:
         """Begin to count for so many more columns, at nothing."""
@@ -161,7 +162,9 @@ class Window:
 
     def walks_per_request(self, groups: int) -> Array:
         """Return the groups that requests look at in vain, in parts of all groups."""
-        return walks_per_request(self.passed, groups)
+        if self._walks is None or self._walks[0] is not self.passed or self._walks[1] != groups:
+            self._walks = (self.passed, groups, walks_per_request(self.passed, groups))
+        return self._walks[2]
 
     def _useless(self) -> Array:
         return self.passed[3 : 3 + len(LOOPS)]

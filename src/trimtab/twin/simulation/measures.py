@@ -41,17 +41,10 @@ class OstTerms:
 
 @dataclass(frozen=True, slots=True)
 class OstRates:
-    """What each real OST could do if nobody else asked, bytes/s.
-
-    Attributes
-    ----------
-    cores_allocator
-        Cores of its server that look for free blocks at that rate of writing.
-    """
+    """What each real OST could do if nobody else asked, bytes/s."""
 
     write: Array
     read: Array
-    cores_allocator: Array
 
 
 @dataclass(frozen=True, slots=True)

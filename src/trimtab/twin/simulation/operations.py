@@ -116,12 +116,15 @@ class Operations:
 
     def gate(self, scenario: Scenario, state: State, columns: Columns, at: datetime) -> None:
         """Close and open OSTs by how full they are."""
-        closed = policies.gate(
-            state.fullness, state.closed_by_gating, columns.weight, scenario.gating
-        )
+        before = state.closed_by_gating
+        if not scenario.gating.enabled and not before.any():
+            return
+        closed = policies.gate(state.fullness, before, columns.weight, scenario.gating)
+        if (closed == before).all():
+            return
         for changed, kind in (
-            (closed & ~state.closed_by_gating, EventKind.TARGET_CLOSED),
-            (~closed & state.closed_by_gating, EventKind.TARGET_OPENED),
+            (closed & ~before, EventKind.TARGET_CLOSED),
+            (~closed & before, EventKind.TARGET_OPENED),
         ):
             if changed.any():
                 osts = np.flatnonzero(changed[columns.member])

@@ -92,6 +92,8 @@ def windows_of(
 ) -> Array:
     """Return what throttling leaves of each column's writes, by the column's own queue."""
     factor = windows(scenario, amount)
+    if not parts.scenarios:
+        return factor
     by_queue: dict[object, list[int]] = {}
     for column, changed in parts.scenarios.items():
         if changed.queue != scenario.queue:
@@ -103,6 +105,9 @@ def windows_of(
 
 def placements_of(scenario: Scenario, parts: OwnSettings) -> Iterator[tuple[Placement, float]]:
     """Yield each rule of placement, with the part of the MDTs, and so of new files, that has it."""
+    if not parts.scenarios:
+        yield scenario.placement, 1.0
+        return
     mdts = scenario.mdts.count
     numbers = {scenario.placement: mdts}
     for changed in parts.scenarios.values():

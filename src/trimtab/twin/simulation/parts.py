@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.twin.scenario.model import Gating
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.traffic import Moved
 
 Array = NDArray[np.float64]
@@ -24,12 +25,15 @@ class Flow:
     ----------
     moved
         When each probe began, and what it moved.
+    terms
+        How the OSTs are in this epoch, once somebody asked.
     """
 
     written: Array
     deleted: Array
     purged: Array
     moved: list[tuple[datetime, Moved]] = field(default_factory=list)
+    terms: OstTerms | None = None
 
 
 def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,11 +107,23 @@ def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> NDArray
     """
     if trim.every_s is None:
         return np.zeros(0, np.int64)
-    spread = min(_TRIM_WINDOW_S, trim.every_s)
-    begins = _TRIM_BEGINS_S if trim.every_s >= DAY_S else 0.0
-    phase = begins + spread * np.arange(columns) / columns
+    phase, first_s, last_s = _phases(columns, trim.every_s)
+    # Turns follow each other: there is none where the first one ends no later round than the last
+    # one began.
+    ended = math.floor((end_s - first_s) / trim.every_s)
+    if ended <= math.floor((start_s - last_s) / trim.every_s):
+        return np.zeros(0, np.int64)
     rounds = np.floor((end_s - phase) / trim.every_s) - np.floor((start_s - phase) / trim.every_s)
     return np.flatnonzero(rounds > 0.0)
+
+
+@lru_cache(maxsize=64)
+def _phases(columns: int, every_s: float) -> tuple[Array, float, float]:
+    """Return when in a period each column has its turn, the first and the last, seconds."""
+    spread = min(_TRIM_WINDOW_S, every_s)
+    begins = _TRIM_BEGINS_S if every_s >= DAY_S else 0.0
+    phase = begins + spread * np.arange(columns) / columns
+    return phase, float(phase[0]), float(phase[-1])
 
 
 def resets_due(start_s: float, end_s: float, reset_s: float | None) -> int:

@@ -62,6 +62,8 @@ class Population:
         self.totals = Totals()
         self.today = 0
         self._scale = np.ones(len(self.lifetimes))
+        self._seconds = math.nan
+        self._parts = (self._scale, self._scale, self._scale)
         # Slot of a day is its number modulo COHORTS, so that nothing moves when a day passes.
         self._cohorts = np.zeros((len(self.lifetimes), COHORTS, len(weight)))
 
@@ -110,21 +112,32 @@ class Population:
             What was written evenly over these seconds (lifetimes x columns), and is stored already:
             it was there for a part of them only.
         """
-        surviving = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
-        deleted = self.stored * (1.0 - surviving)[:, None]
+        surviving, ending, partly = self._survival(seconds)
+        deleted = self.stored * ending
         self.stored -= deleted
         self._scale *= surviving
         if self._scale.min() < _LEAST_SCALE:  # what lives for seconds: nothing can be divided by it
             self._settle()
         if during is not None:
-            partly = np.array([_survives_partly(life.mean_s, seconds) for life in self.lifetimes])
-            survivors = during * (partly - surviving)[:, None]
+            survivors = during * partly
             deleted -= survivors
             self.stored += survivors
             self._cohorts[:, self.today % COHORTS] += survivors / self._scale[:, None]
         gone = deleted.sum(axis=0)
         self.totals.deleted += float(gone @ self.weight)
         return gone
+
+    def _survival(self, seconds: float) -> tuple[Array, Array, Array]:
+        """Return what survives so many seconds, what ends, and what of all written in them stays.
+
+        The latter two are columns: what stays is beside what survives of all that was there.
+        """
+        if self._seconds != seconds:
+            surviving = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
+            partly = np.array([_survives_partly(life.mean_s, seconds) for life in self.lifetimes])
+            ending = (1.0 - surviving)[:, None]
+            self._seconds, self._parts = seconds, (surviving, ending, (partly - surviving)[:, None])
+        return self._parts
 
     def new_day(self, day: int, reread_rate: float) -> None:
         """Begin the day of that number: what is read again is of today from now on.
@@ -210,9 +223,8 @@ def _survives_partly(mean_s: float | None, seconds: float) -> float:
     >>> round(_survives_partly(86400.0, 86400.0), 3), _survives_partly(None, 60.0)
     (0.632, 1.0)
     """
-    if mean_s is None or seconds <= 0.0:
-        return 1.0
-    return -math.expm1(-seconds / mean_s) / (seconds / mean_s)
+    lives = 0.0 if mean_s is None else seconds / mean_s
+    return -math.expm1(-lives) / lives if lives > 0.0 else 1.0
 
 
 def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifetime]) -> list[Array]:

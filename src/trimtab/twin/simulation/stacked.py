@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import ProbeLoad, Raid, Scenario
+from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
 from trimtab.twin.simulation.measures import JobRates, Load, OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
@@ -24,9 +24,10 @@ class StackRates:
 
     def __init__(self, constants: Constants = FITTED) -> None:
         self._constants = constants
-        self._machine: tuple[object, hardware.Hardware] | None = None
+        self._machine: tuple[Osts, Server, hardware.Hardware] | None = None
         self._last: tuple[Scenario, OstTerms, OstRates] | None = None
-        self._left: tuple[Conditions, Raid, tuple[Array, Array]] | None = None
+        self._fixed: dict[bool, _Fixed] = {}
+        self._nodes: dict[int, tuple[Clients, hardware.Platform, client.NodeLimits]] = {}
 
     def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
         """Return what each OST could do; 0 where it does not answer.
@@ -40,17 +41,19 @@ class StackRates:
         return self._last[2]
 
     def _made(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
-        machine = self._hardware(scenario)
-        troubles = terms.conditions
-        layout = scenario.osts.raid
-        if self._left is None or self._left[0] is not troubles or self._left[1] is not layout:
-            self._left = (troubles, layout, _left_of_arrays(troubles, layout))
-        write_left, read_left = self._left[2]
-        rates = ost_layer.rates(
+        fixed = self._fixed.get(from_clients)
+        if fixed is None or not fixed.holds(scenario, terms):
+            fixed = self._fixed[from_clients] = self._fix(scenario, terms, from_clients)
+        drives, processor, _ = fixed.ceilings.apart(
+            terms.amplification, terms.window, terms.walks_per_request * fixed.groups
+        )
+        return OstRates(fixed.ceilings.through(drives, processor) * fixed.answers, fixed.read)
+
+    def _fix(self, scenario: Scenario, terms: OstTerms, from_clients: bool) -> _Fixed:
+        machine, troubles = self._hardware(scenario), terms.conditions
+        write_left, read_left = _left_of_arrays(troubles, scenario.osts.raid)
+        ceilings = ost_layer.ceilings_of(
             machine,
-            terms.amplification,
-            window=terms.window,
-            groups_considered=terms.walks_per_request * machine.groups,
             drive_write_factor=troubles.drive_factor * write_left,
             drive_read_factor=troubles.drive_factor * read_left,
             server_share=_server_share(terms.server, scenario.osts.per_server),
@@ -59,7 +62,9 @@ class StackRates:
             constants=self._constants,
         )
         answers = ~troubles.silent
-        return OstRates(rates.write * answers, rates.read * answers, rates.cores_allocator)
+        read = np.array(np.broadcast_to(ceilings.read, answers.shape)) * answers
+        read.flags.writeable = False
+        return _Fixed(scenario, troubles, terms.server, machine.groups, ceilings, answers, read)
 
     def survey(self, rates: OstRates, competing: Load) -> tuple[Array, Array]:
         """Return what obdfilter-survey sees of each OST."""
@@ -86,12 +91,7 @@ class StackRates:
             ost_of_task,
             rates.write,
             rates.read,
-            clients=client.node_limits(
-                scenario.clients,
-                machine.platform,
-                probe.tasks_per_node,
-                constants=self._constants,
-            ),
+            clients=self._of_nodes(scenario.clients, machine.platform, probe.tasks_per_node),
             job=job,
             competing=competing.write,
             competing_read=competing.read,
@@ -108,12 +108,42 @@ class StackRates:
             slowest,
         )
 
+    def _of_nodes(
+        self, clients: Clients, platform: hardware.Platform, tasks_per_node: int
+    ) -> client.NodeLimits:
+        known = self._nodes.get(tasks_per_node)
+        if known is None or known[0] is not clients or known[1] is not platform:
+            limits = client.node_limits(
+                clients, platform, tasks_per_node, constants=self._constants
+            )
+            known = self._nodes[tasks_per_node] = (clients, platform, limits)
+        return known[2]
+
     def _hardware(self, scenario: Scenario) -> hardware.Hardware:
-        key = (scenario.osts, scenario.server)
-        if self._machine is None or self._machine[0] != key:
+        known = self._machine
+        if known is None or known[0] is not scenario.osts or known[1] is not scenario.server:
             osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
-            self._machine = (key, hardware.hardware(osts, scenario.server))
-        return self._machine[1]
+            machine = hardware.hardware(osts, scenario.server)
+            known = self._machine = (scenario.osts, scenario.server, machine)
+        return known[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """What stays from one epoch to the next while the scenario and what is wrong stay."""
+
+    scenario: Scenario
+    troubles: Conditions
+    server: NDArray[np.int64]
+    groups: float
+    ceilings: ost_layer.Ceilings
+    answers: NDArray[np.bool_]
+    read: Array
+
+    def holds(self, scenario: Scenario, terms: OstTerms) -> bool:
+        """Return whether it was made for the very same."""
+        same = self.scenario is scenario and self.troubles is terms.conditions
+        return same and self.server is terms.server
 
 
 def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:

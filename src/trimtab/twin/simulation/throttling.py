@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from functools import cache
 
@@ -25,12 +26,19 @@ def throttling(scenario: Scenario, amplification: Array) -> Array:
     """
     if not scenario.queue.writeback_throttling:
         return np.ones_like(amplification)
-    osts, nodes = scenario.osts, np.array(_NODES)
-    first = max(0, int(np.searchsorted(nodes, amplification.min(), side="right")) - 1)
-    last = min(len(nodes) - 1, int(np.searchsorted(nodes, amplification.max())))
-    needed = nodes[first : last + 1]
-    left = [_left(osts.drive, osts.raid, scenario.queue, float(node)) for node in needed]
-    return np.interp(amplification, needed, left)
+    first = max(0, bisect_right(_NODES, float(amplification.min())) - 1)
+    last = min(len(_NODES) - 1, bisect_left(_NODES, float(amplification.max())))
+    nodes, left = _table(scenario.osts.drive, scenario.osts.raid, scenario.queue, first, last)
+    return np.interp(amplification, nodes, left)
+
+
+@cache
+def _table(
+    drive: DriveModel, raid: Raid, queue: Queue, first: int, last: int
+) -> tuple[Array, Array]:
+    """Return some nodes and what throttling leaves at each."""
+    nodes = _NODES[first : last + 1]
+    return np.array(nodes), np.array([_left(drive, raid, queue, node) for node in nodes])
 
 
 @cache

@@ -97,21 +97,22 @@ def probed(
     if not moved:
         none = np.zeros(len(weight))
         return Probed(none, none, none, none, none, none, none, 0.0)
-    nothing = np.zeros(len(member))
 
     def summed(values: Sequence[Array]) -> Array:
-        return of_columns(sum(values, nothing), member, weight)
+        return of_columns(_sum(values), member, weight)
 
     # Runs of more than an epoch are counted in the one in which they begin, and fill it.
-    write_s = sum((run.write_s for run in moved), nothing)
-    read_s = sum((run.read_s for run in moved), nothing)
+    write_s = _sum([run.write_s for run in moved])
+    read_s = _sum([run.read_s for run in moved])
     write_part, read_part = (
         np.minimum(1.0, seconds / np.maximum(took_s, seconds)) for took_s in (write_s, read_s)
     )
+    read = summed([run.read for run in moved])
+    all_clients = all(run.from_clients for run in moved)
     return Probed(
         client_written=summed([run.written * run.from_clients for run in moved]),
-        read=summed([run.read for run in moved]),
-        client_read=summed([run.read * run.from_clients for run in moved]),
+        read=read,
+        client_read=read if all_clients else summed([run.read * run.from_clients for run in moved]),
         met_written=summed([run.users_write * run.write_s * write_part for run in moved]),
         met_read=summed([run.users_read * run.read_s * read_part for run in moved]),
         write_share=of_columns(write_s * write_part, member, weight) / seconds,
@@ -120,15 +121,19 @@ def probed(
     )
 
 
+def _sum(arrays: Sequence[Array]) -> Array:
+    """Return the sum of one array and more."""
+    return arrays[0] if len(arrays) == 1 else sum(arrays[1:], arrays[0])
+
+
 def laid_out(
     moved: Sequence[Moved], member: NDArray[np.int64], weight: Array
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return what probes wrote to one OST of each column: bytes, and in how many files."""
     if not moved:
         return np.zeros(len(weight)), np.zeros(len(weight), np.int64)
-    nothing = np.zeros(len(member))
-    written = of_columns(sum((run.written for run in moved), nothing), member, weight)
-    files = of_columns(sum((run.files for run in moved), nothing), member, weight)
+    written = of_columns(_sum([run.written for run in moved]), member, weight)
+    files = of_columns(_sum([run.files for run in moved]), member, weight)
     return written, np.where(files > 0.0, np.maximum(1, np.rint(files)), 0).astype(np.int64)
 
 
@@ -142,6 +147,8 @@ def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
     met
         What users moved while somebody did, in that part of the epoch.
     """
+    if not (share.any() or met.any()):
+        return mean
     rest = mean * (1.0 - np.minimum(share, 1.0))
     left, others = float((mean - met) @ weight), float(rest @ weight)
     return met + rest * (max(left, 0.0) / others if others > 0.0 else 0.0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Scenario, Users
-from trimtab.twin.simulation.accounts import Accounts
+from trimtab.twin.scenario.model import Lifetime, Scenario, Users
+from trimtab.twin.simulation.accounts import Accepted, Accounts
 from trimtab.twin.simulation.columns import Columns
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.events import EventLog
@@ -34,7 +35,7 @@ class Wanted:
 
     Attributes
     ----------
-    by_user
+    accepted
         Bytes that quotas let through.
     placed
         Bytes of one OST of each column.
@@ -44,7 +45,7 @@ class Wanted:
         Bytes of the whole that cannot be carried in the epoch.
     """
 
-    by_user: Array
+    accepted: Accepted
     placed: Array
     filling: Array
     later: float
@@ -141,24 +142,26 @@ class Usage:
         wish = users.daily_writes_bytes / DAY_S * seconds * self.busy + state.queued_bytes
         # What cannot be carried in this time asks for no room in it.
         now = min(max(wish, 0.0), most)
-        demand = self.accounts.shares * now
         filling, burst = added_bytes(faults, start, end, columns.osts)
         if burst > 0.0:
-            demand += self.accounts.burst(burst, stream(scenario.seed, "burst", start.toordinal()))
+            draws = stream(scenario.seed, "burst", start.toordinal())
+            demand = self.accounts.shares * now + self.accounts.burst(burst, draws)
+            accepted = self.accounts.accept(demand)
+        else:
+            accepted = self.accounts.accept_planned(now)
         filled, later = filling[columns.first], max(wish, 0.0) - now
-        self.new_demand = float(demand.sum()) + later - state.queued_bytes + float(filled @ weight)
-        accepted = self.accounts.accept(demand)
+        self.new_demand = accepted.wanted + later - state.queued_bytes + float(filled @ weight)
         state.refused_quota_bytes += accepted.refused
         epoch, part = draw
         draws = stream(scenario.seed, "files", epoch, *([part] * (part > 0)))
-        uneven = unevenness(accepted.total * shares, weight, users, draws)
+        uneven = unevenness(accepted.accepted * shares, weight, users, draws)
         room = np.maximum(state.available_bytes, 0.0)
         drawn = shares * uneven
         # Of much less than a file an epoch, each draw may be too small for a number.
-        placed = place(accepted.total, drawn if drawn.any() else shares, weight, room)
+        placed = place(accepted.accepted, drawn if drawn.any() else shares, weight, room)
         fits = np.minimum(filled, np.maximum(room - placed.per_ost, 0.0))
         self._no_space(state, placed.refused + float((filled - fits) @ weight), end)
-        return Wanted(accepted.by_user, placed.per_ost, fits, later)
+        return Wanted(accepted, placed.per_ost, fits, later)
 
     def reads(self, users: Users, state: State, seconds: float) -> Array:
         """Return what users want to read of one OST of each column: what lies there, alike."""
@@ -180,15 +183,15 @@ class Usage:
         weight = self.population.weight
         filled = np.minimum(wanted.filling, carried)
         written = carried - filled
-        total, accepted = float(written @ weight), float(wanted.by_user.sum())
+        total, accepted = float(written @ weight), wanted.accepted.accepted
         placed = float(wanted.placed @ weight)
         waits = wanted.later + placed - total
         longest = users.daily_writes_bytes / DAY_S * MEMORY_S
         state.queued_bytes = min(waits, longest)
         state.slowed_bytes += max(waits - longest, 0.0)
         state.slowed_bytes += float((wanted.filling - filled) @ weight)
-        lives = np.array([life.share for life in users.lifetimes])
-        self.accounts.write(wanted.by_user, lives, total / accepted if accepted > 0.0 else 1.0)
+        lives = _shares_of_lives(users.lifetimes)
+        self.accounts.write(wanted.accepted, lives, total / accepted if accepted > 0.0 else 1.0)
         by_life = lives[:, None] * written[None, :]
         if filled.any():
             oldest = _longest(users)
@@ -233,6 +236,11 @@ def spread_fullness(mean: float, deviations: Array, weight: Array) -> Array:
         return cut * (mean * float(weight.sum()) / float(cut @ weight))
     free = 1.0 - cut
     return 1.0 - free * ((1.0 - mean) * float(weight.sum()) / float(free @ weight))
+
+
+@lru_cache(maxsize=8)
+def _shares_of_lives(lifetimes: tuple[Lifetime, ...]) -> Array:
+    return np.array([life.share for life in lifetimes])
 
 
 def _longest(users: Users) -> int:

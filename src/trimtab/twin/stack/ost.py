@@ -90,36 +90,110 @@ def rates(
     checksums
         Of clients' data, which the server works out again.
     """
-    share = np.asarray(server_share, dtype=np.float64)
-    factor = np.asarray(window, dtype=np.float64) * np.asarray(drive_write_factor, dtype=np.float64)
-    fresh = raid.write_bytes_per_s(machine, constants)
-    drives = fresh * factor / np.asarray(amplification, dtype=np.float64)
-    looking_s = np.asarray(groups_considered, dtype=np.float64) * constants.allocator_s_per_group
-    host = machine.platform.host(constants)
-    request_s = BASE_CORE_S + looking_s
-    if from_clients and checksums:
-        request_s = request_s + constants.checksum_core_s_per_byte * REQUEST_BYTES
-    processor = machine.cores * host * share / request_s * REQUEST_BYTES
-    write = np.minimum(drives, processor)
-    read = np.minimum(
-        machine.drives * machine.drive_read_bytes_per_s * np.asarray(drive_read_factor),
-        machine.memory_bytes_per_s * share / constants.memory_passes,
+    ceilings = ceilings_of(
+        machine,
+        drive_write_factor=drive_write_factor,
+        drive_read_factor=drive_read_factor,
+        server_share=server_share,
+        from_clients=from_clients,
+        checksums=checksums,
+        constants=constants,
     )
-    if from_clients:
-        line = machine.network_bytes_per_s * share
-        path = raid.shrunk(constants.client_path_efficiency, host)
-        carried = network.write_bytes_per_s(1.0, machine.platform, constants)
-        write = np.minimum(write, line * carried) * path
-        read = np.minimum(read, line * network.read_bytes_per_s(1.0, constants)) * path
+    drives, processor, looking_s = ceilings.apart(
+        np.asarray(amplification, dtype=np.float64),
+        np.asarray(window, dtype=np.float64),
+        np.asarray(groups_considered, dtype=np.float64),
+    )
     write, read, drives, processor, looking_s = np.broadcast_arrays(
-        write, read, drives, processor, looking_s
+        ceilings.through(drives, processor), ceilings.read, drives, processor, looking_s
     )
     return OstRates(
         write=write.copy(),
         read=read.copy(),
         write_drives=drives.copy(),
         write_processor=processor.copy(),
-        cores_allocator=write / REQUEST_BYTES * looking_s / host,
+        cores_allocator=write / REQUEST_BYTES * looking_s / machine.platform.host(constants),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What limits OSTs, apart from what their drives copy and their allocators look through.
+
+    Attributes
+    ----------
+    fresh_bytes_per_s, drive_write_factor
+        Of an array of fresh drives.
+    work, checksum_s, group_s
+        Cores of each OST; their seconds for the checksums of a request, and for each group.
+    line_bytes_per_s, path
+        What is left by the network, and of the rest by clients; ``None``: not passed.
+    read
+        Bytes per second: none of it depends on writes.
+    """
+
+    fresh_bytes_per_s: float
+    drive_write_factor: Array
+    work: Array
+    checksum_s: float
+    group_s: float
+    line_bytes_per_s: Array | None
+    path: float
+    read: Array
+
+    def apart(
+        self, amplification: Array, window: Array, groups_considered: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return writes of drives, and of processors, and seconds of a core among groups."""
+        factor = window * self.drive_write_factor
+        drives = self.fresh_bytes_per_s * factor / amplification
+        looking_s = groups_considered * self.group_s
+        request_s = BASE_CORE_S + looking_s
+        if self.checksum_s:
+            request_s = request_s + self.checksum_s
+        return drives, self.work / request_s * REQUEST_BYTES, looking_s
+
+    def through(self, drives: Array, processor: Array) -> Array:
+        """Return what all layers let through of writes."""
+        write = np.minimum(drives, processor)
+        if self.line_bytes_per_s is None:
+            return write
+        return np.minimum(write, self.line_bytes_per_s) * self.path
+
+
+def ceilings_of(
+    machine: Hardware,
+    *,
+    drive_write_factor: ArrayLike,
+    drive_read_factor: ArrayLike,
+    server_share: ArrayLike,
+    from_clients: bool,
+    checksums: bool,
+    constants: Constants,
+) -> Ceilings:
+    """Return what limits OSTs: what `rates` and each epoch of a simulation have in common."""
+    share = np.asarray(server_share, dtype=np.float64)
+    host = machine.platform.host(constants)
+    path, line = 1.0, None
+    read = np.minimum(
+        machine.drives * machine.drive_read_bytes_per_s * np.asarray(drive_read_factor),
+        machine.memory_bytes_per_s * share / constants.memory_passes,
+    )
+    if from_clients:
+        ports = machine.network_bytes_per_s * share
+        path = raid.shrunk(constants.client_path_efficiency, host)
+        line = ports * network.write_bytes_per_s(1.0, machine.platform, constants)
+        read = np.minimum(read, ports * network.read_bytes_per_s(1.0, constants)) * path
+    with_checksums = constants.checksum_core_s_per_byte * REQUEST_BYTES
+    return Ceilings(
+        fresh_bytes_per_s=raid.write_bytes_per_s(machine, constants),
+        drive_write_factor=np.asarray(drive_write_factor, dtype=np.float64),
+        work=machine.cores * host * share,
+        checksum_s=with_checksums if from_clients and checksums else 0.0,
+        group_s=constants.allocator_s_per_group,
+        line_bytes_per_s=line,
+        path=path,
+        read=read,
     )
 
 

@@ -57,9 +57,10 @@ def fair_share(
     Others take what they ask for, or ``weight`` shares, whatever is less. ``inf`` without a flow.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.maximum(capacity, 0.0) / flows
         if demand is not None and weight is not None:
             share = np.maximum((capacity - demand) / flows, capacity / (flows + weight))
+        else:
+            share = np.maximum(capacity, 0.0) / flows
     return np.where(flows > 0, np.maximum(share, 0.0), np.inf)
 
 

@@ -25,6 +25,8 @@ from trimtab.twin.simulation.layout import table, walks_per_request
 
 _STEP: Final = 1 / 64
 """Of the capacity, written between two looks at the clock: trims cannot come more often."""
+_STEP_LEAST: Final = 1 / 1024
+"""The same beside a probe: the superblocks of the miniature are too large to show smaller runs."""
 _WARM: Final = 3.0
 """Capacities written after the filling, which writes two more, before any is measured."""
 _MEASURED: Final = 4.0
@@ -52,6 +54,37 @@ class Miniature:
 
 
 FINE: Final = Miniature()
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """Benchmarks, which delete what they wrote at once.
+
+    Attributes
+    ----------
+    share
+        Part of all writes that is theirs.
+    run
+        Capacities that one run of theirs writes: a run that fills many superblocks leaves whole
+        ones behind, one that shares them with users' files does not.
+    """
+
+    share: float
+    run: float
+
+    @property
+    def step(self) -> float:
+        """Capacities that users and one run write together."""
+        return min(max(self.run / self.share, _STEP_LEAST), _STEP)
+
+
+def fine(probing: Probing | None = None) -> Miniature:
+    """Return a miniature that is 3 % off at most for its size.
+
+    Of few superblocks a probe's run leaves too little whole: beside one there are four times as
+    many, which takes four times as long.
+    """
+    return FINE if probing is None else Miniature(groups=1024, superblock_units=1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +134,20 @@ class Amplified:
 def amplify(
     cases: Sequence[Case],
     *,
-    probe_share: float = 0.0,
-    miniature: Miniature = FINE,
+    probing: Probing | None = None,
+    miniature: Miniature | None = None,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> list[Amplified]:
     """Return the write amplification of each case in its steady state.
 
     Parameters
     ----------
-    probe_share
-        Part of all writes that benchmarks write and delete at once.
+    probing
+        Benchmarks beside users, if any.
+    miniature
+        ``None``: `fine`.
     """
+    miniature = miniature or fine(probing)
     amplified: dict[Case, Amplified] = {}
     spares = sorted({case.spare for case in cases})
     for number, spare in enumerate(spares):
@@ -122,7 +158,7 @@ def amplify(
         def tell(fraction: float, before: float = before, share: float = share) -> None:
             progress("simulating write amplification", min(1.0, before + fraction * share))
 
-        fleet = _Fleet(same_spare * miniature.seeds, spare, miniature, probe_share)
+        fleet = _Fleet(same_spare * miniature.seeds, spare, miniature, probing)
         values, walks = fleet.run(tell)
         for place, case in enumerate(same_spare):
             places = slice(place, None, len(same_spare))
@@ -156,10 +192,15 @@ class _Fleet:
     """Miniature OSTs of one kind of drive, each trimmed in its own way."""
 
     def __init__(
-        self, cases: Sequence[Case], spare: float, miniature: Miniature, probe_share: float
+        self,
+        cases: Sequence[Case],
+        spare: float,
+        miniature: Miniature,
+        probing: Probing | None,
     ) -> None:
         self._cases = cases
-        self._probe_share = probe_share
+        self._step_capacities = probing.step if probing else _STEP
+        self._probe_share = probing.share if probing else 0.0
         self._fleet = OstFleet(
             len(cases),
             spare=spare,
@@ -178,11 +219,12 @@ class _Fleet:
     def run(self, tell: Callable[[float], None]) -> tuple[list[float], list[float]]:
         """Return amplification and walks a request of each, measured after it has settled."""
         self._fleet.fill([case.fullness for case in self._cases])
-        steps = round((_WARM + _MEASURED) / _STEP)
+        each = self._step_capacities
+        steps = round((_WARM + _MEASURED) / each)
         before = None
         for number in range(1, steps + 1):
-            self._step(number * _STEP)
-            if number == round(_WARM / _STEP):
+            self._step(number * each)
+            if number == round(_WARM / each):
                 before = self._counts()
             tell(number / steps)
         assert before is not None
@@ -192,7 +234,8 @@ class _Fleet:
 
     def _step(self, done: float) -> None:
         n = len(self._cases)
-        users, probe = _STEP * (1 - self._probe_share), _STEP * self._probe_share
+        probe = self._step_capacities * self._probe_share
+        users = self._step_capacities - probe
         files = BURST_FILES if probe > 0 else 0
         nothing = [0.0] * n
         self._fleet.advance([users] * n, [users] * n, nothing, [probe] * n, [files] * n, nothing)

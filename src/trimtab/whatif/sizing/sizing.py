@@ -10,7 +10,7 @@ from typing import Final
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
-from trimtab.whatif.sizing.amplifying import FINE, Amplified, Miniature, amplify
+from trimtab.whatif.sizing.amplifying import Amplified, Miniature, Probing, amplify, fine
 from trimtab.whatif.sizing.figures import (
     PERIODS,
     WORDS,
@@ -36,6 +36,8 @@ from trimtab.whatif.sizing.request import (
 )
 
 Progress = Callable[[str, float], None]
+_RUNS_A_DAY: Final = 24
+"""Of `--daily-probe-writes`."""
 _CURVE: Final = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 ASSUMPTIONS: Final = (
     "It is a simulation: try on one real target before anything rests on it.",
@@ -46,7 +48,7 @@ ASSUMPTIONS: Final = (
     "ldiskfs allocates with --family and --thresholds and no pointer reset.",
     "Drives clean what holds least, hot and cold data are not told apart; one drive stands for all "
     "of an OST. Usable spare is assumed: no maker publishes it.",
-    "How small the miniature is puts the simulated amplification less than 3 % off; the standard "
+    "How small the miniature is puts the simulated amplification 3 % off at most; the standard "
     "error beside it is of chance alone.",
     "One OST a server with 32 cores and 50 GB/s, of --server's generation; slow drives, "
     "rebuilds and other load are not in the bandwidth.",
@@ -96,7 +98,7 @@ def size(
     request: SizingRequest,
     progress: Progress = lambda text, fraction: None,
     *,
-    miniature: Miniature = FINE,
+    miniature: Miniature | None = None,
 ) -> Sizing:
     """Return drives, endurance, bandwidth, trims, horizon and metadata for what is request.
 
@@ -184,7 +186,11 @@ def _operating_fullness(request: SizingRequest, capacity: float) -> float:
 
 
 def _simulate(
-    request: SizingRequest, osts: int, ost_bytes: float, progress: Progress, miniature: Miniature
+    request: SizingRequest,
+    osts: int,
+    ost_bytes: float,
+    progress: Progress,
+    miniature: Miniature | None,
 ) -> _Simulated:
     capacity = osts * ost_bytes
     check_load(request, capacity)
@@ -197,10 +203,11 @@ def _simulate(
     peer = peer_of(request.drive, fullness)
     others = cases_of(peer, chosen)
     cases = [*words.values(), *periods, *curve, *(others or ())]
+    probing = _probing(request, capacity)
     simulated = amplify(
         cases,
-        probe_share=request.daily_probe_writes_bytes / request.gross_daily_bytes,
-        miniature=replace(miniature, seed=request.seed),
+        probing=probing,
+        miniature=replace(miniature or fine(probing), seed=request.seed),
         progress=progress,
     )
     by_case = dict(zip(cases, simulated, strict=True))
@@ -217,6 +224,14 @@ def _simulate(
             by_case[others[1]] if others else None,
         ),
     )
+
+
+def _probing(request: SizingRequest, capacity: float) -> Probing | None:
+    """Return benchmarks that run every hour, as a site's probes do."""
+    probes = request.daily_probe_writes_bytes
+    if probes <= 0:
+        return None
+    return Probing(probes / request.gross_daily_bytes, probes / _RUNS_A_DAY / capacity)
 
 
 def _built(

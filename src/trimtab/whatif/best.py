@@ -1,0 +1,75 @@
+"""Which of the simulated policies serves users best, and which are tied with it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.whatif.figures import KINDS, FigureKind
+from trimtab.whatif.sweep import Row, Swept
+
+GOALS: Final = ("ior_write", "ost_write", "ior_read")
+"""Figures that decide, the first that every combination has; more is better."""
+NEVER_RECOMMENDED: Final = frozenset({"clients.checksums", "clients.saferet"})
+"""Settings of integrity and security: their cost is shown, no choice of them is called the best."""
+_KINDS: Final = {kind.name: kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best combination by one figure.
+
+    Attributes
+    ----------
+    row
+        Its position in the sweep.
+    tied
+        Positions of those whose interval overlaps with its own; empty without intervals.
+    tested
+        Whether there are intervals: enough seeds.
+    """
+
+    goal: FigureKind
+    row: int
+    tied: tuple[int, ...]
+    tested: bool
+
+
+def best_of(swept: Swept) -> Best | None:
+    """Return the combination with the highest goal figure.
+
+    ``None`` for a single combination, where no goal figure is known of all, where all are equal, or
+    where a setting of integrity or security is varied.
+    """
+    names = {name for row in swept.rows for name, _ in row.combination.settings}
+    if len(swept.rows) < 2 or names & NEVER_RECOMMENDED:
+        return None
+    for name in GOALS:
+        values = [row.figure(name).median for row in swept.rows]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values) and max(known) > min(known):
+            return _best(swept.rows, known, _KINDS[name])
+    return None
+
+
+def _best(rows: tuple[Row, ...], values: list[float], goal: FigureKind) -> Best:
+    place = values.index(max(values))
+    intervals = [row.figure(goal.name).interval for row in rows]
+    best = intervals[place]
+    tied = tuple(
+        other
+        for other, interval in enumerate(intervals)
+        if other != place and best is not None and interval and interval.high >= best.low
+    )
+    return Best(goal, place, tied, tested=None not in intervals)
+
+
+def varying(swept: Swept, share: float = 0.01) -> tuple[FigureKind, ...]:
+    """Return the figures that differ between combinations by more than a share of the largest."""
+    differing = []
+    for kind in KINDS:
+        values = [row.figure(kind.name).median for row in swept.rows]
+        known = [value for value in values if value is not None]
+        if known and max(known) - min(known) > share * max(abs(value) for value in known):
+            differing.append(kind)
+    return tuple(differing)
