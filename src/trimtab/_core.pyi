@@ -5,6 +5,9 @@ from os import PathLike
 from types import EllipsisType
 from typing import Any, Final, TypedDict
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.twin.windows import WindowTerms
 
 INDEX_COLUMNS: Final[tuple[tuple[str, str, bool], ...]]
@@ -37,6 +40,31 @@ def ioload(args: Sequence[str | PathLike[str]]) -> tuple[str, int]:
     ------
     ValueError
         Wrong use; the message says what and gives a hint.
+    """
+
+def book(
+    held: NDArray[np.float64],
+    written: NDArray[np.float64],
+    plan: NDArray[np.float64],
+    entries: Sequence[tuple[float, Sequence[float], float]],
+) -> None:
+    """Add what users wrote in some epochs to what they hold; as if booked one by one.
+
+    Parameters
+    ----------
+    held
+        Lifetimes x users, changed in place.
+    written
+        Of each user since the start, changed in place.
+    plan
+        Of each user, to be multiplied by an entry's first number.
+    entries
+        Bytes of all users, the factor of each lifetime, and the part that was written.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ.
     """
 
 class FlashDrive:
@@ -524,7 +552,10 @@ class NamespaceScan:
     descriptors
         Directories that may stay open; fewer where the limit of the process says so.
     delay_s
-        Seconds by which each call is held up, to try here what a distant file system does.
+        Seconds by which each call is held up: ``threads / delay_s`` calls a second at most.
+    device
+        Device number that rows get, where several hosts scan one file system; ``None``: that of
+        the root on this host.
 
     Raises
     ------
@@ -545,6 +576,7 @@ class NamespaceScan:
         exact_sizes: bool = False,
         descriptors: int = 1024,
         delay_s: float = 0.0,
+        device: int | None = None,
     ) -> None: ...
     def start(self) -> None:
         """Begin; it goes on until it ends or is stopped, whatever becomes of this object.
@@ -685,6 +717,31 @@ def select(
     OSError
         A file cannot be read or written.
     """
+
+def select_part(
+    shards: Sequence[str | PathLike[str]],
+    rules: Rules,
+    *,
+    before_s: int,
+    out: str | PathLike[str],
+    linked: Tally | None = None,
+    memory_bytes: int = 2**28,
+) -> tuple[int, int]:
+    """Write the candidates of some shards of an index, as `select` would; see `merge_parts`.
+
+    Parameters
+    ----------
+    linked
+        A tally of the whole index; needed where the rules let files with several names go.
+
+    Returns
+    -------
+    tuple of int and int
+        Files with one name, and their allocated bytes.
+    """
+
+def merge_parts(parts: Sequence[str | PathLike[str]], out: str | PathLike[str]) -> None:
+    """Merge what `select_part` wrote of all shards into the file that `select` would write."""
 
 def glimpse(
     root: str | PathLike[str],

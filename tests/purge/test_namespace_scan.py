@@ -72,6 +72,22 @@ def test_a_scan_is_stopped_and_gone_on_with(tmp_path: Path) -> None:
     assert paths_of(tmp_path / "index", result) == truth
 
 
+def test_rows_have_the_device_number_that_all_hosts_agree_on(tmp_path: Path) -> None:
+    """Also where the scan goes on: a host may know the root by another number than the first."""
+    import polars
+
+    tree = a_tree(tmp_path / "tree", 60)
+    scan = _core.NamespaceScan(tree, tmp_path / "index", threads=1, delay_s=0.001, device=77)
+    scan.start()
+    scan.stop()
+    assert scan.wait(60.0)
+    with pytest.raises(ValueError, match="another root"):
+        ended(_core.NamespaceScan(tree, tmp_path / "index"))
+    result = ended(_core.NamespaceScan(tree, tmp_path / "index", device=77))
+    rows = polars.concat([polars.read_parquet(tmp_path / "index" / name) for name in result.shards])
+    assert rows["device"].unique().to_list() == [77]
+
+
 def test_the_interpreter_goes_on_while_it_waits(tmp_path: Path) -> None:
     scan = _core.NamespaceScan(a_tree(tmp_path / "tree"), tmp_path / "index", delay_s=0.01)
     ticks = []

@@ -93,7 +93,6 @@ def main() -> None:
 def _import_all() -> None:
     """Import what commands import when they are asked; nothing of it starts a thread by that."""
     import altair  # noqa: F401 (imported for those that are forked)
-    import scipy.stats  # noqa: F401
 
     import trimtab
     from trimtab.report.render import environment

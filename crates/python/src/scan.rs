@@ -107,6 +107,7 @@ impl NamespaceScan {
         exact_sizes = false,
         descriptors = 1024,
         delay_s = 0.0,
+        device = None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
@@ -121,6 +122,7 @@ impl NamespaceScan {
         exact_sizes: bool,
         descriptors: usize,
         delay_s: f64,
+        device: Option<u64>,
     ) -> PyResult<Self> {
         let delay = duration("delay_s", delay_s)?;
         let settings = Settings {
@@ -128,6 +130,7 @@ impl NamespaceScan {
             wanted: Wanted { project, layout, lustre, exact_sizes },
             descriptors,
             delay: (delay > Duration::ZERO).then_some(delay),
+            device,
             ..Settings::default()
         };
         settings.check().map_err(|error| raised(py, &error))?;

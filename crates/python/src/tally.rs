@@ -52,6 +52,33 @@ pub fn select(
     .map_err(|error| raised(py, &error))
 }
 
+/// Writes the candidates of some shards; `linked` is a tally of the whole index.
+#[pyfunction]
+#[pyo3(signature = (shards, rules, *, before_s, out, linked = None, memory_bytes = 1 << 28))]
+pub fn select_part(
+    py: Python<'_>,
+    shards: Vec<PathBuf>,
+    rules: &Rules,
+    before_s: i64,
+    out: PathBuf,
+    linked: Option<PyRef<'_, Tally>>,
+    memory_bytes: usize,
+) -> PyResult<(u64, u64)> {
+    let linked = linked.as_deref().map(|tally| &tally.0);
+    py.detach(|| {
+        namespace::selection::select_part(&shards, &rules.0, before_s, &out, memory_bytes, linked)
+    })
+    .map(pair)
+    .map_err(|error| raised(py, &error))
+}
+
+/// Merges the candidates of all shards, written part by part.
+#[pyfunction]
+pub fn merge_parts(py: Python<'_>, parts: Vec<PathBuf>, out: PathBuf) -> PyResult<()> {
+    py.detach(|| namespace::selection::merge_parts(&parts, &out))
+        .map_err(|error| raised(py, &error))
+}
+
 fn pair(amount: Amount) -> (u64, u64) {
     (amount.files, amount.allocated_bytes)
 }

@@ -7,7 +7,6 @@ system's clock, which the file system's is held against, so it takes place now.
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 from tests.support.forked import CLOCK
 
@@ -23,11 +22,6 @@ def main() -> None:
 
         sys.argv.remove("--slow-core")
         slow_core.install()
-    if "--slow-calls" in sys.argv:
-        import trimtab._core as core
-
-        sys.argv.remove("--slow-calls")
-        core.NamespaceScan = partial(core.NamespaceScan, delay_s=0.005)  # type: ignore[misc]
     from trimtab.cli.main import main as trimtab
 
     trimtab()

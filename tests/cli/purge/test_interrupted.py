@@ -28,7 +28,7 @@ def test_a_scan_goes_on_where_it_was_stopped(tmp_path):
         directory.mkdir(parents=True)
         for file in range(FILES):
             (directory / f"f{file}").touch()
-    slow = _command(root, index, "--checkpoint", "0.2s", "--slow-calls")
+    slow = _command(root, index, "--checkpoint", "0.2s", "--calls-per-second", "400")
     with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as scan:
         deadline = time.monotonic() + 60
         while not index.exists() and time.monotonic() < deadline:

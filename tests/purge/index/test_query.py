@@ -21,7 +21,7 @@ from trimtab.purge.index import schema, views
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.query import ask, only_reads
-from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, grouped, holdings
+from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, holdings, merged, totals
 from trimtab.purge.index.write import write_index_shards, write_shard
 from trimtab.visible import visible
 
@@ -330,9 +330,9 @@ def test_every_total_is_that_of_the_loop(
         )
     directory = tmp_path_factory.mktemp("index")
     manifest = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
-    files = views.files(views.names(directory, manifest, user=lambda uid: None))
+    files = views.files(views.names(directory, manifest))
     for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST, By.POOL):
-        frame = grouped(files, by).collect()
+        frame = merged(totals(files, by), by, user=lambda uid: None).collect()
         slow = _slow(rows, by.value)
         counted = [tuple(row) for row in frame.select("files", "allocated_bytes").rows()]
         if by in (By.AGE, By.SIZE):

@@ -141,7 +141,7 @@ pub fn scan_into<S: Sink>(
     // Before anything is written: what is refused leaves no index behind that was begun.
     options.settings.check_on(&root)?;
     let _lock = lock(&options.index)?;
-    let checkpoint = begin_or_go_on(options, home(&root)?)?;
+    let checkpoint = begin_or_go_on(options, home(&root, options.settings.device)?)?;
     if checkpoint.ended_ns.is_some() {
         return summary(checkpoint, false);
     }
@@ -289,11 +289,12 @@ fn lock(index: &Path) -> Result<File> {
     Ok(directory)
 }
 
-fn home(root: &Root) -> Result<Home> {
+fn home(root: &Root, device: Option<u64>) -> Result<Home> {
     let failed = |call| move |errno| Error::system(call, root.path(), errno);
     let stat = rustix::fs::fstat(root.descriptor().as_fd()).map_err(failed("fstat"))?;
     let system = rustix::fs::fstatvfs(root.descriptor().as_fd()).map_err(failed("fstatvfs"))?;
-    Ok(Home { device: root.device(), file_system: system.f_fsid, inode: stat.st_ino })
+    let device = device.unwrap_or(root.device());
+    Ok(Home { device, file_system: system.f_fsid, inode: stat.st_ino })
 }
 
 /// The checkpoint in the index, with what it does not list removed; or a new one.

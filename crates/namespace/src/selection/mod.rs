@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::rows::{Row, Rows};
-use crate::index::{Shard, ShardWriter};
+use crate::index::{Limits, Shard, ShardWriter};
 use crate::rules::Rules;
 use crate::tally::judge::{Judge, Prepared, Stretch};
 use crate::tally::{Amount, Options, Tally, tally};
 use crate::work::over_groups;
-use runs::{Runs, Sorted};
+use runs::{Merged, Runs, Sorted};
 
 /// The last use of a row by the rules, before anything else: candidates sort by its hour.
 type Chosen = (i64, Row);
@@ -36,14 +36,65 @@ pub fn select(
     threads: usize,
     memory_bytes: usize,
 ) -> Result<Amount> {
-    let (directory, name) = place_of(out)?;
     let linked =
         rules.linked.then(|| tally(shards, rules, Options::default(), threads)).transpose()?;
+    let limits = Limits::default();
+    let within = Within { before_s, threads, memory_bytes, linked: linked.as_ref(), limits };
+    let mut total = select_within(shards, rules, &within, out)?;
+    total.add(linked_files(linked.as_ref(), rules, before_s));
+    Ok(total)
+}
+
+/// Writes the candidates of some shards of an index, to be merged with those of the others.
+///
+/// `linked` is a tally of the whole index, where files with several names may go. Returns what files
+/// with one name come to.
+pub fn select_part(
+    shards: &[PathBuf],
+    rules: &Rules,
+    before_s: i64,
+    out: &Path,
+    memory_bytes: usize,
+    linked: Option<&Tally>,
+) -> Result<Amount> {
+    let within = Within { before_s, threads: 1, memory_bytes, linked, limits: runs::GROUP };
+    select_within(shards, rules, &within, out)
+}
+
+/// Merges what [`select_part`] wrote of all shards of an index into the file that [`select`] writes.
+pub fn merge_parts(parts: &[PathBuf], out: &Path) -> Result<()> {
+    let (directory, name) = place_of(out)?;
+    let runs = Runs::create(directory, name)?;
+    write_all(runs.merge_files(parts)?, ShardWriter::create(directory, name)?)
+}
+
+fn write_all(mut merged: Merged, mut output: ShardWriter) -> Result<()> {
+    while let Some((last_use_s, row)) = merged.next()? {
+        output.row_used(&row.parent, &row.name, &row.entry, Some(last_use_s))?;
+    }
+    output.finish().map(drop)
+}
+
+struct Within<'a> {
+    before_s: i64,
+    threads: usize,
+    memory_bytes: usize,
+    linked: Option<&'a Tally>,
+    limits: Limits,
+}
+
+fn select_within(
+    shards: &[PathBuf],
+    rules: &Rules,
+    within: &Within<'_>,
+    out: &Path,
+) -> Result<Amount> {
+    let (directory, name) = place_of(out)?;
     let prepared = Prepared::new(rules, Options::default());
     let runs = Runs::create(directory, name)?;
-    let search = Search { prepared: &prepared, before_s, linked: linked.as_ref() };
-    let threads = crate::work::count(threads);
-    let share = (memory_bytes / threads).max(1 << 20);
+    let search = Search { prepared: &prepared, before_s: within.before_s, linked: within.linked };
+    let threads = crate::work::count(within.threads);
+    let share = (within.memory_bytes / threads).max(1 << 20);
     let finders = over_groups(
         shards,
         threads,
@@ -60,14 +111,21 @@ pub fn select(
         total.add(finder.single);
         held.push(finder.held);
     }
-    total.add(search.linked_files());
-    let mut output = ShardWriter::create(directory, name)?;
-    let mut merged = runs.merge(held)?;
-    while let Some((last_use_s, row)) = merged.next()? {
-        output.row_used(&row.parent, &row.name, &row.entry, Some(last_use_s))?;
-    }
-    output.finish()?;
+    write_all(runs.merge(held)?, ShardWriter::create_within(directory, name, within.limits)?)?;
     Ok(total)
+}
+
+/// Candidates with several names, each file once.
+fn linked_files(tally: Option<&Tally>, rules: &Rules, before_s: i64) -> Amount {
+    let mut total = Amount::default();
+    let Some(tally) = tally else { return total };
+    for linked in tally.links().iter().filter(|linked| linked.verdict().is_none()) {
+        let last_use_s = linked.look.last_use_s.map(|time| time.min(rules.as_of_s));
+        if last_use_s.is_some_and(|time| time < before_s) {
+            total.add(Amount::one(linked.look.allocated_bytes));
+        }
+    }
+    total
 }
 
 fn place_of(out: &Path) -> Result<(&Path, &str)> {
@@ -100,20 +158,6 @@ impl Search<'_> {
         }
         let last_use_s = last_use_s.min(self.prepared.rules.as_of_s);
         (last_use_s < self.before_s).then_some(last_use_s)
-    }
-
-    /// Candidates with several names, each file once.
-    fn linked_files(&self) -> Amount {
-        let mut total = Amount::default();
-        let Some(tally) = self.linked else { return total };
-        for linked in tally.links().iter().filter(|linked| linked.verdict().is_none()) {
-            let last_use_s =
-                linked.look.last_use_s.map(|time| time.min(self.prepared.rules.as_of_s));
-            if last_use_s.is_some_and(|time| time < self.before_s) {
-                total.add(Amount::one(linked.look.allocated_bytes));
-            }
-        }
-        total
     }
 }
 

@@ -16,7 +16,7 @@ use crate::index::{Limits, Shard, ShardWriter};
 const AT_ONCE: usize = 64;
 
 /// Small groups, so that a run that is merged takes little memory.
-const GROUP: Limits = Limits { rows: 8192, bytes: 2 << 20 };
+pub(super) const GROUP: Limits = Limits { rows: 8192, bytes: 2 << 20 };
 
 /// What a row takes besides its strings.
 const ROW_BYTES: usize = 400;
@@ -110,10 +110,23 @@ impl Runs {
 
     fn open(&self, number: usize) -> Result<Run> {
         let path = self.directory.join(format!("{number:08}"));
-        let rows = Shard::open(&path)?.rows_from(0)?;
+        let run = Run::of(&path)?;
         // Open, it is read on; nobody needs its name any more.
         std::fs::remove_file(&path).map_err(|error| Error::system("unlink", path, error))?;
-        Ok(Run { held: Vec::new().into_iter(), rest: Some(rows) })
+        Ok(run)
+    }
+
+    /// Merges files that are sorted as runs are; they stay.
+    pub(super) fn merge_files(&self, files: &[PathBuf]) -> Result<Merged> {
+        for at_once in files.chunks(AT_ONCE) {
+            let mut merged =
+                Merged::new(at_once.iter().map(|path| Run::of(path)).collect::<Result<_>>()?)?;
+            if files.len() <= AT_ONCE {
+                return Ok(merged);
+            }
+            self.write(&mut || merged.next())?;
+        }
+        self.merge(Vec::new())
     }
 
     /// Merges all runs with what is still held.
@@ -148,6 +161,11 @@ struct Run {
 }
 
 impl Run {
+    fn of(path: &Path) -> Result<Self> {
+        let rows = Shard::open(path)?.rows_from(0)?;
+        Ok(Self { held: Vec::new().into_iter(), rest: Some(rows) })
+    }
+
     fn next(&mut self) -> Result<Option<Chosen>> {
         if let (None, Some(rest)) = (self.held.as_slice().first(), &mut self.rest) {
             let read = rest.read(1024)?;

@@ -33,6 +33,8 @@ pub struct Inspector {
     wanted: Wanted,
     flags: AtFlags,
     home: (u64, u64),
+    /// The device number that entries of the root's device get.
+    listed_device: u64,
     /// How long every call is held up, so that this file system answers as a distant one would.
     delay: Option<Duration>,
     /// For a question to every server of a file, one of which may be lost.
@@ -53,6 +55,7 @@ impl Inspector {
             wanted,
             flags: AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync,
             home: (0, 0),
+            listed_device: 0,
             delay,
             patience: (wanted.lustre && wanted.exact_sizes).then(Patience::default),
             no_file_getattr: AtomicBool::new(false),
@@ -61,6 +64,7 @@ impl Inspector {
         let failed = |call: &'static str| move |errno| Error::system(call, ".", errno);
         let stat = inspector.stat(root, c".").map_err(failed("statx"))?;
         inspector.home = whereabouts(&stat);
+        inspector.listed_device = inspector.home.0;
         if wanted.project {
             inspector.project(root, c".").map_err(|errno| {
                 Error::Usage(format!("this file system says nothing of projects: {errno}"))
@@ -72,6 +76,13 @@ impl Inspector {
             })?;
         }
         Ok(inspector)
+    }
+
+    /// The same, with another number for the root's device: where several hosts scan, each may have
+    /// its own, and a file is known again by the number and its inode.
+    pub fn listing_device(mut self, device: Option<u64>) -> Self {
+        self.listed_device = device.unwrap_or(self.listed_device);
+        self
     }
 
     /// Waits as long as a distant file system would take to answer, where that was asked for.
@@ -101,6 +112,9 @@ impl Inspector {
             }
         }
         let mut entry = Entry::of_statx(&stat);
+        if entry.device == self.home.0 {
+            entry.device = self.listed_device;
+        }
         if self.wanted != Wanted::default() {
             self.ask_more(directory, name, &mut entry)?;
         }

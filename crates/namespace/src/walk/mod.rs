@@ -55,8 +55,10 @@ pub struct Settings {
     pub wanted: Wanted,
     /// How many directories may stay open.
     pub descriptors: usize,
-    /// By how much every call is held up; to try here what happens far away.
+    /// By how much every call is held up: to limit calls, and to try here what happens far away.
     pub delay: Option<Duration>,
+    /// The device number of rows; `None`: that of the root on this host.
+    pub device: Option<u64>,
     /// What one read of a directory may fill.
     pub buffer_bytes: usize,
     /// From how many waiting directories on a worker puts back the one that it reads.
@@ -70,6 +72,7 @@ impl Default for Settings {
             wanted: Wanted::default(),
             descriptors: 1024,
             delay: None,
+            device: None,
             buffer_bytes: 32 << 10,
             queue_limit: 16 << 10,
         }
@@ -125,7 +128,8 @@ impl<'a, S: Sink> Walk<'a, S> {
         sinks: &'a [Mutex<S>],
     ) -> Result<Self> {
         settings.check()?;
-        let inspector = Inspector::new(root.descriptor(), settings.wanted, settings.delay)?;
+        let inspector = Inspector::new(root.descriptor(), settings.wanted, settings.delay)?
+            .listing_device(settings.device);
         let descriptors = Descriptors::new(settings.descriptors, settings.threads);
         let leaves_access_times = AtomicBool::new(false);
         let failure = Mutex::new(None);

@@ -12,10 +12,12 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import fullness, owner
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.report.purge import horizon_answer
 from trimtab.units import format_bytes, format_duration, format_percent, plural
 from trimtab.visible import visible
 
@@ -55,9 +57,11 @@ if TYPE_CHECKING:
 @terms.site
 @terms.place
 @terms.threads
+@options.dask
 @options.store
+@options.report
 @options.as_json
-def command(directory: Path, top: int, **options_given: Any) -> None:
+def command(directory: Path, top: int, report: str | None, **options_given: Any) -> None:
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
@@ -86,6 +90,19 @@ def command(directory: Path, top: int, **options_given: Any) -> None:
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         horizons = ask_horizon(question, now=utc_now())
+    if report is not None:
+        from trimtab.report.purge import render_horizon
+        from trimtab.report.write import write_report
+
+        page = render_horizon(
+            visible(horizons.policy.root),
+            horizons.answer,
+            horizons.usage,
+            total=Freed(horizons.files, horizons.allocated_bytes),
+            rules=horizons.rules.words,
+            notes=horizons.notes,
+        )
+        write_report(Path(report), page)
     show(
         lambda: documents.purged.PurgeHorizonDocument(
             str(directory),
@@ -113,7 +130,8 @@ def print_horizon(horizons: Found, *, top: int) -> None:
     answer = horizons.answer
     usage, root = horizons.usage, visible(horizons.policy.root)
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
-    out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", style="bold")
+    print_wrapped(out, horizon_answer(answer), "bold")
+    out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", soft_wrap=True)
     print_sentences(out, [word for word in answer.words if word not in horizons.rules.words])
     print_sentences(out, horizons.notes, "yellow")
     out.print("\nthe rules", style="bold")

@@ -23,6 +23,7 @@ from trimtab.cli.purge import terms
 @terms.site
 @terms.place
 @terms.threads
+@options.dask
 @options.store
 @options.as_json
 def command(
@@ -33,6 +34,7 @@ def command(
     site: str | None,
     place: str | None,
     threads: int,
+    dask: str | None,
     store_url: str | None,
 ) -> None:
     """Freeze and sign a list of purge candidates, the longest unused first.
@@ -58,6 +60,7 @@ def command(
         store_url=store_url,
         place=where,
         threads=threads,
+        dask=dask,
     )
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)

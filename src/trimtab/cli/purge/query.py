@@ -30,8 +30,11 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @click.option(
     "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
 )
+@options.dask
 @options.as_json
-def command(statement: str | None, directory: Path, by: str | None, top: int | None) -> None:
+def command(
+    statement: str | None, directory: Path, by: str | None, top: int | None, dask: str | None
+) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has a row for each name, `files` one for each regular file however many names it has.
@@ -47,15 +50,22 @@ def command(statement: str | None, directory: Path, by: str | None, top: int | N
             hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
         )
     most = 10_000 if top is None else top
+    if statement is not None and dask is not None:
+        raise UsageError(
+            "--dask goes with --by: a SELECT of any kind cannot be divided",
+            code="options-exclusive",
+            hint="leave --dask or the SELECT out",
+        )
     if statement is not None:
         from trimtab.purge.index.query import ask
 
         answer = ask(directory, statement, rows_maximum=most)
     else:
-        from trimtab.purge.index.questions import By, holdings
+        from trimtab.loop.purging.by_shards import holdings_by
+        from trimtab.purge.index.questions import By
 
         assert by is not None
-        answer = holdings(directory, By(by), top=most)
+        answer = holdings_by(directory, By(by), top=most, dask=dask)
     show(lambda: documents.purged.query_document(answer), lambda: print_answer(answer))
 
 

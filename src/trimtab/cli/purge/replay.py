@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     help="Number of users to show; --json has all that are kept.",
 )  # fmt: skip
 @terms.threads
+@options.dask
 @options.as_json
 def command(
     directory: Path, later: Path, before: str | None, top: int, **options_given: Any

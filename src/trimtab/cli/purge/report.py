@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import date, tzinfo
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,13 +12,15 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.text import console, print_facts, print_sentences, utc_moment
+from trimtab.cli.render.screen import print_wrapped
+from trimtab.cli.render.text import console, print_sentences, utc_moment
 from trimtab.errors import UsageError
+from trimtab.report.purge import counts_text, runs_answer
 from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rich.console import Console
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     help="Number of users to show per day; --json has all.",
 )  # fmt: skip
 @terms.place
+@options.report
 @options.as_json
 def command(
     *,
@@ -47,19 +51,25 @@ def command(
     timezone: str,
     top: int,
     place: str | None,
+    report: str | None,
 ) -> None:
     """Report what was deleted and retained, and why, day by day, from this host's journals.
 
     Dry runs are listed apart from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.loop.purging.place import purge_place
-    from trimtab.purge.report import report
+    from trimtab.purge.report import report as report_of
     from trimtab.purge.run.journal import journals, read
     from trimtab.report import documents
 
     where = purge_place(place)
     chronicles = [read(path) for path in journals(where.journals)]
-    deletions = report(chronicles, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    deletions = report_of(chronicles, first=_day(since), last=_day(until), timezone=_zone(timezone))
+    if report is not None:
+        from trimtab.report.purge import render_runs
+        from trimtab.report.write import write_report
+
+        write_report(Path(report), render_runs(deletions, visible(str(where.directory))))
     show(
         lambda: documents.purged.PurgeReportDocument(
             visible(str(where.directory)), deletions.days, deletions.plans
@@ -96,18 +106,25 @@ def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:
     if not purge_report.days and not purge_report.plans:
         out.print(f"No purge runs recorded in {visible(place)}.", soft_wrap=True)
         return
+    print_wrapped(out, runs_answer(purge_report), "bold")
     for day in purge_report.days:
         _print_day(out, day, top)
     if purge_report.plans:
         out.print("plans", style="bold")
         for plan in purge_report.plans:
-            print_facts(out, [(plan.plan, _standing(plan))])
+            print_wrapped(out, visible(f"{plan.plan}  {_standing(plan)}"), indent=2, hang=4)
+
+
+_NAME_WIDTH: Final = len("last used before")
 
 
 def _print_day(out: Console, day: Day, top: int) -> None:
     kind = ", dry runs" if day.dry else ""
     out.print(f"{day.day.isoformat()}{kind}", style="bold")
-    print_facts(out, _facts(day, top))
+    for name, value in _facts(day, top):
+        print_wrapped(
+            out, visible(f"{name:<{_NAME_WIDTH}} {value}"), indent=2, hang=_NAME_WIDTH + 1
+        )
     for run in day.runs:
         ended = "never said how it ended" if run.end is None else f"{run.end}: {run.text}"
         who = f" by {run.who}" if run.who else ""
@@ -124,7 +141,7 @@ def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
     if not day.dry:
         yield "freed", format_bytes(day.freed_bytes)
     if day.kept:
-        yield "kept", _counts(day.kept)
+        yield "kept", counts_text(day.kept)
     if day.horizons:
         yield "last used before", ", ".join(utc_moment(horizon) for horizon in day.horizons)
     if day.before is not None and day.after is not None:
@@ -141,13 +158,8 @@ def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:
 def _standing(plan: PlanStanding) -> str:
     words = [visible(plan.root), plural(plan.rows, "row", ",")]
     if plan.outcomes:
-        words.append(_counts(plan.outcomes))
+        words.append(counts_text(plan.outcomes))
     words.append(f"{plan.waiting_rows:,} waiting")
     if plan.interrupted_rows:
         words.append(f"{plan.interrupted_rows:,} of an interrupted batch")
     return ", ".join(words)
-
-
-def _counts(counted: Mapping[str, int]) -> str:
-    pairs = sorted(counted.items(), key=lambda path: (-path[1], path[0]))
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)

@@ -41,6 +41,14 @@ _EXTRAS = ("project", "layout")
     show_default=True,
     help="On Lustre: sizes as the MDS has them, corrected by a sample, or exact (a call a file).",
 )
+@click.option(
+    "--calls-per-second",
+    "calls_per_s",
+    type=click.FloatRange(1),
+    metavar="N",
+    help="Most calls per second to the file system, of all threads and workers together.",
+)
+@options.dask
 @options.as_json
 def command(
     *,
@@ -50,6 +58,8 @@ def command(
     extras: tuple[str, ...],
     checkpoint_s: float,
     sizes: str,
+    calls_per_s: float | None,
+    dask: str | None,
 ) -> None:
     """Scan every file below ROOT into an index in a new directory.
 
@@ -75,6 +85,8 @@ def command(
         project="project" in columns,
         layout="layout" in columns,
         sizes=SizesMode(sizes),
+        calls_per_s=calls_per_s,
+        dask=dask,
     )
     inodes, whole = inodes_in_use(top)
     with meter() as display:

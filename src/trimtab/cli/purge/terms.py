@@ -159,4 +159,5 @@ def horizon_question(directory: Path, *, policy: Path | None, **options_given: A
         place=purge_place(options_given["place"]),
         ahead_s=None if ahead_s is None else int(ahead_s),
         threads=options_given["threads"],
+        dask=options_given["dask"],
     )

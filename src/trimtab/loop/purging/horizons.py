@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.purging.by_shards import (
+    TallyPart,
+    chosen_by_workers,
+    merged_tally,
+    pieces,
+    shard_paths,
+)
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import size_bias
 from trimtab.loop.purging.measuring import Measure, usage_now
@@ -52,6 +59,8 @@ class Question:
         Whose journals say what purges took: it is added back before growth is forecast.
     ahead_s
         How far the forecast looks; ``None``: as far as the policy's lists.
+    dask
+        Scheduler whose workers read the index, as `trimtab.loop.dask_workers.answering` has it.
     """
 
     directory: Path
@@ -65,6 +74,7 @@ class Question:
     place: PurgePlace | None = None
     ahead_s: int | None = None
     threads: int = 0
+    dask: str | None = None
 
     @property
     def names_target(self) -> bool:
@@ -176,11 +186,6 @@ def _require_pools(policy: Policy, answers: SiteSays) -> None:
         pool_groups(policy.target_pool, answers.pools, answers.osts)
 
 
-def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
-    """Return the shards of an index as paths."""
-    return [str(directory / shard.name) for shard in manifest.shards]
-
-
 def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
     """Return what runs of this host freed: seconds since 1970, and bytes.
 
@@ -222,17 +227,20 @@ def _policy(question: Question, manifest: Manifest) -> Policy:
 
 
 def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesInForce) -> Tally:
-    from trimtab._core import tally
-
-    with core_errors("reading the index"):
-        return tally(
-            shard_paths(question.directory, manifest),
-            rules.core(),
-            threads=question.threads,
-            users=True,
-            projects=Lack.PROJECT not in manifest.lacking,
-            osts=policy.is_of_osts and Lack.LAYOUT not in manifest.lacking,
-        )
+    whole = TallyPart(
+        tuple(shard_paths(question.directory, manifest)),
+        rules,
+        users=True,
+        projects=Lack.PROJECT not in manifest.lacking,
+        osts=policy.is_of_osts and Lack.LAYOUT not in manifest.lacking,
+        threads=question.threads,
+    )
+    if question.dask is None:
+        return whole.answer()
+    shards = pieces(question.directory, manifest)
+    return merged_tally(
+        [replace(whole, shards=piece, threads=1) for piece in shards], question.dask
+    )
 
 
 def choose(question: Question, horizon: Found, before_s: int, out: Path) -> None:
@@ -245,6 +253,12 @@ def choose(question: Question, horizon: Found, before_s: int, out: Path) -> None
     """
     from trimtab._core import select
 
+    if question.dask is not None:
+        chosen_by_workers(
+            question.directory, horizon.manifest, horizon.rules,
+            before_s=before_s, out=out, dask=question.dask,
+        )  # fmt: skip
+        return
     with core_errors("choosing the candidates", hint="is there room beside the plan?"):
         select(
             shard_paths(question.directory, horizon.manifest),

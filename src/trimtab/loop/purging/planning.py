@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trimtab.errors import RefusedError
 from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.purging.by_shards import totals_by_workers
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
@@ -22,6 +23,7 @@ from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
 from trimtab.purge.index import views
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
+from trimtab.purge.index.questions import By, totals
 from trimtab.purge.index.size_sample import Look
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
@@ -149,22 +151,25 @@ def _require_files(looked: ExactCandidates) -> None:
 
 def _held(question: Question, horizon: Found) -> dict[int, int]:
     """Return what each user holds, set right where a sample says that listed sizes are wrong."""
-    listed = held_by_users(question.directory, horizon.manifest)
+    listed = held_by_users(question.directory, horizon.manifest, question.dask)
     return listed if horizon.bias is None else horizon.bias.held(listed)
 
 
-def held_by_users(directory: Path, manifest: Manifest) -> dict[int, int]:
+def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) -> dict[int, int]:
     """Return what all files of each user take up, each counted once, by uid.
 
     Where blocks are not known their lengths stand for them, as in the rest of such an index.
     """
     import polars as pl
 
-    held = pl.coalesce("allocated_bytes", "size_bytes").sum().alias("held")
     with views.readable():
-        rows = views.files(views.names(directory, manifest))
-        totals = rows.group_by("uid").agg(held).collect(engine="streaming")
-    return {int(uid): int(held) for uid, held in totals.select("uid", "held").iter_rows()}
+        if dask is None:
+            rows = totals(views.files(views.names(directory, manifest)), By.USER)
+        else:
+            rows = totals_by_workers(directory, manifest, By.USER, dask)
+        held = rows.group_by("uid").agg(pl.col("allocated_bytes").sum())
+        frame = held.collect(engine="streaming")
+    return {int(uid): int(held_bytes) for uid, held_bytes in frame.iter_rows()}
 
 
 def _draft(

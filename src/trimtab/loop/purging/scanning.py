@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.looking import look_on
+from trimtab.loop.purging.spreading import PARTS, PartTerms, SpreadProgress, delay_s, spread
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.index.manifest import (
     Lack,
@@ -40,7 +42,16 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult
 
+    Progress = Callable[[ScanProgress | SpreadProgress], None]
+
 CHECKPOINT: Final = "checkpoint.json"
+_FIRST_S: Final = 1.0
+"""So long one host scans before workers do: they find directories to begin with."""
+_THREADS_OF_PART: Final = 4
+"""Of a worker by default: there are many of them."""
+_CALL_S: Final = 0.01
+"""Ten times what a busy metadata server takes: threads then mostly wait for their turn."""
+_THREADS_OF_LIMIT: Final = 64
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 60.0
 _HANGS: Final = (
@@ -63,6 +74,11 @@ class ScanOptions:
         What is asked besides: it costs a call or two for each file.
     sizes
         How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
+    calls_per_s
+        The most that the whole scan asks of the file system; ``None``: as many as it can.
+    dask
+        Scheduler whose workers scan, as `trimtab.loop.dask_workers.answering` has it; the index
+        is on storage that they share.
     """
 
     threads: int = 0
@@ -70,6 +86,8 @@ class ScanOptions:
     project: bool = False
     layout: bool = False
     sizes: SizesMode = SizesMode.SAMPLED
+    calls_per_s: float | None = None
+    dask: str | None = None
 
 
 def scan_index(
@@ -78,7 +96,7 @@ def scan_index(
     options: ScanOptions,
     *,
     version: str,
-    progress: Callable[[ScanProgress], None] | None = None,
+    progress: Progress | None = None,
     look: Look | None = None,
 ) -> Manifest:
     """Return the manifest of the index that a scan makes, or goes on making.
@@ -103,8 +121,6 @@ def scan_index(
     Interrupted
         A signal came: the same command goes on.
     """
-    from trimtab._core import NamespaceScan
-
     require_answer(root, "the scan")
     top = root_facts(root)
     if top.trouble is not None or top.file_system is None:
@@ -116,24 +132,48 @@ def scan_index(
     _prepare(directory)
     lustre = top.file_system.kind == "lustre"
     with core_errors("the scan", hint="the same command goes on; or remove what it left"):
-        scan = NamespaceScan(
-            root,
-            str(directory),
-            threads=options.threads,
-            checkpoint_s=options.checkpoint_s,
-            project=options.project,
-            layout=options.layout,
-            lustre=lustre,
-            exact_sizes=lustre and options.sizes is SizesMode.EXACT,
-        )
-        result = _carried_out(scan, progress)
+        result = _scanned(root, directory, options, progress, lustre=lustre)
     manifest = _manifest(result, root, directory, options, top, version=version)
     if lustre or look is not None:
         look = look or look_on(root, lustre=True, project=False, threads=options.threads)
         manifest = replace(manifest, sizes=_sizes(directory, manifest, options.sizes, look))
     save_manifest(manifest, directory)
     (directory / CHECKPOINT).unlink(missing_ok=True)  # the index is whole: nothing to go on from
+    shutil.rmtree(directory / PARTS, ignore_errors=True)
     return manifest
+
+
+def _scanned(
+    root: str, directory: Path, options: ScanOptions, progress: Progress | None, *, lustre: bool
+) -> ScanResult:
+    from trimtab._core import NamespaceScan
+
+    exact = lustre and options.sizes is SizesMode.EXACT
+    calls = 1 + sum((options.project, options.layout, lustre))
+    threads = options.threads or _threads(options.calls_per_s)
+
+    def scan() -> NamespaceScan:
+        return NamespaceScan(
+            root,
+            str(directory),
+            threads=threads,
+            checkpoint_s=options.checkpoint_s,
+            project=options.project,
+            layout=options.layout,
+            lustre=lustre,
+            exact_sizes=exact,
+            delay_s=delay_s(options.calls_per_s, threads, calls),
+        )
+
+    # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
+    if options.dask and _carried_out(scan(), progress, for_s=_FIRST_S).stopped:
+        terms = PartTerms(
+            root, options.threads or _THREADS_OF_PART, options.project, options.layout,
+            lustre=lustre, exact_sizes=exact, calls_a_name=calls,
+        )  # fmt: skip
+        _spread(directory, terms, options, progress)
+    # After workers have scanned: what the checkpoint says.
+    return _carried_out(scan(), progress)
 
 
 def _manifest(
@@ -201,15 +241,45 @@ def _prepare(directory: Path) -> None:
         )
 
 
+def _threads(calls_per_s: float | None) -> int:
+    """Return the threads that come close to a limit; 0 without one: as suits the machine."""
+    if calls_per_s is None:
+        return 0
+    return round(min(max(calls_per_s * _CALL_S, 2), _THREADS_OF_LIMIT))
+
+
+def _spread(
+    directory: Path,
+    terms: PartTerms,
+    options: ScanOptions,
+    progress: Progress | None,
+) -> None:
+    assert options.dask is not None
+    with interruptible():
+        try:
+            spread(
+                directory, terms, options.dask,
+                calls_per_s=options.calls_per_s, save_s=options.checkpoint_s, progress=progress,
+            )  # fmt: skip
+        except Interrupted as error:
+            raise Interrupted(f"{error.message}; the same command goes on with the scan") from error
+
+
 def _carried_out(
-    scan: NamespaceScan, progress: Callable[[ScanProgress], None] | None
+    scan: NamespaceScan,
+    progress: Progress | None,
+    *,
+    for_s: float | None = None,
 ) -> ScanResult:
+    end_s = None if for_s is None else time.monotonic() + for_s
     with interruptible():
         try:
             scan.start()
             while not scan.wait(_LOOK_S):
                 if progress is not None:
                     progress(scan.progress())
+                if end_s is not None and time.monotonic() >= end_s:
+                    scan.stop()
             return scan.result()
         except Interrupted as error:
             scan.stop()

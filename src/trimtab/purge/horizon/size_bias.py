@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.quantiles import t_quantile
 from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ class SizeSample:
             Which of the files that were looked at belong to it; shape (n,).
         """
         import numpy as np
-        from scipy.stats import t
 
         values = np.where(domain, self.difference, 0.0)
         known = self.drawn > 0
@@ -103,7 +103,7 @@ class SizeSample:
             return Estimate(total, total, total)
         squared = variances**2 / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)
         degrees = max(1.0, min(variance**2 / float(squared.sum()), freedom))
-        half = float(t.ppf((1 + CONFIDENCE) / 2, degrees)) * math.sqrt(variance)
+        half = t_quantile((1 + CONFIDENCE) / 2, degrees) * math.sqrt(variance)
         return Estimate(total, total - half, total + half)
 
     def _pooled(self, within: Real, domain: NDArray[numpy.bool_]) -> tuple[Real, float]:

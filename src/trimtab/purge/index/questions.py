@@ -81,20 +81,18 @@ def holdings(
         The index cannot be read.
     """
     manifest = load_manifest(directory)
-    _check(by, manifest)
+    check(by, directory, manifest)
     with views.readable():
-        if by is By.POOL and not views.tells(directory, manifest, "pool"):
-            raise UsageError(
-                "the index does not tell the pool of a file",
-                code="pool-unknown-to-index",
-                hint="it was made before pools were kept: scan or import again",
-            )
-        rows = views.names(directory, manifest, user=user, group=group)
-        return answer(grouped(views.files(rows), by), manifest, top)
+        files = views.files(views.names(directory, manifest))
+        return answer(merged(totals(files, by), by, user=user, group=group), manifest, top)
 
 
-def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
-    """Return the totals of files, in the order in which they are shown.
+_KEYS: Final = {By.USER: "uid", By.GROUP: "gid", By.AGE: "class", By.SIZE: "class"}
+"""The columns of totals that are not named as what they are grouped by."""
+
+
+def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
+    """Return the totals of files, one row for each key; those of parts of an index can be merged.
 
     Parameters
     ----------
@@ -106,19 +104,38 @@ def grouped(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     # Where blocks are not known the length stands for them, and `query.doubts` says so.
     held = pl.coalesce("allocated_bytes", "size_bytes")
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
-    key = by.value
     if by in (By.AGE, By.SIZE):
-        column, begins, labels = _age_classes() if by is By.AGE else _size_classes()
-        classes = _class_of(pl.col(column), begins).alias("class")
-        totals = files.group_by(classes).agg(*_totals()).sort("class", nulls_last=True)
+        column, begins, _ = _classes(by)
+        files = files.with_columns(_class_of(pl.col(column), begins).alias("class"))
+    if by is By.OST:
+        files = _by_ost(files)
+    return files.group_by(_KEYS.get(by, by.value)).agg(
+        pl.col("one").sum().alias("files"),
+        pl.col("held").sum().alias("allocated_bytes"),
+        pl.col("age_days").max().alias("unused_days"),
+    )
+
+
+def merged(
+    parts: pl.LazyFrame, by: By, *, user: Naming = user_name, group: Naming = group_name
+) -> pl.LazyFrame:
+    """Return totals, of which a key may have several, in the order in which they are shown."""
+    import polars as pl
+
+    key = by.value
+    if by in (By.USER, By.GROUP):
+        naming = user if by is By.USER else group
+        parts = parts.with_columns(views.named(_KEYS[by], key, naming))
+    column = "class" if by in (By.AGE, By.SIZE) else key
+    sums = pl.col("files", "allocated_bytes").sum()
+    whole = parts.group_by(column).agg(sums, pl.col("unused_days").max())
+    if by in (By.AGE, By.SIZE):
+        _, _, labels = _classes(by)
         label = pl.col("class").replace_strict(
             list(range(len(labels))), labels, default="not known", return_dtype=pl.String
         )
-        return totals.select(label.alias(key), *_shown())
-    if by is By.OST:
-        files = _by_ost(files)
-    totals = files.group_by(key).agg(*_totals())
-    ordered = totals.sort("allocated_bytes", key, descending=[True, False])
+        return whole.sort("class", nulls_last=True).select(label.alias(key), *_shown())
+    ordered = whole.sort("allocated_bytes", key, descending=[True, False])
     shown = pl.col(key).fill_null(NO_POOL) if by is By.POOL else pl.col(key)
     return ordered.select(shown, *_shown())
 
@@ -128,7 +145,16 @@ _NEEDED: Final = {
 }  # fmt: skip
 
 
-def _check(by: By, manifest: Manifest) -> None:
+def check(by: By, directory: Path, manifest: Manifest) -> None:
+    """Raise where an index lacks what a question is about.
+
+    Raises
+    ------
+    UsageError
+        It does.
+    UnreadableError, DataError
+        It cannot be read.
+    """
     needed = _NEEDED.get(by)
     if needed is not None and needed in manifest.lacking:
         raise UsageError(
@@ -136,16 +162,13 @@ def _check(by: By, manifest: Manifest) -> None:
             code="column-lacking",
             hint="scan again with --with project,layout, or ask by something else",
         )
-
-
-def _totals() -> tuple[pl.Expr, ...]:
-    import polars as pl
-
-    return (
-        pl.col("one").sum().alias("files"),
-        pl.col("held").sum().alias("allocated_bytes"),
-        pl.col("age_days").max().alias("unused_days"),
-    )
+    with views.readable():
+        if by is By.POOL and not views.tells(directory, manifest, "pool"):
+            raise UsageError(
+                "the index does not tell the pool of a file",
+                code="pool-unknown-to-index",
+                hint="it was made before pools were kept: scan or import again",
+            )
 
 
 def _shown() -> tuple[pl.Expr, ...]:
@@ -187,6 +210,10 @@ def _class_of(value: pl.Expr, begins: tuple[int, ...]) -> pl.Expr:
 
     known = pl.sum_horizontal((value >= begin).cast(pl.Int64) for begin in begins)
     return pl.when(value.is_not_null()).then(known)
+
+
+def _classes(by: By) -> tuple[str, tuple[int, ...], list[str]]:
+    return _age_classes() if by is By.AGE else _size_classes()
 
 
 def _age_classes() -> tuple[str, tuple[int, ...], list[str]]:

@@ -75,9 +75,16 @@ def names(
         of the scan; 0 for a time in the future) and ``last_use`` (UTC); ``pool`` as visible text.
         They are worked out only where a question has them.
     """
+    return described(scanned(directory, manifest), manifest, user=user, group=group)
+
+
+def described(
+    rows: pl.LazyFrame, manifest: Manifest, *, user: Naming = user_name, group: Naming = group_name
+) -> pl.LazyFrame:
+    """Return rows of an index with what `names` has beside their columns."""
     import polars as pl
 
-    frame = scanned(directory, manifest).with_columns(
+    frame = rows.with_columns(
         _path(),
         visible_text(pl.col("parent")).alias("directory"),
         _pool(),
@@ -133,15 +140,35 @@ def files(rows: pl.LazyFrame) -> pl.LazyFrame:
     """
     import polars as pl
 
-    regular = rows.filter(pl.col("type") == "f")
+    return pl.concat([single_named(rows), first_names(several_named(rows))])
+
+
+def single_named(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows of regular files that have one name, or as far as is known one."""
+    import polars as pl
+
     # Null where links or identities are not known: each name is a file then.
-    several = (pl.col("nlink") > 1) & pl.col("id").is_not_null()
-    first = (
-        regular.filter(several)
-        .sort("parent", "name")
-        .unique(["device", "id"], keep="first", maintain_order=True)
+    return rows.filter(pl.col("type") == "f", ~_several().fill_null(value=False))
+
+
+def several_named(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows of regular files that have several names."""
+    import polars as pl
+
+    return rows.filter(pl.col("type") == "f", _several())
+
+
+def first_names(several: pl.LazyFrame) -> pl.LazyFrame:
+    """Return one row for each file with several names: the first of them beneath the root."""
+    return several.sort("parent", "name").unique(
+        ["device", "id"], keep="first", maintain_order=True
     )
-    return pl.concat([regular.filter(~several.fill_null(value=False)), first])
+
+
+def _several() -> pl.Expr:
+    import polars as pl
+
+    return (pl.col("nlink") > 1) & pl.col("id").is_not_null()
 
 
 def age_days(manifest: Manifest) -> pl.Expr:

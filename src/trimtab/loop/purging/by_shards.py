@@ -1,0 +1,264 @@
+"""An index read by many workers: its shards in pieces, whose results merge exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from trimtab.loop.dask_workers import answering
+from trimtab.loop.purging.core_errors import core_errors
+from trimtab.purge.index import views
+from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.query import answer
+from trimtab.purge.index.questions import By, check, holdings, merged, totals
+from trimtab.purge.rules import RulesInForce
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab._core import Tally
+    from trimtab.purge.index.manifest import Manifest
+    from trimtab.purge.index.query import Answer
+
+PIECE_BYTES: Final = 256 * 1024**2
+"""Bytes of shards in one task: a few seconds of reading, many times what the scheduler takes."""
+_ROOM: Final = "is there room beside the plan, and in the directory of the index?"
+HINT: Final = "start workers with more memory; or leave --dask out"
+
+
+@dataclass(frozen=True, slots=True)
+class TallyPart:
+    """Amounts by age of some shards of an index.
+
+    Attributes
+    ----------
+    shards
+        Paths that every worker can read.
+    threads
+        0: one a processor.
+    """
+
+    shards: tuple[str, ...]
+    rules: RulesInForce
+    users: bool = False
+    projects: bool = False
+    osts: bool = False
+    threads: int = 1
+
+    def answer(self) -> Tally:
+        """Return the tally; tallies of all shards merge to that of the index.
+
+        Raises
+        ------
+        ToolError, DataError
+            A shard cannot be read.
+        """
+        from trimtab._core import tally
+
+        with core_errors("reading the index"):
+            return tally(
+                list(self.shards),
+                self.rules.core(),
+                threads=self.threads,
+                users=self.users,
+                projects=self.projects,
+                osts=self.osts,
+            )
+
+
+def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
+    """Return the shards of an index as paths."""
+    return [str(directory / shard.name) for shard in manifest.shards]
+
+
+def pieces(directory: Path, manifest: Manifest, *, most_bytes: int = 0) -> list[tuple[str, ...]]:
+    """Return the shards of an index in groups of neighbours, each the work of one task.
+
+    Parameters
+    ----------
+    most_bytes
+        Of a group, unless one shard has more; 0: `PIECE_BYTES`.
+    """
+    groups: list[list[str]] = []
+    room = 0
+    for shard in manifest.shards:
+        room -= shard.size_bytes
+        if room < 0 or not groups:
+            groups.append([])
+            room = (most_bytes or PIECE_BYTES) - shard.size_bytes
+        groups[-1].append(str(directory.absolute() / shard.name))
+    return [tuple(group) for group in groups] or [()]
+
+
+def merged_tally(parts: Sequence[TallyPart], dask: str) -> Tally:
+    """Return the tally of all parts, each counted by a worker of Dask.
+
+    No more of them are in memory than workers have answered ahead of the first that has not.
+
+    Raises
+    ------
+    UsageError
+        Dask is not installed.
+    ToolError
+        Workers or the scheduler were lost.
+    DataError
+        A shard cannot be read.
+    """
+    with answering(None, dask, most=len(parts), hint=HINT) as together:
+        return _merged(together(parts))
+
+
+def _merged(tallies: Iterator[Tally]) -> Tally:
+    total = next(tallies)
+    for tally in tallies:
+        with core_errors("merging tallies"):
+            total.merge(tally)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class SelectPart:
+    """Candidates among some shards of an index.
+
+    Attributes
+    ----------
+    out
+        Directory for the file of each attempt.
+    linked
+        A tally of the index as a file; ``None``: files with several names stay.
+    """
+
+    shards: tuple[str, ...]
+    rules: RulesInForce
+    before_s: int
+    out: str
+    linked: str | None
+
+    def answer(self) -> str:
+        """Return the file with the candidates, the longest unused first.
+
+        Raises
+        ------
+        ToolError, DataError
+            A shard cannot be read, or the file not be written.
+        """
+        from trimtab._core import Tally, select_part
+
+        out = str(Path(self.out, uuid4().hex))
+        with core_errors("choosing the candidates", hint=_ROOM):
+            linked = (
+                None if self.linked is None else Tally.from_bytes(Path(self.linked).read_bytes())
+            )
+            rules = self.rules.core()
+            select_part(self.shards, rules, before_s=self.before_s, out=out, linked=linked)
+        return out
+
+
+def chosen_by_workers(
+    directory: Path,
+    manifest: Manifest,
+    rules: RulesInForce,
+    *,
+    before_s: int,
+    out: Path,
+    dask: str,
+) -> None:
+    """Write the candidates of a cut-off to a file, as one process would.
+
+    Each worker writes those of its shards into a directory in that of the index, which all share;
+    they are merged here, row by row.
+
+    Raises
+    ------
+    UsageError, ToolError, DataError
+        As `merged_tally` has them; or a file cannot be written.
+    """
+    from trimtab._core import merge_parts
+
+    shards = pieces(directory, manifest)
+    with (
+        core_errors("choosing the candidates", hint=_ROOM),
+        TemporaryDirectory(prefix=".candidates-", dir=directory.absolute()) as shared,
+        answering(None, dask, most=len(shards), hint=HINT) as together,
+    ):
+        linked = None
+        if rules.linked:
+            linked = str(Path(shared, "linked"))
+            whole = _merged(together(TallyPart(piece, rules) for piece in shards))
+            Path(linked).write_bytes(whole.to_bytes())
+        parts = (SelectPart(piece, rules, before_s, shared, linked) for piece in shards)
+        merge_parts(list(together(parts)), str(out))
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsPart:
+    """Who or what holds how much of some shards of an index.
+
+    Attributes
+    ----------
+    manifest
+        Of the index, with these shards alone.
+    """
+
+    directory: Path
+    manifest: Manifest
+    by: By
+
+    def answer(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the totals of files with one name, and the rows of those with several."""
+        rows = views.scanned(self.directory, self.manifest)
+        with views.readable():
+            single = views.described(views.single_named(rows), self.manifest)
+            several = views.several_named(rows)
+            return (
+                totals(single, self.by).collect(engine="streaming"),
+                several.collect(engine="streaming"),
+            )
+
+
+def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) -> pl.LazyFrame:
+    """Return totals of an index, of which a key may have several.
+
+    Files with several names are counted here: their names may lie in any shards.
+
+    Raises
+    ------
+    UsageError, ToolError, DataError
+        As `merged_tally` has them.
+    """
+    import polars as pl
+
+    shards = {str(directory.absolute() / shard.name): shard for shard in manifest.shards}
+    parts = [
+        TotalsPart(
+            directory.absolute(),
+            replace(manifest, shards=tuple(shards[path] for path in piece)),
+            by,
+        )
+        for piece in pieces(directory, manifest)
+    ]
+    with answering(None, dask, most=len(parts), hint=HINT) as together:
+        single, several = zip(*together(parts), strict=True)
+    first = views.described(views.first_names(pl.concat(several).lazy()), manifest)
+    return pl.concat([*(part.lazy() for part in single), totals(first, by)])
+
+
+def holdings_by(directory: Path, by: By, *, top: int, dask: str | None) -> Answer:
+    """Return who or what holds how much of an index, as `holdings`; by workers if ``dask`` says so.
+
+    Raises
+    ------
+    UsageError, ToolError, DataError
+        As `holdings` and `merged_tally` have them.
+    """
+    if dask is None:
+        return holdings(directory, by, top=top)
+    manifest = load_manifest(directory)
+    check(by, directory, manifest)
+    parts = totals_by_workers(directory, manifest, by, dask)
+    with views.readable():
+        return answer(merged(parts, by), manifest, top)

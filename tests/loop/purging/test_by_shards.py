@@ -1,0 +1,152 @@
+"""Indexes read by workers of Dask: the answers are those of one process, to the last row."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tests.support.dask_cluster import local_cluster
+
+from trimtab import _core
+from trimtab.loop.purging.by_shards import holdings_by, pieces
+from trimtab.loop.purging.horizons import Question, ask_horizon, choose
+from trimtab.loop.purging.planning import held_by_users
+from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.manifest import Shard
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.questions import By
+from trimtab.purge.policy import Policy
+from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+
+pytestmark = pytest.mark.system
+DAY_S = 86_400
+SHARDS = 5
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """Two workers in threads: what goes to them is pickled as for any other."""
+    with local_cluster(2, processes=False) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of five shards; the names of files with several names lie in different ones."""
+    tree, directory = (tmp_path_factory.mktemp(name) for name in ("tree", "index"))
+    for number in range(4):
+        (tree / f"d{number}").mkdir()
+    for number in range(60):
+        file = tree / f"d{number % 4}" / f"f{number}"
+        file.write_bytes(b"x" * number * 700)
+        if number % 6 == 0:
+            os.link(file, tree / f"d{(number + 1) % 4}" / f"again{number}")
+        os.chown(file, 1000 + number % 3, -1)
+        at_s = 1_700_000_000 - number * 9 * DAY_S
+        os.utime(file, (at_s, at_s))
+    manifest = scan_index(str(tree), directory / "whole", ScanOptions(threads=1), version="0")
+    rows = pl.concat(pl.read_parquet(directory / "whole" / s.name) for s in manifest.shards)
+    place = directory / "parts"
+    place.mkdir()
+    shards = []
+    for number in range(SHARDS):
+        name = f"scan-{number:06}.parquet"
+        rows.gather_every(SHARDS, number).write_parquet(place / name)
+        data = (place / name).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        shards.append(Shard(name, len(rows.gather_every(SHARDS, number)), len(data), digest))
+    save_manifest(replace(manifest, shards=tuple(shards)), place)
+    return place
+
+
+def test_pieces_are_all_shards_in_their_order(index: Path) -> None:
+    manifest = load_manifest(index)
+    paths = [str(index / shard.name) for shard in manifest.shards]
+    assert pieces(index, manifest) == [tuple(paths)]
+    assert pieces(index, manifest, most_bytes=1) == [(path,) for path in paths]
+    two = sum(shard.size_bytes for shard in manifest.shards[:2])
+    assert pieces(index, manifest, most_bytes=two)[0] == tuple(paths[:2])
+    assert pieces(index, replace(manifest, shards=())) == [()]
+
+
+@pytest.fixture
+def each_shard_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.loop.purging.by_shards.PIECE_BYTES", 1)
+
+
+@pytest.mark.usefixtures("each_shard_by_itself")
+def test_a_horizon_is_that_of_one_process(index: Path, scheduler: str) -> None:
+    root = load_manifest(index).root.decode()
+    policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
+    question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
+    now = datetime(2026, 11, 24, tzinfo=UTC)
+    alone = ask_horizon(question, now=now)
+    assert alone.answer.needed.eligible.files > 0
+    assert ask_horizon(replace(question, dask=scheduler), now=now) == alone
+
+
+@pytest.mark.usefixtures("each_shard_by_itself")
+@pytest.mark.parametrize("linked", [False, True])
+def test_candidates_are_those_of_one_process(
+    index: Path, scheduler: str, tmp_path: Path, *, linked: bool
+) -> None:
+    """To the byte: rows, their order and their encoding."""
+    manifest = load_manifest(index)
+    now = datetime(2026, 11, 24, tzinfo=UTC)
+    root = manifest.root.decode()
+    policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
+    question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
+    horizon = ask_horizon(question, now=now)
+    horizon = replace(horizon, rules=replace(horizon.rules, linked=linked))
+    files = {}
+    for name, asked_by in (("alone", None), ("workers", scheduler)):
+        out = tmp_path / name
+        choose(replace(question, dask=asked_by), horizon, 1_695_000_000, out)
+        files[name] = out.read_bytes()
+    assert files["alone"] == files["workers"]
+    names = pl.read_parquet(tmp_path / "workers")["name"].to_list()
+    assert b"f59" in names
+    assert (b"again54" in names) == linked
+    assert not list(index.glob(".candidates-*"))
+
+
+def test_more_parts_than_are_merged_at_once(index: Path, tmp_path: Path) -> None:
+    manifest = load_manifest(index)
+    rows = pl.concat(pl.read_parquet(index / shard.name) for shard in manifest.shards)
+    rules = rules_in_force(
+        Policy("p", manifest.root.decode(), target=0.5, counted=("mtime",), minimum_age_s=DAY_S),
+        IndexFacts.of(manifest),
+        ReadRecording(),
+        now_s=manifest.as_of_s,
+    ).core()
+    shards, parts = [], []
+    for number in range(66):
+        shards.append(tmp_path / f"shard{number}")
+        parts.append(tmp_path / f"part{number}")
+        rows.gather_every(66, number).write_parquet(shards[-1])
+        _core.select_part(shards[-1:], rules, before_s=2 * 10**9, out=parts[-1])
+    _core.merge_parts(parts, tmp_path / "merged")
+    _core.select(shards, rules, before_s=2 * 10**9, out=tmp_path / "alone")
+    assert (tmp_path / "merged").read_bytes() == (tmp_path / "alone").read_bytes()
+    assert pl.read_parquet(tmp_path / "merged").height > 0
+    assert all(part.exists() for part in parts)
+
+
+@pytest.mark.usefixtures("each_shard_by_itself")
+@pytest.mark.parametrize("by", [By.USER, By.GROUP, By.AGE, By.SIZE])
+def test_holdings_are_those_of_one_process(index: Path, scheduler: str, by: By) -> None:
+    alone = holdings_by(index, by, top=100, dask=None)
+    workers = holdings_by(index, by, top=100, dask=scheduler)
+    assert_frame_equal(workers.frame, alone.frame)
+    assert alone.frame["files"].sum() == 60
+    assert held_by_users(index, load_manifest(index), scheduler) == held_by_users(
+        index, load_manifest(index)
+    )

@@ -1,0 +1,232 @@
+"""A scan by many workers: every name once, whoever dies, and no more calls than allowed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from dask import config
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from tests.support.codes import raises
+from tests.support.dask_cluster import local_cluster
+
+from trimtab.errors import Interrupted, ToolError, UsageError
+from trimtab.loop.purging import scanning, spreading
+from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.loop.purging.spreading import Frontier, Left, PartTerms, Way, left_of, listed
+from trimtab.purge.index.manifest import Manifest
+
+READ = ("atime_ns", "last_use_s")
+CALLS_PER_S = 3000.0
+"""Slow enough that a scan is never over before workers begin."""
+
+
+def path_of(way: Way) -> str:
+    return "" if way is None else f"{path_of(way[0])}/{way[1]}"
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2**63)), max_size=40))
+def test_what_is_left_survives_being_listed(places: list[tuple[int, int]]) -> None:
+    ways: list[Way] = [None]
+    left: list[Left] = []
+    for number, (under, cookie) in enumerate(places):
+        ways.append((ways[under % len(ways)], str(number)))
+        left.append((random.Random(number).choice(ways), cookie))
+    again = left_of(listed(left))
+    assert [(path_of(way), cookie) for way, cookie in again] == [
+        (path_of(way), cookie) for way, cookie in left
+    ]
+
+
+def frontier(directories: int, threads: list[int], **terms: Any) -> Frontier:
+    left: list[Left] = [((None, str(number)), 0) for number in range(directories)]
+    return Frontier(PartTerms("/r", 4), "/parts", {}, lambda: threads[-1], left, **terms)
+
+
+def test_the_newest_directories_go_first_and_stay_known_until_they_are_done() -> None:
+    ahead = frontier(20, [2])
+    first, second = next(ahead), next(ahead)
+    assert [path_of(way) for way, _ in left_of(first.checkpoint)] == [
+        f"/{n}" for n in range(15, 20)
+    ]
+    assert len(left_of(second.checkpoint)) == 3
+    assert len(ahead.waiting) == 12
+    assert len(ahead.unread()) == 20
+    ahead.done(first.number, [((None, "new"), 7)])
+    assert len(ahead.unread()) == 16
+    assert ("/new", 7) in [(path_of(way), cookie) for way, cookie in ahead.unread()]
+
+
+def test_calls_are_shared_by_those_who_have_parts() -> None:
+    """Workers that join get a share once those who had more are done."""
+    threads = [2]
+    ahead = frontier(1000, threads, calls_per_s=100.0)
+    parts = [next(ahead), next(ahead)]
+    assert [part.calls_per_s for part in parts] == [50.0, 50.0]
+    assert list(ahead) == []
+    threads.append(10)
+    assert list(ahead) == []
+    ahead.done(parts[0].number, [])
+    assert [part.calls_per_s for part in ahead] == [10.0] * 5
+    assert sum(ahead.shares.values()) <= 100.0 + 1e-6
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return 700 names: chains, wide directories, hard links, a link, names that are no text."""
+    root = tmp_path_factory.mktemp("tree")
+    deep = root
+    for number in range(40):
+        deep = deep / f"l{number}"
+        deep.mkdir()
+        (deep / "f").write_bytes(b"x" * number)
+    for number in range(30):
+        (root / f"d{number}").mkdir()
+        for file in range(number):
+            (root / f"d{number}" / f"f{file}").write_bytes(b"y" * file * 100)
+    for number in range(0, 30, 5):
+        os.link(root / "l0" / "f", root / f"d{number}" / "again")
+    (root / "\udcff\n%41").mkdir()
+    (root / "\udcff\n%41" / "f").touch()
+    (root / "link").symlink_to("d1")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let parts be short, so that a small tree has many of them."""
+    monkeypatch.setattr(scanning, "_FIRST_S", 0.0)
+    monkeypatch.setattr(spreading, "_FEW_S", 0.02)
+    monkeypatch.setattr(spreading, "_PART_S", 0.05)
+
+
+def rows(index: Path, manifest: Manifest) -> pl.DataFrame:
+    """Return all rows in order; without times of reading directories, which `find` moves."""
+    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
+    times = [pl.when(pl.col("type") != "d").then(name).alias(name) for name in READ]
+    return frame.with_columns(times).sort("parent", "name")
+
+
+def check(tree: Path, index: Path, manifest: Manifest, alone: pl.DataFrame) -> None:
+    """Compare an index with ``find`` and with that of one host; see that nothing else is there."""
+    frame = rows(index, manifest)
+    names = [b"/".join(filter(None, row)) for row in frame.select("parent", "name").iter_rows()]
+    found = subprocess.run(
+        ["find", str(tree), "-mindepth", "1", "-printf", "%P\\0"], capture_output=True, check=True
+    )
+    assert sorted(names) == sorted(found.stdout.split(b"\0")[:-1])
+    assert_frame_equal(frame, alone)
+    assert manifest.complete
+    shards = {shard.name for shard in manifest.shards}
+    assert {path.name for path in index.iterdir()} == {*shards, "manifest.json"}
+
+
+@pytest.fixture(scope="module")
+def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    index = tmp_path_factory.mktemp("alone") / "index"
+    return rows(index, scan_index(str(tree), index, ScanOptions(), version="0"))
+
+
+def slowly(scheduler: str) -> ScanOptions:
+    return ScanOptions(calls_per_s=CALLS_PER_S, dask=scheduler, checkpoint_s=0.001)
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[str]:
+    """Two workers in threads: what goes to them is pickled as for any other."""
+    with local_cluster(2, processes=False) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.system
+def test_an_index_is_that_of_one_host(
+    tree: Path, alone: pl.DataFrame, threads: str, tmp_path: Path
+) -> None:
+    pending: list[int] = []
+    began_s = time.monotonic()
+    manifest = scan_index(
+        str(tree), tmp_path / "index", slowly(threads), version="0",
+        progress=lambda progress: pending.append(progress.pending),
+    )  # fmt: skip
+    assert time.monotonic() - began_s >= alone.height / CALLS_PER_S
+    assert len(pending) > 3
+    check(tree, tmp_path / "index", manifest, alone)
+
+
+@pytest.mark.system
+def test_one_host_goes_on_where_workers_were_interrupted(
+    tree: Path, alone: pl.DataFrame, threads: str, tmp_path: Path
+) -> None:
+    """And workers where one host was."""
+    index = tmp_path / "index"
+    seen: list[int] = []
+
+    def interrupt(progress: Any) -> None:
+        seen.append(progress.entries)
+        if len(seen) == 4:
+            raise Interrupted("SIGINT")
+
+    with pytest.raises(Interrupted):
+        scan_index(str(tree), index, slowly(threads), version="0", progress=interrupt)
+    left = left_of(spreading.read_checkpoint(index))
+    assert left
+    (index / "scan-000999.parquet").write_bytes(b"a shard that was not taken over")
+    with raises(UsageError, "index-in-use"), spreading._alone(index), spreading._alone(index):
+        pass
+    check(tree, index, scan_index(str(tree), index, ScanOptions(), version="0"), alone)
+
+
+@pytest.mark.system
+def test_shards_that_are_not_shared_are_an_error(
+    tree: Path, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each host would have a directory of the same name, of its own."""
+    taken_over = spreading._Spread._take_over
+
+    def elsewhere(self: Any, done: Any) -> None:
+        taken_over(self, replace(done, directory=str(tmp_path / "elsewhere")))
+
+    monkeypatch.setattr(spreading._Spread, "_take_over", elsewhere)
+    with raises(ToolError, "index-not-shared"):
+        scan_index(str(tree), tmp_path / "index", slowly(threads), version="0")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "kills", [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 43))]
+)
+def test_workers_are_killed_and_nothing_is_missing_or_twice(
+    tree: Path, alone: pl.DataFrame, tmp_path: Path, kills: int
+) -> None:
+    """Killed at moments that depend on the seed, wherever they are in their part."""
+    draw = random.Random(kills)
+    with (
+        config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster(2) as cluster,
+    ):
+        moments = sorted(draw.uniform(0.0, 0.8 * alone.height) for _ in range(min(kills, 6)))
+
+        def kill(progress: Any) -> None:
+            # One that is killed while it starts is not started again by Dask.
+            running = cluster.scheduler_info["workers"]
+            nannies = cluster.workers.values()
+            pids = [nanny.pid for nanny in nannies if nanny.worker_address in running]
+            if pids and moments and progress.entries >= moments[0]:
+                moments.pop(0)
+                os.kill(draw.choice(pids), signal.SIGKILL)
+
+        options = replace(slowly(cluster.scheduler_address), calls_per_s=1000.0)
+        manifest = scan_index(str(tree), tmp_path / "i", options, version="0", progress=kill)
+        assert not moments
+    check(tree, tmp_path / "i", manifest, alone)
