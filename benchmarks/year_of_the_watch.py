@@ -3,7 +3,8 @@
 A site of 24 OSTs lives through faults of every kind, each repaired after some days, with hourly
 probes and snapshots and alerts to a receiver on loopback. The same months and seed pass three
 times: without a watch, with one that only measures, and with one that has every policy armed and is
-killed again and again at random calls of its store.
+killed again and again at random calls of its store. ``--until-day`` ends all of them early: what is
+written is of the days that passed. ``--most-s`` ends one after so much time.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from trimtab.loop.probing.probe import RunContext  # noqa: E402
 from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
 from trimtab.loop.watching.companions import observers_of  # noqa: E402
 from trimtab.loop.watching.watch import Watch  # noqa: E402
+from trimtab.model.action import Outcome  # noqa: E402
 from trimtab.model.alert import Alert, Phase  # noqa: E402
 from trimtab.model.identifier import new_identifier  # noqa: E402
 from trimtab.model.notifying import Webhook  # noqa: E402
@@ -50,6 +52,7 @@ from trimtab.model.policies import (  # noqa: E402
 )
 from trimtab.model.run import Run  # noqa: E402
 from trimtab.model.site import Site, SiteStore  # noqa: E402
+from trimtab.record.slots import SlotState  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
 from trimtab.twin.driver import TwinDriver  # noqa: E402
 from trimtab.twin.life import Life  # noqa: E402
@@ -61,7 +64,7 @@ RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
 MOUNT = "/twin"
 FAULTY: Final = 2 / 3
 """Part of the time between two faults after which the first is repaired at the latest."""
-RETENTION_DAYS: Final = 30.0
+RETENTION_DAYS: Final = 14.0
 AFTERWARDS: Final = timedelta(days=2)
 """An alert that comes so long after a repair may still be of it."""
 HOUR: Final = timedelta(hours=1)
@@ -107,14 +110,24 @@ class Months:
         """When the last probe has long ended."""
         return self.scenario.start + timedelta(days=self.days) - HOUR / 6
 
+    def until(self, now: datetime) -> Months:
+        """Return the whole days that have passed."""
+        days = min(self.days, float((now - self.scenario.start + HOUR) // timedelta(days=1)))
+        begun = self.scenario.start + timedelta(days=days)
+        return replace(self, days=days, faults=tuple(f for f in self.faults if f.at < begun))
 
-def months(days: float, seed: int, *, quiet_days: float, rounds: int) -> Months:
+
+def months(
+    days: float, seed: int, *, quiet_days: float, rounds: int, until_day: float | None = None
+) -> Months:
     """Return months in which each kind of fault comes in turn, is repaired, and leaves time.
 
     Parameters
     ----------
     quiet_days
         Before the first fault: what is found there, is false.
+    until_day
+        Only so many of the days pass.
     """
     calm = site(Length(days))
     weekly = replace(calm.trim, every_s=7 * 86400.0)  # as fstrim.timer does
@@ -139,7 +152,8 @@ def months(days: float, seed: int, *, quiet_days: float, rounds: int) -> Months:
         ends = [fault.until for fault in faults[len(faults) - len(put.faults) :] if fault.until]
         stretches.append(Stretch(name, at, max(ends, default=repaired)))
     scenario = replace(base, changes=tuple(changes), faults=tuple(faults))
-    return Months(scenario, tuple(stretches), days)
+    whole = Months(scenario, tuple(stretches), days)
+    return whole.until(base.start + timedelta(days=min(days, until_day or days)))
 
 
 class Receiver:
@@ -298,13 +312,19 @@ def unwatched(of: Months, place: Path) -> dict[str, Any]:
 
 
 def watched(
-    of: Months, policies: Policies, kills_every: int, seed: int, place: Path
+    of: Months,
+    policies: Policies,
+    kills_every: int,
+    seed: int,
+    place: Path,
+    *,
+    most_s: float = float("inf"),
 ) -> dict[str, Any]:
-    """Watch the months and return what became of them."""
+    """Watch the months and return what became of them, or of those that passed in ``most_s``."""
     receiver = Receiver()
     of_site = watched_site(of, place, policies, receiver)
     log = logging.Logger("months", level=logging.CRITICAL)
-    begun_s = time.process_time()
+    begun_s, ends_s = time.process_time(), time.monotonic() + most_s
     with living(of, of_site.limits.fullness) as life, Store.open(of_site.store.url) as store:
         reach = twin_site.twin_reach(life.driver)
         kills = Kills(store, kills_every, seed)
@@ -314,10 +334,11 @@ def watched(
             nonlocal note_at
             now = reach.clock()
             life.hour()
-            if now >= of.end:
+            too_long = now.minute >= 50 and time.monotonic() > ends_s
+            if now >= of.end or too_long:
                 raise KeyboardInterrupt
             if now >= note_at:
-                note_at = now + timedelta(days=max(1.0, of.days / 24))
+                note_at = now + timedelta(days=max(1.0, of.days / 48))
                 life.noted.append(noted(of, now, place, begun_s, life))
             reach.sleep(min(seconds, (of.end - now).total_seconds() + 1))
 
@@ -333,16 +354,21 @@ def watched(
             except Killed:
                 continue
             except BaseException as error:
-                if reach.clock() >= of.end:
+                if isinstance(error, KeyboardInterrupt):
                     break
                 raise SystemExit(f"the watch ended: {error!r}") from error
+        of = of.until(reach.clock())
         life.noted.append(noted(of, reach.clock(), place, begun_s, life))
         runs = [run for run in store.runs(site=of_site.name) if run.at is not None]
         return {
             **performance(writes_of(runs), life),
             **bookkeeping(store, of_site, of),
             **alerting(store.alerts(of_site.name), of, receiver),
+            "days": of.days,
             "kills": kills.count,
+            "memory_after_a_week": {
+                name: memory_change(life.noted, name) for name in ("resident_mib", "anonymous_mib")
+            },
             "watch_s_per_hour": life.noted[-1]["watch_s"] / (of.days * 24),
             "core_share": life.noted[-1]["watch_s"] / (of.days * 86400.0),
             "noted": life.noted,
@@ -353,17 +379,27 @@ def noted(
     of: Months, now: datetime, place: Path, begun_s: float, life: SiteLife
 ) -> dict[str, float]:
     """Return memory, store and processor time at a time, and say that it was reached."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    resident, mapped = map(int, Path("/proc/self/statm").read_text().split()[1:3])
+    mib_a_page = resource.getpagesize() / 2**20
     watch_s = time.process_time() - begun_s - life.simulation_s
     row = {
         "day": round((now - of.scenario.start).total_seconds() / 86400.0, 1),
-        "resident_mib": round(pages * resource.getpagesize() / 2**20, 1),
+        "resident_mib": round(resident * mib_a_page, 1),
+        # Without the pages of libraries, which come with their first use.
+        "anonymous_mib": round((resident - mapped) * mib_a_page, 1),
         "store_bytes": sum(path.stat().st_size for path in place.rglob("*") if path.is_file()),
         "watch_s": round(watch_s, 2),
         "simulation_s": round(life.simulation_s, 2),
     }
     print(f"  {row}", file=sys.stderr, flush=True)
     return row
+
+
+def memory_change(rows: list[dict[str, float]], name: str) -> float | None:
+    """Return by how much memory grew from the second and third week to the last quarter."""
+    second = [row[name] for row in rows if 7.0 <= row["day"] <= 21.0]
+    last = [row[name] for row in rows if row["day"] >= rows[-1]["day"] * 0.75]
+    return float(np.median(last) / np.median(second)) if second and last else None
 
 
 def writes_of(runs: list[Run]) -> list[tuple[datetime, float]]:
@@ -405,11 +441,22 @@ def bookkeeping(store: Store, of_site: Site, of: Months) -> dict[str, Any]:
         lost += expected - len(present) + ((of.end - present[-1]) > HOUR * 1.5)
     return {
         "slots": dict(Counter(f"{slot.item} {slot.state.value}" for slot in slots)),
+        "failed": [
+            f"{slot.due_at:%Y-%m-%d %H:%M} {slot.item}: {slot.detail}"
+            for slot in slots
+            if slot.state is SlotState.FAILED
+        ],
         "slots_doubled": sum(n > 1 for n in due.values()) + sum(n > 1 for n in per_slot.values()),
         "slots_lost": lost,
         "slots_open": len(store.open_slots(of_site.name)),
         "actions": dict(Counter(f"{a.instruction.kind.value} {a.outcome}" for a in actions)),
         "actions_open": sum(action.outcome is None for action in actions),
+        "actions_not_done": [
+            f"{action.at:%Y-%m-%d %H:%M} {action.instruction.kind.value} "
+            f"{action.instruction.target}: {action.outcome} {action.detail} {dict(action.facts)}"
+            for action in actions
+            if action.outcome is not Outcome.DONE
+        ],
         "incidents": len(store.incidents(of_site.name)),
     }
 
@@ -459,15 +506,22 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=500, help="About so many, where it acts.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=VARIANTS, nargs="*", default=VARIANTS)
+    parser.add_argument("--until-day", type=float, help="Only so many of the days pass.")
+    parser.add_argument(
+        "--most-s", type=float, default=float("inf"), help="Each takes; then it ends."
+    )
     parser.add_argument("--result", type=Path, default=RESULT)
     options = parser.parse_args()
-    of = months(options.days, options.seed, quiet_days=options.quiet_days, rounds=options.rounds)
+    of = months(
+        options.days, options.seed, quiet_days=options.quiet_days, rounds=options.rounds,
+        until_day=options.until_day,
+    )  # fmt: skip
     result: dict[str, Any] = (
         json.loads(options.result.read_text()) if options.result.exists() else {}
     )
     result |= measured_on()
     result |= {
-        "days": options.days,
+        "days": of.days,
         "seed": options.seed,
         "faults": [f"{fault.at:%Y-%m-%d} {fault.name}" for fault in of.faults],
     }
@@ -479,9 +533,9 @@ def main() -> None:
             figures: Mapping[str, Any] = (
                 unwatched(of, place)
                 if name == "no watch"
-                else watched(of, Policies(), 0, options.seed, place)
+                else watched(of, Policies(), 0, options.seed, place, most_s=options.most_s)
                 if name == "measures"
-                else watched(of, ARMED, every, options.seed, place)
+                else watched(of, ARMED, every, options.seed, place, most_s=options.most_s)
             )
         result[name] = figures
         options.result.write_text(json.dumps(result, indent=1) + "\n")

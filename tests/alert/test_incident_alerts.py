@@ -71,13 +71,31 @@ def test_small_steps_add_up_while_the_id_changes() -> None:
     assert phases == [[], [], [Phase.WORSENED]]
 
 
-def test_what_is_no_longer_found_is_closed_after_a_day_and_not_before() -> None:
+def test_what_is_no_longer_found_is_closed_after_some_days_and_not_before() -> None:
     ledger = Ledger()
     ledger.incidents(NOON + HOUR, incident())
     assert sent(ledger.incidents(NOON + DAY)) == []
     assert sent(ledger.incidents(NOON + DAY + MISSING_FOR / 2)) == []
     assert sent(ledger.incidents(NOON + DAY + MISSING_FOR)) == [Phase.CLOSED]
-    assert sent(ledger.incidents(NOON + 4 * DAY)) == []
+    assert sent(ledger.incidents(NOON + 2 * DAY + MISSING_FOR)) == []
+
+
+def test_what_is_found_again_after_that_is_no_news_unless_it_is_worse() -> None:
+    ledger = Ledger()
+    ledger.incidents(NOON + HOUR, incident())
+    ledger.incidents(NOON + DAY)
+    assert sent(ledger.incidents(NOON + DAY + MISSING_FOR)) == [Phase.CLOSED]
+    story = [
+        (incident(), []),
+        (incident("placed-anew", at=NOON - SAME / 2), []),
+        (incident("placed-anew", at=NOON - SAME / 2, state="ended"), []),
+        (incident(), []),
+        (incident(effect=0.65), [Phase.WORSENED]),
+        (incident(effect=0.65), []),
+        (incident(effect=0.65, state="ended"), [Phase.CLOSED]),
+    ]
+    for day, (view, phases) in enumerate(story, 2):
+        assert sent(ledger.incidents(NOON + day * DAY + MISSING_FOR, view)) == phases, day
 
 
 def test_what_is_found_again_before_that_was_never_gone() -> None:

@@ -11,6 +11,7 @@ from tests.record.values import a_run
 from tests.support.codes import raises
 
 from trimtab.errors import UnreadableError
+from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Sample
 from trimtab.model.telemetry import (
     HostSnapshot,
@@ -21,7 +22,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record import batch, frames
+from trimtab.record import batch, explaining, frames
 from trimtab.record.kept import Judged, KeptIncident
 from trimtab.record.store import Store
 
@@ -175,7 +176,20 @@ def test_runs_of_a_stretch_come_without_the_samples_of_targets(store: Store) -> 
     assert found.samples == (whole,)
     assert comparability == store.series("scratch")[0].comparability
     late = AT + timedelta(days=1)
-    assert store.runs_between("scratch", since=late, until=late) == ()
+    assert list(store.runs_between("scratch", since=late, until=late)) == []
+
+
+def test_many_runs_come_by_time_though_few_are_read_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explaining, "_AT_ONCE", 2)
+    times = [AT + timedelta(hours=hour) for hour in (4, 0, 3, 1, 2)]
+    for at in times:
+        run = replace(a_run(), id=new_identifier(at), site="scratch", at=at, outputs=())
+        store.add_run(run)
+    stored = list(store.runs_between("scratch", until=max(times)))
+    assert [run.at for run, _ in stored] == sorted(times)
+    assert all(run.samples for run, _ in stored)
 
 
 def incident(name: str, at: datetime, state: str = "open") -> KeptIncident:

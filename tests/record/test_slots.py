@@ -100,6 +100,10 @@ def test_a_slot_comes_back_with_all_that_belongs_to_it(open_store: OpenStore) ->
     assert again.run(run.id, outputs=True) == run
     assert (again.snapshot("b"), again.snapshot("a")) == (before, after)
     assert again.snapshot("c") is None
+    # Who kept them reads them from memory; what was refused is not there.
+    assert store.snapshot("a") is after
+    assert not store.finish_slot(whole, snapshots={"c": replace(after, complete=False)})
+    assert (store.snapshot("a"), store.snapshot("c")) == (after, None)
 
 
 def test_what_has_ended_stays_as_it_is_and_nothing_is_kept_with_it(store: Store) -> None:

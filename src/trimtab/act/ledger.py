@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
+from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 
 CREATION: Final = frozenset({ActionKind.CLOSE, ActionKind.OPEN})
 _NOT_TRIED: Final = frozenset({Outcome.SKIPPED, Outcome.CHANGED, Outcome.UNREACHABLE})
+_CREATED: Final = "creation"
+_ANY: Final = Message("any", "any")
 Key = tuple[str, str]
 """A target, and what of it was changed: a setting, ``creation``, or the name of the kind."""
 
@@ -20,7 +25,7 @@ def key_of(instruction: Instruction) -> Key:
     Closing and opening are one thing: a target's creation, by whichever setting.
     """
     if instruction.kind in CREATION:
-        return instruction.target, "creation"
+        return instruction.target, _CREATED
     return instruction.target, instruction.setting or str(instruction.kind)
 
 
@@ -32,6 +37,49 @@ def ended_at(action: Action) -> datetime:
 def may_have_written(action: Action) -> bool:
     """Return whether the file system may differ from before an action; ended or not."""
     return action.outcome is None or action.outcome.wrote
+
+
+def still_counting(
+    actions: Iterable[Action], reverted: Collection[str] = frozenset()
+) -> list[Action]:
+    """Return the actions that a decision may yet rest on, of those of long ago, oldest first.
+
+    Left out are closings and openings before the last opening of a target, and of a change that was
+    tried again and again with the same result all tries but the first and the last.
+
+    Parameters
+    ----------
+    reverted
+        Ids of those that were taken back lately.
+    """
+    ledger, counting = Ledger(actions), list[Action]()
+    taken_back = ledger.reverted.union(reverted)
+    for (_, subject), rows in ledger.by_key.items():
+        counting += _since_opened(rows) if subject == _CREATED else _ends(rows, taken_back)
+    return sorted(counting, key=lambda action: (action.at, action.id))
+
+
+def _since_opened(rows: Sequence[Action]) -> Sequence[Action]:
+    opened = (
+        place
+        for place, row in enumerate(rows)
+        if row.instruction.kind is ActionKind.OPEN and row.outcome is Outcome.DONE
+    )
+    return rows[max(opened, default=0) :]
+
+
+def _ends(rows: Sequence[Action], reverted: Collection[str]) -> list[Action]:
+    """Return rows without those between two that are like them."""
+    results = [(_result(row), row.id in reverted) for row in rows]
+    alike = [result == following for result, following in pairwise(results)]
+    within = (False, *(before and after for before, after in pairwise(alike)), False)
+    return [row for row, is_within in zip(rows, within[: len(rows)], strict=True) if not is_within]
+
+
+def _result(action: Action) -> tuple[object, ...]:
+    """Return all that decisions look at of an action but its id and time."""
+    instruction = replace(action.instruction, reason=_ANY)
+    return action.policy, instruction, action.outcome, action.found, action.facts
 
 
 class Ledger:

@@ -30,8 +30,10 @@ SEVERE: Final = 0.50
 """From this loss on an incident is critical."""
 FEWEST_RUNS: Final = 3
 """Bad runs from which an incident is told: one or two may fail though nothing is wrong."""
-MISSING_FOR: Final = timedelta(days=1)
-"""An incident that is no longer found is closed after this time: the next look may find it."""
+MISSING_FOR: Final = timedelta(days=3)
+"""An incident that is no longer found is closed after this time: the next looks may find it."""
+_LOST: Final = "no_longer_found"
+"""Fact of a subject that was closed so: found again, it is the same incident, and no news."""
 _PREFIX: Final = "incident:"
 
 
@@ -119,6 +121,9 @@ def _again(
 ) -> Iterator[Alert]:
     """Yield what is new about an incident that is known."""
     facts = subject.facts
+    if subject.belief == CLOSED and facts.get(_LOST):
+        yield from _found_again(observed, incident, subject, draft)
+        return
     if subject.belief != OPEN:
         reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
         waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
@@ -134,6 +139,18 @@ def _again(
     elif facts.get("incident") != incident.id or facts.get("missing_since"):
         # As it is found now, but as bad as people were told: small steps must add up.
         more = {"effect": facts.get("effect"), "causes": facts.get("causes", [])}
+        yield _alert(observed, incident, subject, Phase.NOTED, draft, **more)
+
+
+def _found_again(
+    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+) -> Iterator[Alert]:
+    """Yield what is new about an incident that was closed as no longer found: that it is worse."""
+    goes_on = incident.state == IncidentState.OPEN and _is_certain(incident)
+    if goes_on and _loss(incident.effect) >= _loss(subject.facts.get("effect")) + WORSE:
+        yield _alert(observed, incident, subject, Phase.WORSENED, draft)
+    elif subject.facts.get("incident") != incident.id:
+        more = {"effect": subject.facts.get("effect"), _LOST: True}
         yield _alert(observed, incident, subject, Phase.NOTED, draft, **more)
 
 
@@ -154,9 +171,8 @@ def _missing(observed: Observed, subject: Subject, draft: Draft) -> Iterator[Ale
             f"{subject.facts.get('summary', 'an incident')}; next: trimtab incidents "
             f"{observed.site}"
         )
-        yield draft.alert(
-            subject, INCIDENT, Phase.CLOSED, severity, title=title, facts=subject.facts
-        )
+        facts = {**subject.facts, _LOST: True}
+        yield draft.alert(subject, INCIDENT, Phase.CLOSED, severity, title=title, facts=facts)
 
 
 def _loss(effect: Any) -> float:

@@ -64,7 +64,7 @@ def place_of(store: Store, where: str) -> Place:
 
 def add_event(
     store: Store,
-    where: str,
+    where: str | Place,
     *,
     kind: str,
     detail: str,
@@ -78,6 +78,8 @@ def add_event(
 
     Parameters
     ----------
+    where
+        A word that names the site, or the site.
     at, until
         As `trimtab.units.parse_moment` reads them, in the site's zone; ``at`` is now by default.
     targets
@@ -88,7 +90,7 @@ def add_event(
     UsageError
         There is no such site, a time is none or lies in the future, or nothing is said.
     """
-    place = place_of(store, where)
+    place = where if isinstance(where, Place) else place_of(store, where)
     words = detail.strip()
     if not words:
         raise UsageError("an event needs a description of what happened", code="event-empty")

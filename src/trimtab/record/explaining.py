@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 _AT_ONCE = 400  # snapshots in one question: older SQLites take 999 values
+
+
+def _batches(numbers: Sequence[int], count: int) -> Iterator[Sequence[int]]:
+    """Yield numbers in order, so many at once."""
+    return (numbers[start : start + count] for start in range(0, len(numbers), count))
 
 
 class ExplainingRecords(SnapshotRecords):
@@ -143,20 +148,25 @@ class ExplainingRecords(SnapshotRecords):
 
     def runs_between(
         self, site: str, *, since: datetime | None = None, until: datetime | None = None
-    ) -> tuple[tuple[Run, str], ...]:
-        """Return runs of a stretch with their comparability, by time.
+    ) -> Iterator[tuple[Run, str]]:
+        """Yield runs of a stretch with their comparability, by time, few of them in memory at once.
 
         Samples of single targets are left out, which `survey_frame` gives.
         """
         run = schema.run.c
-        query = queries.runs().where(schema.site.c.name == site).order_by(run.at, run.number)
-        with self._reading() as connection:
-            records = connection.execute(queries.between(query, run.at, since, until)).all()
-            samples = queries.samples_of(connection, [row.number for row in records], whole=True)
-        return tuple(
-            (rows.to_run(row, samples.get(row.number, ()), ()), row.comparability)
-            for row in records
+        query = (
+            select(run.number)
+            .join(schema.site, schema.site.c.number == run.site)
+            .where(schema.site.c.name == site)
+            .order_by(run.at, run.number)
         )
+        with self._reading() as connection:
+            numbers = connection.execute(queries.between(query, run.at, since, until))
+            for some in _batches(numbers.scalars().all(), _AT_ONCE):
+                part = queries.runs().where(run.number.in_(some)).order_by(run.at, run.number)
+                samples = queries.samples_of(connection, some, whole=True)
+                for row in connection.execute(part).all():
+                    yield rows.to_run(row, samples.get(row.number, ()), ()), row.comparability
 
     def left_out(self, site: str, comparability: str) -> tuple[LeftOut, ...]:
         """Return the runs of a series that are not judged, by time: failed, absent, another job."""

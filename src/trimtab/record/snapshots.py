@@ -159,13 +159,24 @@ class SnapshotRecords(Connections):
     def _snapshot(self, row: Row[Any], bases: Mapping[int, Base]) -> Snapshot:
         base = None if row.base is None else bases[row.base]
         key = row.id, row.batch, None if base is None else base.digest
-        snapshot = self._decoded.pop(key, None)
+        snapshot = self._decoded.get(key)
         if snapshot is None:
             snapshot = decode(row.batch, base, at=row.at, driver=row.driver, complete=row.complete)
+        self._remember(key, snapshot)
+        return snapshot
+
+    def _remember(self, key: tuple[str, bytes, str | None], snapshot: Snapshot) -> None:
+        """Keep a snapshot in memory as the newest of few."""
+        self._decoded.pop(key, None)
         self._decoded[key] = snapshot
         for oldest in list(self._decoded)[:-_DECODED]:
             self._decoded.pop(oldest, None)
-        return snapshot
+
+    def remember(self, changes: Iterable[Changes], snapshots: Mapping[str, Snapshot]) -> None:
+        """Keep in memory what was just committed: alerts and policies read it at once."""
+        for change in changes:
+            key = change.id, change.batch, change.base.digest
+            self._remember(key, snapshots[change.id])
 
     def _newest_bases(self, connection: Connection, site: str) -> list[Base]:
         table = schema.snapshot_base.c

@@ -18,6 +18,7 @@ from trimtab.model.run import RawOutput, Run
 from trimtab.record import history, queries, rows, schema
 from trimtab.record.acting import ActingRecords
 from trimtab.record.alerting import AlertRecords
+from trimtab.record.copying import CopyRecords
 from trimtab.record.counting import CountRecords
 from trimtab.record.database import open_database
 from trimtab.record.explaining import ExplainingRecords
@@ -30,7 +31,9 @@ from trimtab.record.watched import WatchRecords
 _CANDIDATES_SHOWN = 5
 
 
-class Store(WatchRecords, ExplainingRecords, ActingRecords, AlertRecords, CountRecords):
+class Store(
+    WatchRecords, ExplainingRecords, ActingRecords, AlertRecords, CountRecords, CopyRecords
+):
     """Everything that is kept of all sites, in one database with its raw outputs beside it.
 
     Safe to use from several threads and by several processes at once. Every method raises

@@ -103,6 +103,7 @@ class WatchRecords(SnapshotRecords):
                 number = queries.site_number(connection, event.site)
                 row = rows.of_event(event, number)
                 connection.execute(queries.insert_unless_there(connection, schema.event, **row))
+        self.remember(changes, snapshots)
         return True
 
     def slots(

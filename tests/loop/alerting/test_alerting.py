@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -200,9 +201,10 @@ def test_killed_anywhere_an_alert_is_neither_lost_nor_decided_twice(place, monke
         (Spool, "remove"),
     ]  # fmt: skip
     for number, (owner, name) in enumerate(steps, 1):
-        for after in (False, True):
-            here = place()
-            decided(monkeypatch, alert(number * 10 + after))
+        for after, idle_first in product((False, True), repeat=2):
+            here = place(per_hour=100)
+            identifier = alert(number * 10 + 2 * after + idle_first).id
+            decided(monkeypatch, alert(number * 10 + 2 * after + idle_first))
             with monkeypatch.context() as patched:
                 done = getattr(owner, name)
 
@@ -216,10 +218,11 @@ def test_killed_anywhere_an_alert_is_neither_lost_nor_decided_twice(place, monke
                     here.alerting().after_slot()
             here.after(3600)
             restarted = here.alerting()
+            if idle_first:  # what is spooled is delivered before anything is decided
+                restarted.idle(here.clock())
             restarted.after_slot()
             here.after(3600)
             restarted.idle(here.clock())
-            identifier = alert(number * 10 + after).id
             rows = [row for row in here.store.alerts("scratch") if row.id == identifier]
             assert len(rows) == 1, (name, after)
             assert [each.state for each in rows[0].deliveries] == [DeliveryState.DELIVERED]
@@ -266,6 +269,31 @@ def test_a_spool_that_cannot_be_written_is_no_reason_to_be_silent(place, monkeyp
     alerting.idle(here.clock())
     assert here.chat.ids == [alert(1).id]
     assert "No space left" in here.lines.text()
+
+
+def test_what_was_pruned_from_the_ledger_is_not_looked_through_for_ever(place, monkeypatch) -> None:
+    here = place()
+    sent: list[int] = []
+
+    def decide(observed: object, ledger: list[Alert], now: datetime) -> list[Alert]:
+        sent.append(len(ledger))
+        return []
+
+    monkeypatch.setattr(module, "decide", decide)
+    for number in range(3):
+        here.store.add_alert(alert(number))
+    alerting = here.alerting()
+    alerting.after_slot()
+
+    def unreadable(*arguments: Any, **more: Any) -> None:
+        raise UnreadableError("the store is locked", code="store-locked")
+
+    for answer in (unreadable, lambda *_, **__: ()):
+        monkeypatch.setattr(Store, "alerts", answer)
+        alerting.after_slot()
+        here.after(86400)
+        alerting.after_slot()
+    assert sent == [3, 3, 3, 0, 0]
 
 
 def test_a_store_that_cannot_be_written_delays_the_ledger_alone(place, monkeypatch) -> None:

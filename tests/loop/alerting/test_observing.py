@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,16 +15,24 @@ from trimtab.loop.alerting.observing import RECENT, observe
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.identifier import new_identifier
+from trimtab.model.incident import Assessment
 from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
 from trimtab.record.kept import Judged, KeptIncident
 from trimtab.record.store import Store
+from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
+from trimtab.report.documents.encode import dumps
 
 SITE = a_site()
 
 
+def cause(identifier: str, title: str, confidence: float) -> dict[str, Any]:
+    """Return a cause as an explanation that is kept has it."""
+    return json.loads(dumps(Assessment(identifier, title, confidence, ())))
+
+
 def incident(identifier: str, **changes: Any) -> KeptIncident:
     document = {
-        "causes": [{"cause": "trim-overdue", "title": "no trim", "confidence": 0.93}],
+        "causes": [cause("trim-overdue", "no trim", 0.93)],
         "unexplained": False,
         "deciding": "trim one target",
         "runs": 12,
@@ -46,7 +55,7 @@ def incident(identifier: str, **changes: Any) -> KeptIncident:
 
 def test_incidents_that_go_on_or_ended_of_late_are_looked_at(tmp_path: Path) -> None:
     long_ago = NOON - RECENT - timedelta(days=1)
-    unexplained = {"causes": [{"cause": "failover", "confidence": 0.4}], "unexplained": True}
+    unexplained = {"causes": [cause("failover", "failed over", 0.4)], "unexplained": True}
     with Store.open(tmp_path / "t.db") as store:
         assert observe(SITE, store, NOON).judged_at is None
         incidents = [

@@ -25,6 +25,7 @@ from tests.support.watched import (
 )
 
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
+from trimtab.loop.watching import analysis
 from trimtab.loop.watching.analysis import new_among
 from trimtab.message import Message
 from trimtab.model.identifier import identifier_of
@@ -149,6 +150,23 @@ def test_without_confirm_no_further_probe_is_run(store: Store) -> None:
     lines = watched(store, probe, clock, 14)
     assert told(lines, "performance may have changed")
     assert all(one.due_at.minute == 0 for one in store.slots("scratch", item="probe:hourly"))
+
+
+def test_memory_is_given_back_after_each_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, given_back = Moving(), list[datetime]()
+    monkeypatch.setattr(analysis, "give_back_memory", lambda: given_back.append(clock()))
+    probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
+    with_history(store, probe)
+
+    def broken(*arguments: Any, **more: Any) -> None:
+        raise RuntimeError("of one look")
+
+    watched(store, probe, clock, 2)
+    monkeypatch.setattr("trimtab.loop.explaining.incidents.incidents_of", broken)
+    watched(store, probe, clock, 27)
+    assert len({at.date() for at in given_back}) == 2
 
 
 def test_a_steady_site_is_looked_at_once_a_day_and_nothing_is_told(store: Store) -> None:

@@ -19,6 +19,7 @@ from trimtab.drivers.protocol import TrimResult
 from trimtab.loop.acting.applying import never
 from trimtab.loop.acting.session import Place
 from trimtab.loop.watching.policies import PolicyKeeper
+from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT
 from trimtab.loop.watching.upcoming import watch_state
 from trimtab.loop.watching.watch import items
 from trimtab.model.action import ActionKind, Outcome
@@ -199,6 +200,29 @@ def test_a_watch_killed_within_a_change_does_nothing_twice_and_loses_nothing(
         ("creation", "OST0000", "False")
     ]
     assert {change[1] for change in driver.changes if change[0] == "trim"} == set(names)
+
+
+def test_a_slot_killed_too_late_to_begin_again_is_failed_and_the_next_goes_on(
+    tmp_path: Path,
+) -> None:
+    clock = Moving()
+    # The slot of an hour begins until half past: killed at twenty to, its time is over.
+    driver = Slow(MemoryTarget("OST0000", capacity_bytes=2 * TIB), clock=clock, trim_s=40 * 60)
+    site = site_with(Policies(trim=TrimPolicy(armed=True, range_bytes=TIB, slower=None)))
+    with Store.open(tmp_path / "t.db") as store:
+        driver.kill_after = 0
+        run(site, store, driver, clock, MONDAY + 6 * HOUR)
+        killed_at = clock()
+        run(site, store, driver, clock, MONDAY + 6 * HOUR)
+        slots = [slot for slot in store.slots("scratch") if slot.item == "policies"]
+        actions = store.actions("scratch")
+    assert killed_at - slots[0].due_at > timedelta(minutes=30)
+    assert [slot.state for slot in slots].count(SlotState.FAILED) == 1
+    assert slots[0].state is SlotState.FAILED
+    assert slots[-1].state is SlotState.DONE
+    assert slots[0].detail == AN_ERROR_ENDED_IT  # a kill by a signal is another process to the next
+    assert [action.outcome for action in actions][-1] is Outcome.DONE
+    assert {int(offset) for _, _, offset in driver.changes} == {0, TIB}
 
 
 def test_a_site_that_another_process_acts_on_is_left_to_it(tmp_path: Path) -> None:

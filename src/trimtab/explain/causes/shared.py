@@ -19,7 +19,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.explain.causes.runs import ONSET_LEAST, onset_within
-from trimtab.explain.context import SETTINGS, SURVEYS, Context
+from trimtab.explain.context import SETTINGS, SURVEYS, Context, once
 from trimtab.explain.contrasts import Sign, presence
 from trimtab.explain.telemetry import OSTS, marked
 from trimtab.model.event import Event, EventKind
@@ -209,6 +209,7 @@ def grown(counter: pl.DataFrame) -> pl.DataFrame:
     return flags(ordered, pl.col("value") > pl.col("value").first().over("target"))
 
 
+@once
 def surveyed(context: Context) -> pl.DataFrame | None:
     """Return the surveys of single targets with ``bad``, those that gave no value with them.
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from trimtab.explain.causes.runs import of_incident, value_of
 from trimtab.explain.causes.shared import settings, surveyed
-from trimtab.explain.context import Context
+from trimtab.explain.context import Context, once
 from trimtab.explain.contrasts import Sign
 from trimtab.explain.telemetry import Observations
 from trimtab.message import Message
@@ -152,6 +152,7 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
     return sum(_WORD.search(text) is not None for text in last.get_column("value")), last.height
 
 
+@once
 def recovery(context: Context) -> Recovery | Message:
     """Return what the trims within the incident recovered, or why that is unknown."""
     if context.incident.runs in range(1, _LASTED):
@@ -267,7 +268,7 @@ def _share_of_some(context: Context, trim: Event) -> float | None:
     of the bad hours before the trim and of any hours after it.
     """
     rows = surveyed(context)
-    if rows is None:
+    if rows is None or rows.is_empty():
         return None
     is_one = pl.col("target").is_in(list(trim.targets))
     rest = pl.col("value").filter(~is_one).median()

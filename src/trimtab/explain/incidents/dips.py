@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import betainc
 
 from trimtab.explain.context import Window
 from trimtab.explain.incidents.spell import TOGETHER, Spell, apart, grouped, name_of, percent_off
 from trimtab.judge.arrays import median
+from trimtab.judge.distributions import beta_lower
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, Regime, SeriesJudgement
@@ -254,7 +254,7 @@ class _Chance:
         if more:
             shape = 1.0 / (1.0 / runs_seen + _VARIES * (1.0 + 1.0 / runs_seen))
             mean = others * share
-            often = float(betainc(more, shape, mean / (shape + mean)))
+            often = beta_lower(mean / (shape + mean), more, shape)
         return self.a_month * share * often
 
     def _seen(self, least: float) -> tuple[float, float]:

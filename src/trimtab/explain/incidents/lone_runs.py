@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
-from scipy.special import bdtrc
 
 from trimtab.explain.context import RunFact
 from trimtab.explain.incidents.failures import BROKEN
 from trimtab.explain.incidents.spell import Spell
+from trimtab.judge.distributions import binomial_above
 from trimtab.model.incident import LoneRun
 from trimtab.model.series import SeriesKey
 
@@ -110,4 +110,4 @@ def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
     first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
     if begin - first < _BEFORE:
         a_month = every / max((begin - first) / _MONTH, 1e-3)
-    return a_month * share * float(bdtrc(count - 2, span - 1, share)) > A_MONTH
+    return a_month * share * binomial_above(count - 2, float(span - 1), share) > A_MONTH

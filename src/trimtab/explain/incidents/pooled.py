@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import bdtrc
 
 from trimtab.explain.incidents.dips import Residuals, residuals_of
 from trimtab.explain.incidents.spell import Spell, apart, grouped, name_of
+from trimtab.judge.distributions import binomials_above
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey
 
@@ -198,7 +198,7 @@ def _spells(name: str, rounds: _Rounds) -> Iterator[Spell]:
     for share in SHARES:
         as_low = np.nan_to_num(shares, nan=1.0) <= share
         count = as_low.sum(axis=1)
-        chance = bdtrc(count - 1, ran, share) * _MONTH_S / rounds.width_s
+        chance = binomials_above(count - 1, ran, share) * _MONTH_S / rounds.width_s
         most = (count >= VOICES) & (2 * count > ran) & (chance <= A_MONTH)
         low |= as_low & (most & enough & (depth >= TOGETHER))[:, None]
     together = np.flatnonzero(low.any(axis=1)).tolist()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.ledger import still_counting
 from trimtab.act.observed import Observed
 from trimtab.explain.troubles import site_state
 from trimtab.loop.acting.verdicts import with_verdicts
@@ -26,21 +28,30 @@ LEDGER: Final = timedelta(days=30)
 """What was set or closed is in force until it is taken back; of the rest so much counts."""
 REPEATED_S: Final = {ActionKind.RESET_ALLOCATOR: 2 * 3600.0, ActionKind.TRIM: 2 * 86400.0}
 """Or two of their intervals, where that is longer: a large site has a million in thirty days."""
+_READ_AGAIN: Final = timedelta(days=1)
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
 """Troubles that say that data may be wrong: while they last, nothing is changed."""
 
 
-def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed:
-    """Return a site as it is now; everything that could not be observed is said in it."""
+def observe(
+    site: Site, driver: Driver, store: Store, now: datetime, long_ago: LongAgo | None = None
+) -> Observed:
+    """Return a site as it is now; everything that could not be observed is said in it.
+
+    Parameters
+    ----------
+    long_ago
+        What earlier visits of this process read of the ledger; ``None``: nothing.
+    """
     snapshot = driver.snapshot(now)
     latest = store.latest_snapshot(site.name)
     return Observed(
         site=site,
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
-        actions=ledger(store, site, now),
+        actions=ledger(store, site, now, long_ago),
         busy=busy(site, store, snapshot),
         practices=practices(driver, snapshot),
         pools=pools(driver),
@@ -50,11 +61,45 @@ def observe(site: Site, driver: Driver, store: Store, now: datetime) -> Observed
     )
 
 
-def ledger(store: Store, site: Site, now: datetime) -> tuple[Action, ...]:
+class LongAgo:
+    """Actions of long ago that still count, kept in memory between two visits.
+
+    Each visit reads those that have become old since the one before it; all of them are read at
+    first, and once a day, as another process may have settled one.
+    """
+
+    def __init__(self) -> None:
+        self._actions: tuple[Action, ...] = ()
+        self._from: datetime | None = None
+        self._until: datetime | None = None
+
+    def before(
+        self, store: Store, site: str, until: datetime, reverted: Collection[str] = frozenset()
+    ) -> tuple[Action, ...]:
+        """Return what was set or closed before a time and may be in force.
+
+        Parameters
+        ----------
+        reverted
+            Ids of actions that were taken back since.
+        """
+        known, first, end = self._until, self._from, until - timedelta(microseconds=1)
+        if first is None or known is None or not known <= until < first + _READ_AGAIN:
+            self._actions, self._from, known = (), until, None
+        newer = store.actions(site, since=known, until=end, kinds=_LASTING)
+        self._actions = tuple(still_counting((*self._actions, *newer), reverted))
+        self._until = until
+        return self._actions
+
+
+def ledger(
+    store: Store, site: Site, now: datetime, long_ago: LongAgo | None = None
+) -> tuple[Action, ...]:
     """Return the actions that decisions may rest on: those of lately, and what may be in force."""
     since, policies = now - LEDGER, site.policies
-    older = store.actions(site.name, until=since - timedelta(microseconds=1), kinds=_LASTING)
     recent = list(store.actions(site.name, since=since, kinds=set(ActionKind) - REPEATED_S.keys()))
+    reverted = {name for action in recent for name in action.instruction.reverts}
+    older = (long_ago or LongAgo()).before(store, site.name, since, reverted)
     for kind, policy in (
         (ActionKind.RESET_ALLOCATOR, policies.allocator),
         (ActionKind.TRIM, policies.trim),

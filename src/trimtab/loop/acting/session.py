@@ -7,7 +7,7 @@ import getpass
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +28,7 @@ from trimtab.loop.acting.measuring import (
     measure_if_possible,
     pending,
 )
-from trimtab.loop.acting.observing import observe
+from trimtab.loop.acting.observing import LongAgo, observe
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.acting.recovering import recover
 from trimtab.loop.sites import (
@@ -189,6 +189,8 @@ class Place:
         `open_acting_driver`, or what stands for it.
     sleep
         Waits for that many seconds, by the same clock.
+    long_ago
+        What earlier visits read of the ledger.
     """
 
     site: Site
@@ -196,6 +198,7 @@ class Place:
     clock: Clock
     open_acting: Callable[..., Driver] = open_acting_driver
     sleep: Callable[[float], None] = time.sleep
+    long_ago: LongAgo = field(default_factory=LongAgo)
 
     def observe(self, driver: Driver, *, measuring: bool = False) -> Observed:
         """Return the site as it is now.
@@ -205,12 +208,12 @@ class Place:
         measuring
             Whether first targets that still await their survey or probe get it.
         """
-        observed = observe(self.site, driver, self.store, self.clock())
+        observed = observe(self.site, driver, self.store, self.clock(), self.long_ago)
         waiting = pending(observed) if measuring else ()
         if not waiting:
             return observed
         measure_if_possible(self.site, self.store, driver, observed, waiting)
-        return observe(self.site, driver, self.store, self.clock())
+        return observe(self.site, driver, self.store, self.clock(), self.long_ago)
 
 
 def settle(place: Place, surroundings: Surroundings) -> tuple[Action, ...]:

@@ -1,17 +1,19 @@
 """The alerts of one watch: decides after each slot, and lets couriers deliver meanwhile.
 
 An alert is first put into the spool, then into the ledger, then sent, then marked as delivered,
-then taken out of the spool. Killed before the ledger the decision is made again with the same id;
-killed before the mark it is sent again with the same idempotency key.
+then taken out of the spool. Killed before the ledger, the next process puts into it what the spool
+has, before anything is sent or decided. Killed between the receiver's answer and the mark, which
+follows at once, it is sent again with the same idempotency key: the one case of a message twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from trimtab.record.slots import Slot
     from trimtab.record.store import Store
 
+READ_AGAIN: Final = timedelta(days=1)
+"""So often the ledger is read anew: what was pruned from it need not be looked through."""
 CLOSING_S: Final = 20.0
 """What is under way when the watch ends has so long; the rest waits in the spool."""
 
@@ -67,6 +71,7 @@ class Alerting:
             Courier(site, store, self._spool, receiver, log, clock) for receiver in receivers
         )
         self._ledger: list[Alert] | None = None
+        self._read_at = datetime.max.replace(tzinfo=UTC)
         self._unkept: list[Alert] = []
         self._running: dict[str, threading.Thread] = {}
         self._closing = threading.Event()
@@ -134,13 +139,34 @@ class Alerting:
         )
 
     def _known(self, now: datetime) -> list[Alert]:
-        """Return the ledger; read once, as nobody else writes it while this watch has the lease."""
+        """Return the ledger; read seldom, as only this watch writes it while it has the lease."""
         if self._ledger is None:
             stored = self._store.alerts(self._site.name, since=now - REMEMBERED)
             for courier in self.couriers:
                 courier.remember(stored)
-            self._ledger = list(stored)
+            self._ledger = [*stored, *self._adopted({alert.id for alert in stored})]
+            self._read_at = now
+        elif not self._unkept and not self._read_at <= now < self._read_at + READ_AGAIN:
+            # What waits is delivered whether or not the store can be read.
+            with contextlib.suppress(TrimtabError):
+                self._ledger = list(self._store.alerts(self._site.name, since=now - REMEMBERED))
+                self._read_at = now
         return self._ledger
+
+    def _adopted(self, known: Collection[str]) -> list[Alert]:
+        """Put into the ledger what a process spooled that was killed before it did."""
+        spooled: dict[str, Alert] = {}
+        for courier in self.couriers:
+            name = courier.receiver.name
+            for alert in self._spool.waiting(name):
+                if alert.id not in known:
+                    waiting = Delivery(name, DeliveryState.WAITING, alert.at)
+                    addressed = spooled.get(alert.id, alert)
+                    deliveries = (*addressed.deliveries, waiting)
+                    spooled[alert.id] = replace(addressed, deliveries=deliveries)
+        alerts = sorted(spooled.values(), key=lambda alert: alert.at)
+        self._unkept += [alert for alert in alerts if not self._keep(alert)]
+        return alerts
 
     def _send(self, alerts: Iterable[Alert]) -> tuple[Alert, ...]:
         """Put new alerts into spool and ledger, and begin to deliver what waits."""

@@ -83,7 +83,7 @@ def _incident(stored: KeptIncident) -> IncidentView:
         certainty=stored.certainty,
         summary=stored.summary,
         effect=stored.effect,
-        cause=_text(named.get("cause")),
+        cause=_text(named.get("id")),
         cause_title=_text(named.get("title")),
         confidence=as_number(named.get("confidence")),
         deciding=_text(deciding),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.explain import with_standing
@@ -15,18 +15,28 @@ from trimtab.explain.incidents import Troubles, find_troubles
 from trimtab.explain.site import Known, explain_moment, speeds_at
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
+    Basis,
     Checksums,
     Conditions,
     Facts,
+    IncidentQuestion,
     RunFacts,
     ask_for_standing,
-    explain_all,
+    questions_of,
 )
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.site_judgement import Judged, Progress, Terms, edge, judge_site
 from trimtab.loop.stores import at_hand
 from trimtab.loop.workers import Together, one_by_one, processors, side_by_side
-from trimtab.model.incident import Assessment, Explanation, IncidentState, LoneRun, SpeedAt
+from trimtab.measure.plain import as_dict, as_list
+from trimtab.model.incident import (
+    Assessment,
+    Explanation,
+    Incident,
+    IncidentState,
+    LoneRun,
+    SpeedAt,
+)
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
 from trimtab.units import parse_moment
@@ -41,7 +51,17 @@ _MINUTE: Final = timedelta(minutes=1)
 _MANY_RUNS: Final = 3000
 """From four months of hourly runs on a second process is worth the second that it takes."""
 _HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
+_BASIS: Final = "basis"
+"""Key of a kept document: what the explanation rests on; it is not printed."""
 _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedBy:
+    """What an explanation rests on, and the conditions that it names by itself."""
+
+    basis: Basis
+    standing: tuple[Assessment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,10 @@ class Explained:
         What was wrong in all of the record.
     lone_runs
         Runs that failed or did not finish while those around them did, the latest first.
+    bases
+        Incident to what its explanation rests on, of those that ended long ago.
+    unchanged
+        Incidents whose explanation was taken over from an earlier look.
     """
 
     site: str
@@ -65,6 +89,8 @@ class Explained:
     explanations: tuple[Explanation, ...]
     standing: tuple[Assessment, ...] = ()
     lone_runs: tuple[LoneRun, ...] = ()
+    bases: Mapping[str, ExplainedBy] = field(default_factory=dict)
+    unchanged: tuple[KeptIncident, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,8 @@ def incidents_of(
     now: datetime,
     since: str | None = None,
     until: str | None = None,
+    earlier: Sequence[KeptIncident] = (),
+    alone: bool = False,
     progress: Progress = lambda text, fraction: None,
 ) -> Explained:
     """Return the incidents of a site with their causes, open ones first.
@@ -109,9 +137,14 @@ def incidents_of(
         Aware; when it is asked. Incidents go on up to the last run that is kept.
     since
         Those that were over before are left out. All of the record is judged nevertheless: what
-        goes on may have begun long before, and is told from what was usual until then.
+        goes on may have begun long before.
     until
         What came later is not looked at.
+    earlier
+        What an earlier look kept: explanations of incidents that ended long ago, and of which
+        nothing new is known, are taken over. They are in `Explained.unchanged` alone.
+    alone
+        Whether to use one process, however long the record is.
 
     Raises
     ------
@@ -119,33 +152,90 @@ def incidents_of(
         Nothing is kept of it.
     """
     begin = None if since is None else parse_moment(since, place.timezone)
-    with at_hand(store), side_by_side(_processes(store, place), hint=_HINT) as together:
+    processes = 1 if alone else _processes(store, place)
+    with at_hand(store), side_by_side(processes, hint=_HINT) as together:
         known, troubles, standing = _looked(
             store, place, until=until, together=together, progress=progress
         )
         incidents = troubles.incidents
-        in_range = [
-            incident
-            for incident in incidents
-            if begin is None or incident.until is None or incident.until >= begin
-        ]
+        in_range = [each for each in incidents if not _is_over(each, begin)]
+        takeover = _Takeover({incident.id: incident for incident in earlier})
+        questions = takeover.unanswered(questions_of(store, in_range, known, others=incidents))
         explanations: list[Explanation] = []
-        for incident in explain_all(store, in_range, known, others=incidents, together=together):
-            explanations.append(with_standing(incident, standing()))
-            count, of = len(explanations), len(in_range)
+        for explanation in together(questions):
+            takeover.note(explanation)
+            explanations.append(with_standing(explanation, standing()))
+            count, of = len(explanations) + len(takeover.unchanged), len(in_range)
             progress(f"explaining {count} of {of}", 0.5 + 0.5 * count / of)
-        order = sorted(
-            explanations,
+        explanations.sort(
             key=lambda incident: (
                 _ORDER.index(incident.incident.state),
                 -(incident.incident.until or known.now).timestamp(),
-            ),
+            )
         )
         progress("explained", 1.0)
         notes = tuple(run for run in troubles.lone_runs if begin is None or run.at >= begin)
         return Explained(
-            known.site, str(store.location), now, known.now, tuple(order), standing(), notes
+            known.site,
+            str(store.location),
+            now,
+            known.now,
+            tuple(explanations),
+            standing(),
+            notes,
+            takeover.explained_by,
+            tuple(takeover.unchanged),
         )
+
+
+def _is_over(incident: Incident, begin: datetime | None) -> bool:
+    """Return whether an incident was over before a time; ``None``: all are looked at."""
+    return begin is not None and incident.until is not None and incident.until < begin
+
+
+@dataclass(slots=True)
+class _Takeover:
+    """What is taken over from an earlier look, and what the explanations of this one rest on."""
+
+    earlier: Mapping[str, KeptIncident]
+    unchanged: list[KeptIncident] = field(default_factory=list)
+    explained_by: dict[str, ExplainedBy] = field(default_factory=dict)
+    _bases: dict[str, Basis] = field(default_factory=dict)
+
+    def unanswered(self, questions: Iterator[IncidentQuestion]) -> Iterator[IncidentQuestion]:
+        """Yield the questions whose answer is not known from the earlier look."""
+        for question in questions:
+            incident, basis = question.incident, question.basis()
+            if basis is not None:
+                before = self.earlier.get(incident.id)
+                if before is not None and still_holds(before, incident, basis):
+                    self.unchanged.append(before)
+                    continue
+                self._bases[incident.id] = basis
+            yield question
+
+    def note(self, explanation: Explanation) -> None:
+        """Note what a new explanation rests on."""
+        basis = self._bases.get(explanation.incident.id)
+        if basis is not None:
+            by = ExplainedBy(basis, explanation.standing)
+            self.explained_by[explanation.incident.id] = by
+
+
+def still_holds(earlier: KeptIncident, incident: Incident, now: Basis) -> bool:
+    """Return whether a new explanation would say what the kept one says, or less.
+
+    Where snapshots have outlived their retention since, it would know less.
+    """
+    basis = as_dict(earlier.document.get(_BASIS))
+    snapshots = basis.get("snapshots")
+    if not isinstance(snapshots, int):
+        return False  # kept by an older version, or before it was settled
+    is_same = (earlier.at, earlier.until, earlier.effect, earlier.summary) == (
+        *(incident.at, incident.until, incident.effect, incident.summary),
+    )
+    knows_less = now.are_removed and now.snapshots < snapshots
+    return is_same and (knows_less or now.digest == basis.get("digest"))
 
 
 def _processes(store: Store, place: Place) -> int:
@@ -165,28 +255,53 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
     from trimtab.report.documents.encode import dumps
 
+    def plain(value: object) -> Any:
+        return json.loads(dumps(value))
+
+    standing = [plain(condition) for condition in explained.standing]
     records = [
-        KeptIncident(
-            id=explanation.incident.id,
-            site=explained.site,
-            at=explanation.incident.at,
-            until=explanation.incident.until,
-            detected_at=explanation.incident.detected_at,
-            shape=explanation.incident.shape.value,
-            state=explanation.incident.state.value,
-            certainty=explanation.incident.certainty.value,
-            effect=explanation.incident.effect,
-            summary=explanation.incident.summary,
-            document=json.loads(dumps(explanation)),
-        )
-        for explanation in explained.explanations
+        replace(incident, document=_with_standing(incident.document, standing))
+        for incident in explained.unchanged
     ]
+    for explanation in explained.explanations:
+        incident, document = explanation.incident, plain(explanation)
+        by = explained.bases.get(incident.id)
+        if by is not None:
+            document[_BASIS] = {
+                "digest": by.basis.digest,
+                "snapshots": by.basis.snapshots,
+                "standing": [plain(condition) for condition in by.standing],
+            }
+        records.append(
+            KeptIncident(
+                id=incident.id,
+                site=explained.site,
+                at=incident.at,
+                until=incident.until,
+                detected_at=incident.detected_at,
+                shape=incident.shape.value,
+                state=incident.state.value,
+                certainty=incident.certainty.value,
+                effect=incident.effect,
+                summary=incident.summary,
+                document=document,
+            )
+        )
     marks = JudgedMark(explained.judged_at, explained.judged_until)
     try:
         store.keep_incidents(explained.site, records, since=None, judged=marks)
     except UnreadableError as error:
         return f"these incidents are not kept: {error.message}"
     return None
+
+
+def _with_standing(document: dict[str, Any], standing: list[Any]) -> dict[str, Any]:
+    """Return an explanation of an earlier look with what is wrong in all of the record now."""
+    known = {condition["id"] for condition in standing}
+    of_incident = as_list(as_dict(document[_BASIS])["standing"])
+    return document | {
+        "standing": [*standing, *(each for each in of_incident if as_dict(each)["id"] not in known)]
+    }
 
 
 def explain_at(
@@ -221,7 +336,7 @@ def explain_at(
             if incident.at < at + _MINUTE and (incident.until is None or at <= incident.until)
         ]
         progress("explaining", 0.7)
-        answers = explain_all(store, active, known, others=incidents, together=together)
+        answers = together(questions_of(store, active, known, others=incidents))
         # After the last run there is nothing to look at: what is known is that of the last hours.
         source = StoreTelemetry(store, place.name)
         around = explain_moment(min(at, known.now), known, source, standing=standing())

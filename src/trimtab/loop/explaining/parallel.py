@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry
+from trimtab import __version__
+from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
 from trimtab.explain.site import BEGINNING, Known, context_of, standing_of
+from trimtab.explain.stretches import LONGEST_STEP
 from trimtab.loop.explaining.store_telemetry import StoreTelemetry
 from trimtab.loop.stores import borrowed
-from trimtab.loop.workers import Together, one_by_one
+from trimtab.loop.workers import Together
 from trimtab.measure.plain import as_dict, as_list, as_number, time_since_1970
-from trimtab.model.incident import Assessment, Explanation, Incident
+from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run, Sample
 from trimtab.record.comparability import ASKED
 
@@ -26,10 +29,15 @@ if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
+_PLACED_S: Final = 300.0
+
 RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
 """Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
 Conditions = tuple[Assessment, ...]
 """What was wrong in all of a record."""
+SETTLED: Final = timedelta(days=4)
+"""After the end of an incident: what comes later adds nothing to its explanation but hours to
+compare it with. It is more than `trimtab.explain.site` and the causes look at."""
 
 
 @dataclass(slots=True)
@@ -50,18 +58,71 @@ class _Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfIncident:
+class Basis:
+    """What an explanation rests on.
+
+    Attributes
+    ----------
+    digest
+        Of everything but the content of snapshots.
+    snapshots
+        How many it looks at of the hours around the incident.
+    are_removed
+        Whether snapshots of these hours have outlived their retention.
+    """
+
+    digest: str
+    snapshots: int
+    are_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentQuestion:
     """One incident with what is known of its hours, but for the snapshots: those are read last."""
 
     url: str
     site: str
     context: Context
     times: tuple[datetime, ...]
+    first_snapshot: datetime | None = None
+
+    @property
+    def incident(self) -> Incident:
+        """The incident that is to be explained."""
+        return self.context.incident
+
+    def basis(self) -> Basis | None:
+        """Return what the explanation rests on; ``None`` while that may still change daily."""
+        context, incident = self.context, self.context.incident
+        if incident.state is not IncidentState.ENDED or incident.until is None:
+            return None
+        if incident.until + SETTLED > context.now:
+            return None
+        # The first snapshots of the record are others each day once the retention is over.
+        begins = min(window.from_ for window in (*context.bad, *context.good))
+        times = tuple(at for at in self.times if at >= begins - LONGEST_STEP)
+        rests_on = (
+            *(__version__, incident, context.record_from),
+            *(_placed(window) for window in (*context.bad, *context.good)),
+            *(context.runs, context.events, context.log_entries, context.profiles),
+            *(context.limits, context.hardware, sorted(context.home.items())),
+            *(frame.write_csv() for frame in (context.surveys, context.jobs)),
+            times,
+        )
+        digest = hashlib.sha256(repr(rests_on).encode()).hexdigest()[:32]
+        are_removed = self.first_snapshot is None or self.first_snapshot > begins
+        return Basis(digest, len(times), are_removed)
 
     def answer(self) -> Explanation:
         """Return why it came about."""
         telemetry = StoreTelemetry(borrowed(self.url), self.site).frames(self.times)
         return explain(replace(self.context, telemetry=telemetry))
+
+
+def _placed(window: Window) -> tuple[int, int]:
+    """Return where a window lies to some minutes: how far apart runs are changes by seconds."""
+    begin, end = window.from_.timestamp(), window.to.timestamp()
+    return round(begin / _PLACED_S), round(end / _PLACED_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,42 +163,36 @@ class Facts:
 
     def answer(self) -> RunFacts:
         """Return each by time."""
-        stored = borrowed(self.url).runs_between(self.site, until=self.until)
-        facts = [run_fact(run, series) for run, series in stored if run.kind not in EXPLAINING]
-        profiles = [profile_of(run) for run, _ in stored]
-        return (
-            tuple(fact for fact in facts if fact is not None),
-            tuple(profile for profile in profiles if profile is not None),
-            jobs_of([run for run, _ in stored if run.kind == JOBS_KIND], self.until),
-        )
+        facts: list[RunFact] = []
+        profiles: list[CpuProfile] = []
+        accounts: list[Run] = []
+        # A run is far larger than what is noted of it: a year of them is never in memory.
+        for run, series in borrowed(self.url).runs_between(self.site, until=self.until):
+            if run.kind not in EXPLAINING and (fact := run_fact(run, series)) is not None:
+                facts.append(fact)
+            if (profile := profile_of(run)) is not None:
+                profiles.append(profile)
+            if run.kind == JOBS_KIND:
+                accounts.append(run)
+        return tuple(facts), tuple(profiles), jobs_of(accounts, self.until)
 
 
-def explain_all(
-    store: Store,
-    incidents: Sequence[Incident],
-    known: Known,
-    *,
-    others: Sequence[Incident],
-    together: Together = one_by_one,
-) -> Iterator[Explanation]:
-    """Begin to explain incidents, and return what yields why they came about, in their order.
+def questions_of(
+    store: Store, incidents: Iterable[Incident], known: Known, *, others: Sequence[Incident]
+) -> Iterator[IncidentQuestion]:
+    """Yield what is asked of each incident, in their order.
 
     Parameters
     ----------
     others
         All that are known of, whose hours are no good ones.
-    together
-        Answers for all of them, side by side where there is more than one processor.
     """
-    source = StoreTelemetry(store, known.site)
-
-    def questions() -> Iterator[_OfIncident]:
-        for incident in incidents:
-            asking = _Asking(source)
-            context = context_of(incident, known, asking, others=others)
-            yield _OfIncident(store.location.url, known.site, context, asking.times_requested)
-
-    return together(questions())
+    source, url = StoreTelemetry(store, known.site), store.location.url
+    first = next(iter(source.times(known.record_from, known.now)), None)
+    for incident in incidents:
+        asking = _Asking(source)
+        context = context_of(incident, known, asking, others=others)
+        yield IncidentQuestion(url, known.site, context, asking.times_requested, first)
 
 
 def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator[Conditions]:

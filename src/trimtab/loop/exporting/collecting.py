@@ -129,7 +129,7 @@ class Collector:
         ):
             causes = as_list(stored.document.get("causes"))
             is_named = status.cause is not None and causes
-            yield str(as_dict(causes[0]).get("cause")) if is_named else "unexplained"
+            yield str(as_dict(causes[0]).get("id")) if is_named else "unexplained"
 
     def _last_slots(self) -> Iterator[SlotNow]:
         for item in self._items:

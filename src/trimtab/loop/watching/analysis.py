@@ -6,6 +6,9 @@ one series takes some hundredths of a second, a whole site seconds, and that onc
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -185,6 +188,13 @@ class IncidentWatch:
         return bool(bad)
 
     def _incidents(self, now: datetime) -> None:
+        """Look for incidents, and give back the memory that a record of months took."""
+        try:
+            self._look_for_incidents(now)
+        finally:
+            give_back_memory()
+
+    def _look_for_incidents(self, now: datetime) -> None:
         """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
         from trimtab.loop.explaining.incidents import incidents_of, keep_incidents
 
@@ -193,7 +203,9 @@ class IncidentWatch:
         if not self._store.series(name):
             return
         try:
-            explained = incidents_of(self._store, Place(name, self._site), now=now)
+            # A worker process would take more memory than the watch itself.
+            place = Place(name, self._site)
+            explained = incidents_of(self._store, place, now=now, earlier=before, alone=True)
         except UsageError:  # runs, and none of them tells of the file system yet
             return
         unkept = keep_incidents(self._store, explained)
@@ -206,6 +218,16 @@ class IncidentWatch:
             text = "unexplained" if explanation.unexplained else "; ".join(causes)
             extra = fields(id=incident.id, summary=incident.summary, causes=text)
             self._log.log(level, "an incident", extra=extra)
+
+
+def give_back_memory() -> None:
+    """Give the system back what is free: a process that lives for months must not keep its peaks.
+
+    malloc of glibc keeps freed blocks below the last one in use (malloc_trim(3)).
+    """
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def new_among(
