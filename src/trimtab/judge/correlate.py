@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.arrays import benjamini_hochberg
 from trimtab.judge.bootstrap import block_length
+from trimtab.judge.distributions import t_above
 from trimtab.judge.frame import normalised
 from trimtab.message import Message
 from trimtab.model.correlation import Correlation
@@ -198,11 +199,9 @@ def _pairs(
 
 def _ranks(values: Floats) -> Floats:
     """Return ranks (ties share theirs) centred and of length 1; zeros where all are alike."""
-    import numpy as np
-    from scipy.stats import rankdata
+    import polars as pl
 
-    ranks = rankdata(values)
-    return _unit(np.asarray(ranks, dtype=np.float64))
+    return _unit(pl.Series(values).rank("average").to_numpy())
 
 
 def _unit(values: Floats) -> Floats:
@@ -284,7 +283,6 @@ def significance(first: Floats, second: Floats) -> tuple[float, float]:
     series, if anything does, is still to be seen. The tail is Student's of Fisher's z.
     """
     import numpy as np
-    from scipy.stats import t as student
 
     n = len(first)
     around = np.fft.irfft(np.fft.rfft(first) * np.conj(np.fft.rfft(second)), n)
@@ -294,7 +292,7 @@ def significance(first: Floats, second: Floats) -> tuple[float, float]:
     counts_as = max(3.0, min(float(n), by_shifts, _bartlett(first, second)))
     rho = min(abs(float(first @ second)), _NEARLY_ONE)
     z = math.atanh(rho) * math.sqrt(max(counts_as - 3, 0.25))
-    return float(2 * student.sf(z, max(1.0, counts_as - 2))), counts_as
+    return 2 * t_above(z, max(1.0, counts_as - 2)), counts_as
 
 
 def _bartlett(first: Floats, second: Floats) -> float:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.frame import counted, normalised
-from trimtab.judge.quantiles import normal_quantile
+from trimtab.judge.quantiles import chi_square_quantiles, normal_quantile
 from trimtab.judge.spread import AUTOCORRELATION_MAXIMUM, MCKAY_COV_MAXIMUM
 from trimtab.judge.variability import RUNS_MINIMUM, SPACING_S, SPAN_MINIMUM_S
 from trimtab.model.series import CovAt
@@ -273,19 +273,15 @@ def _cov_interval(k: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
 
     tail, degrees = (1 - level) / 2, n - 1
     matched = 1 / (1 / degrees + 2 * k**2 / n)
-    quantiles = [_chi_square(1 - tail, degrees), _chi_square(tail, degrees)]
+    quantiles = [chi_square_quantiles(p, degrees) for p in (1 - tail, tail)]
     radicands = [((u + 2) / n - 1) * k**2 + u / degrees for u in quantiles]
     near = (k < MCKAY_COV_MAXIMUM) & (np.minimum(*radicands) > 0)
-    wide = [k * np.sqrt(matched / _chi_square(p, matched)) for p in (1 - tail, tail)]
     with np.errstate(invalid="ignore"):
-        ends = [k / np.sqrt(radicand) for radicand in radicands]
-    return np.where(near, ends[0], wide[0]), np.where(near, ends[1], wide[1])
-
-
-def _chi_square(probability: float, degrees: Floats) -> Floats:
-    from scipy.special import gammaincinv
-
-    return 2 * gammaincinv(degrees / 2, probability)
+        low, high = (k / np.sqrt(radicand) for radicand in radicands)
+    far = np.flatnonzero(~near)
+    for end, p in ((low, 1 - tail), (high, tail)):
+        end[far] = k[far] * np.sqrt(matched[far] / chi_square_quantiles(p, matched[far]))
+    return low, high
 
 
 def _enough(times: Ints, windows: _Windows) -> Bools:

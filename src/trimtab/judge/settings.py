@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
+from trimtab.judge.distributions import f_above, normal_lower
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.randomised_blocks import RandomisedBlocks, fit_blocks
 from trimtab.judge.variability import higher_is_better
@@ -90,8 +91,6 @@ def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[Factor
     to that sum (type II). Set against what is left between rounds by an F test; probabilities
     are Holm's, so that one in twenty sweeps without any effect shows one.
     """
-    from scipy.special import fdtrc
-
     rounds = fit_blocks(points, metric)
     factors = _factors(rounds.points)
     if len(rounds.points) < 2 or not factors:
@@ -116,7 +115,7 @@ def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[Factor
         elif chance == 0:
             raw.append(0.0 if squares > 1e-12 else 1.0)
         else:
-            raw.append(float(fdtrc(rank, rounds.degrees, squares / rank / chance)))
+            raw.append(f_above(squares / rank / chance, rank, rounds.degrees))
     adjusted = _holm(raw)
     effects = [
         FactorEffect(
@@ -227,7 +226,6 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     (1.72, 2.39)
     """
     import numpy as np
-    from scipy.special import ndtr
 
     z = np.linspace(-8, 8, 201)
     z_weights = np.exp(-z * z / 2)
@@ -236,20 +234,21 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     s_weights = np.exp(logs - logs.max())
     weights = np.outer(s_weights / s_weights.sum(), z_weights / z_weights.sum())
     low, high = 0.0, 4.0
-    while _dunnett(high, count, (s, z, weights), ndtr) < probability and high < 1e4:
+    while _dunnett(high, count, (s, z, weights)) < probability and high < 1e4:
         low, high = high, 2 * high
     while high - low > 1e-5 * high:
         middle = (low + high) / 2
-        if _dunnett(middle, count, (s, z, weights), ndtr) < probability:
+        if _dunnett(middle, count, (s, z, weights)) < probability:
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def _dunnett(d: float, count: int, grids: tuple[Floats, Floats, Floats], ndtr) -> float:
+def _dunnett(d: float, count: int, grids: tuple[Floats, Floats, Floats]) -> float:
     s, z, weights = grids
-    return float((weights * ndtr(math.sqrt(2) * d * s[:, None] + z[None, :]) ** count).sum())
+    below = normal_lower(math.sqrt(2) * d * s[:, None] + z[None, :])
+    return float((weights * below**count).sum())
 
 
 def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Level]) -> BestSetting:

@@ -154,7 +154,6 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
     all ways of cutting the runs in two the one where the sum of both is highest is taken.
     """
     import numpy as np
-    from scipy.special import xlogy
 
     lost, n = np.isnan(height), len(height)
     if not lost[place:].any():
@@ -163,7 +162,7 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
     count = np.concatenate(([0], np.cumsum(lost)))
     likelihood = np.zeros(n + 1)
     for number, of in ((count, runs), (count[-1] - count, n - runs)):
-        likelihood += xlogy(number, number) + xlogy(of - number, of - number) - xlogy(of, of)
+        likelihood += _times_log(number) + _times_log(of - number) - _times_log(of)
     first = int(np.argmax(likelihood))
     certain = 2 * (likelihood[first] - likelihood[0]) > PENALTY
     more = lost[:first].sum() * (n - first) < lost[first:].sum() * first
@@ -173,6 +172,13 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
     ends, lengths = np.array([first - 2]), np.array([first - place])
     strength = float(scores(white[: first - 1], noise, ends, lengths)[0, 0])
     return place if strength**2 > PENALTY else first
+
+
+def _times_log(number: Ints) -> Floats:
+    """Return n ln(n) of each number, 0 for 0."""
+    import numpy as np
+
+    return np.asarray(number * np.log(np.maximum(number, 1)), dtype=np.float64)
 
 
 def _agreed(

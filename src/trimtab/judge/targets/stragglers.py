@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.arrays import benjamini_hochberg
+from trimtab.judge.distributions import beta_binomial_above, binomial_above
 from trimtab.judge.targets.median_polish import median_polish
 from trimtab.judge.targets.table import SurveyTable
 from trimtab.model.series import Straggler
@@ -148,10 +149,6 @@ def _inflation(marked: Marks) -> float:
 
 def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float:
     """Return P(X >= count) for n trials at chance p whose variance is ``inflation`` times more."""
-    # Not scipy.stats: it takes a second to import, in every process that judges.
-    import numpy as np
-    from scipy.special import bdtrc, betaln
-
     if count == 0 or n == 0 or p <= 0:
         return 1.0
     if p >= 1:
@@ -160,11 +157,9 @@ def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float
         return p
     likeness = min(0.999, (inflation - 1) / (n - 1))
     if likeness <= 0:
-        return float(bdtrc(count - 1, n, p))
+        return binomial_above(count - 1, n, p)
     a, b = ((1 / likeness - 1) * share for share in (p, 1 - p))
-    x = np.arange(count, n + 1)
-    ways = -np.log(n + 1) - betaln(n - x + 1, x + 1)
-    return min(1.0, float(np.exp(ways + betaln(x + a, n - x + b) - betaln(a, b)).sum()))
+    return beta_binomial_above(count, n, a, b)
 
 
 def stragglers(
