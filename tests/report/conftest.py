@@ -306,8 +306,32 @@ def run() -> Run:
     )
 
 
+@pytest.fixture
+def canned_drawings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Draw nothing in a test."""
+    return draw_nothing(monkeypatch)
+
+
+def draw_nothing(patch: pytest.MonkeyPatch) -> list[str]:
+    """Draw nothing, which takes most of a page's time; return the specifications that come."""
+    import vl_convert
+
+    specifications: list[str] = []
+
+    def canned(specification: str, **_: object) -> str:
+        specifications.append(specification)
+        return '<svg width="440" height="200"><path d="M0,0"/></svg>'
+
+    patch.setattr(vl_convert, "vegalite_to_svg", canned)
+    return specifications
+
+
 @pytest.fixture(scope="session")
 def full() -> CheckResult:
+    return full_result()
+
+
+def full_result() -> CheckResult:
     """Everything there is: 24 drives, three findings, charts, history, missing values."""
     return CheckResult(
         site="scratch",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from markupsafe import escape
 from tests.support.known import known
 
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.run import LatencyHistogram, Sample, Timeline
 from trimtab.model.verdict import Scope
 from trimtab.report.charts import HISTORY_MAX, history_chart, repetition_chart
-from trimtab.report.render import render_svg
+from trimtab.report.render import NOT_DRAWN, drawn, render_svg
 from trimtab.report.traces import STRIPS_MAX, latency_chart, timeline_chart
 
 
@@ -156,6 +158,14 @@ def test_a_drawing_is_escaped_and_reaches_for_nothing(full: CheckResult) -> None
     hostile["layer"][0]["data"] = {"url": "http://127.0.0.1:9/data.json"}
     with pytest.raises(ValueError, match=r"127\.0\.0\.1"):
         render_svg(hostile, name="a", label="a")
+
+
+def test_without_vl_convert_a_sentence_stands_for_each_drawing(
+    full: CheckResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    ((_, drawing),) = drawn([None, history_chart(full.history, "write_bandwidth")])
+    assert drawing == f"<p>{escape(NOT_DRAWN)}</p>"
 
 
 def test_samples_of_another_metric_do_not_leak(full: CheckResult) -> None:

@@ -153,7 +153,7 @@ def test_numbers_and_traces_are_on_the_page(full_html: str) -> None:
 def test_charts_hold_their_data(full: CheckResult, full_html: str) -> None:
     assert full_html.count('<svg class="drawing"') == len(charts_of(full)) == 8
     for words in (
-        'aria-label="repetition: 3; GB/s: 10.35"',
+        "<title>repetition: 3; GB/s: 10.35</title>",
         "p99.9",
         "the longest stall is 400 ms, in repetition 3",
         "faster than the link of the drives can carry",

@@ -13,10 +13,10 @@ from trimtab.cli.ladder import print_ladder
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.hardware import parse_figure
-from trimtab.model.ladder import CheckedClaim, Claim, Ladder, LadderInput, Match
+from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import LadderDocument
-from trimtab.report.ladder import ladder_chart, render_ladder
+from trimtab.report.ladder import ladder_chart, render_ladder, track_table
 from trimtab.report.ladder_text import computed_text, rate_text
 from trimtab.site.ladder_file import load_ladder, parse_ladder
 
@@ -40,12 +40,13 @@ def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> 
 def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
     track = perlmutter.tracks[0]
     chart = known(ladder_chart(perlmutter, track))
-    (bars,) = (
+    whole, user = (
         layer["data"]["values"]
         for layer in chart.specification["layer"]
         if layer["mark"]["type"] == "bar"
     )
-    assert {bar["layer"]: round(bar["value"], 1) for bar in bars} == {
+    assert whole == user
+    assert {bar["layer"]: round(bar["value"], 1) for bar in whole} == {
         "client": 27.0,
         "network": 42.0,
         "line rate": 50.0,
@@ -53,6 +54,37 @@ def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
         "drive": 38.0,
         "data sheet": 38.4,
     }
+
+
+def test_parity_is_the_same_in_chart_and_table(perlmutter: Ladder) -> None:
+    for track in perlmutter.tracks:
+        chart = known(ladder_chart(perlmutter, track))
+        bars = chart.specification["layer"][0]["data"]["values"]
+        parity = {bar["layer"]: bar["user"] for bar in bars if bar["user"] < bar["value"]}
+        raw = {bar["layer"] for bar in bars} & {"drive", "data sheet"}
+        assert set(parity) == (raw if track.metric == "write_bandwidth" else set())
+        cells = [row.cells for row in known(track_table(perlmutter, track)).rows]
+        stated = {cell.text: rate.small for cell, rate, *_ in cells if rate.small}
+        assert set(stated) == set(parity)
+        for layer, rate in parity.items():
+            unit = 1e9 if track.unit == "B/s" else 1e3
+            assert stated[layer] == f"{rate_text(rate * unit, track.unit)} without parity"
+
+
+def test_the_limiting_layer_is_marked_in_chart_and_table() -> None:
+    ladder = build_ladder(of_file(load_ladder(EXAMPLES / "e2000.toml")))
+    marked = 0
+    for track in ladder.tracks:
+        rows = known(track_table(ladder, track)).rows
+        table = [row.cells[0].text for row in rows if row.marked]
+        bars = known(ladder_chart(ladder, track)).specification["layer"][0]["data"]["values"]
+        limit = [] if track.limit.layer is None else [LEVEL_NAMES[track.limit.layer]]
+        assert table == limit
+        assert [bar["layer"] for bar in bars if bar["limits"]] == [
+            f"{one} (limit)" for one in limit
+        ]
+        marked += len(limit)
+    assert marked
 
 
 def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:

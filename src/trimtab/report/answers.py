@@ -16,7 +16,7 @@ from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.model.incident import Explanation, SpeedAt
-    from trimtab.model.series import ChangePoint, SeriesJudgement, SiteJudgement
+    from trimtab.model.series import ChangePoint, SeriesJudgement, SeriesKey, SiteJudgement
     from trimtab.model.status import IncidentStatus, Status
     from trimtab.model.target import SiteState
     from trimtab.model.verdict import Verdict
@@ -64,16 +64,28 @@ def _lasts(change: ChangePoint, level: float | None) -> bool:
 
 
 def _is_recovery(change: ChangePoint, series_judgement: SeriesJudgement) -> bool:
-    if is_worse(change, series_judgement) or not change.after:
+    if is_worse(change.effect, series_judgement.key) or not change.after:
         return False
     earlier = (regime.median for regime in series_judgement.regimes if regime.to < change.at)
     near = (1 - HOLDS) * size_of(change.effect)
     return any(level and size_of(change.after / level) < near for level in earlier)
 
 
-def is_worse(change: ChangePoint, series_judgement: SeriesJudgement) -> bool:
-    """Return whether a change is for the worse."""
-    return change.effect is not None and (change.effect < 1) == series_judgement.key.more_is_better
+def is_worse(ratio: float | None, key: SeriesKey) -> bool:
+    """Return whether a series that moved by a ratio is worse than before."""
+    return ratio is not None and (ratio < 1 if key.more_is_better else ratio > 1)
+
+
+def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
+    """Return where a series is listed: worse first, then by size of change, then by goal."""
+    change = lasting_change(series_judgement)
+    goals = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
+    return (
+        change is None or not is_worse(change.effect, series_judgement.key),
+        0.0 if change is None else -size_of(change.effect),
+        goals.index(series_judgement.verdict.status),
+        series_label(series_judgement),
+    )
 
 
 def size_of(ratio: float | None) -> float:
@@ -119,7 +131,7 @@ def _changes_answer(series: Sequence[SeriesJudgement]) -> str:
     if not changed:
         return f"No lasting change of level; {_counted(standings.values(), '')}"
     entry, change = max(
-        changed, key=lambda pair: (is_worse(pair[1], pair[0]), size_of(pair[1].effect))
+        changed, key=lambda pair: (is_worse(pair[1].effect, pair[0].key), size_of(pair[1].effect))
     )
     others = [standing for key, standing in standings.items() if key != id(entry)]
     answer = f"{series_label(entry)} {effect_text(change.effect)} since {change.at:%Y-%m-%d}"
@@ -128,7 +140,7 @@ def _changes_answer(series: Sequence[SeriesJudgement]) -> str:
 
 def _standing(series_judgement: SeriesJudgement) -> str:
     if (change := lasting_change(series_judgement)) is not None:
-        return "worse" if is_worse(change, series_judgement) else "better"
+        return "worse" if is_worse(change.effect, series_judgement.key) else "better"
     last = series_judgement.changes[-1] if series_judgement.changes else None
     return "may have changed" if last and last.status is ChangeStatus.SUSPECT else "steady"
 

@@ -1,7 +1,8 @@
 """What every chart of a report has in common: its words, its colours, its size.
 
-Every colour is one of the roles below. The page repaints the roles on a dark screen; a drawing on
-its own, and on paper, is the light one.
+Every colour is one of the roles below. The stylesheet repaints them on a dark screen; a drawing on
+its own, and on paper, is the light one. No two series differ by colour alone: shape, dash or fill
+differs too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.report.series import round_top
+from trimtab.report.kit import Key
+from trimtab.report.series import Scale, round_top
+from trimtab.report.text import metric_text
 
 if TYPE_CHECKING:
     import altair
@@ -19,6 +22,8 @@ INK: Final = "#1b232c"
 MUTED: Final = "#596673"
 GRID: Final = "#e1e6ea"
 ACCENT: Final = "#0a6c8c"
+SECOND: Final = "#b85c00"
+"""Beside `ACCENT`: far from it for every kind of colour vision, and in lightness."""
 ALARM: Final = "#b3271e"
 
 WIDTH: Final = 372
@@ -37,7 +42,9 @@ class Chart:
     caption
         What is drawn and how to read it.
     notes
-        What the marks in the drawing stand for: ``a`` and its reason.
+        What the letters in the drawing stand for: ``a`` and its reason.
+    legend
+        What marks and colours stand for.
     specification
         Vega-Lite with its data inside.
     """
@@ -47,6 +54,7 @@ class Chart:
     caption: str
     specification: dict[str, Any]
     notes: tuple[tuple[str, str], ...] = ()
+    legend: tuple[Key, ...] = ()
 
 
 def data(rows: Iterable[Mapping[str, Any]]) -> altair.Chart:
@@ -60,6 +68,15 @@ def rule_at(field: str, value: object, **looks: Any) -> altair.Chart:
     """Return a line across the plot at one value of a field."""
     axis = "x" if field == "at" else "y"
     return data([{field: value}]).mark_rule(**looks).encode(**{axis: f"{field}:Q"})
+
+
+def axis_title(metric: str, scale: Scale) -> str:
+    """Return what an axis shows, with its unit: ``write bandwidth in GB/s``.
+
+    A metric of others may be its own unit, or have none.
+    """
+    words = metric_text(metric)
+    return f"{words} in {scale.unit}" if scale.unit and scale.unit != metric else words
 
 
 def value_axis(field: str, title: str, largest: float) -> altair.Y:
@@ -95,9 +112,11 @@ def layered(
     return finished(alt.layer(*layers).properties(width=width, height=height))
 
 
-def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
-    """Return the specification of a chart with the looks that all charts share."""
-    axis = {
+THEME: Final[dict[str, Any]] = {
+    "background": "transparent",
+    "font": "sans-serif",
+    "padding": 4,
+    "axis": {
         "labelColor": MUTED,
         "titleColor": MUTED,
         "gridColor": GRID,
@@ -107,15 +126,15 @@ def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "titlePadding": 8,
-    }
-    configured = chart.configure(
-        background="transparent",
-        font="sans-serif",
-        padding=4,
-        axis=axis,
-        axisX={"grid": False},
-        view={"stroke": None},
-        text={"fontSize": 12},
-        header={"labelFontSize": 12},
-    )
-    return configured.to_dict()
+    },
+    "axisX": {"grid": False},
+    "view": {"stroke": None},
+    "text": {"fontSize": 12},
+    "header": {"labelFontSize": 12},
+}
+"""The looks that all charts share, as Vega-Lite takes them."""
+
+
+def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
+    """Return the specification of a chart with the theme."""
+    return chart.configure(**THEME).to_dict()

@@ -16,6 +16,7 @@ from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.charts import history_chart, repetition_chart
 from trimtab.report.health import by_metric, health
+from trimtab.report.kit import GOAL_TONES
 from trimtab.report.layers import layers_of
 from trimtab.report.render import drawn, environment
 from trimtab.report.traces import latency_chart, timeline_chart
@@ -86,7 +87,7 @@ def render_check(result: CheckResult) -> str:
         missing=_missing(result),
         commands=_commands(result),
         flash=_medium(result),
-        text=text,
+        goal_tones=GOAL_TONES,
         shell_text=shell_text,
         percent=format_percent,
         value=format_value,

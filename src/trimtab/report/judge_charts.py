@@ -7,18 +7,23 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.model.verdict import VerdictStatus
+from trimtab.report.answers import effect_text, lasting_change, series_label
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
     INK,
     MUTED,
+    SECOND,
     Chart,
+    axis_title,
     data,
     layered,
     rule_at,
     time_axis,
     value_axis,
 )
+from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
 from trimtab.report.text import metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value
@@ -32,10 +37,20 @@ POINTS_MAX: Final = 420
 BESIDE_CHANGE: Final = timedelta(hours=240)
 """Either side of a change: what the seeds' figures 3 and 4 show."""
 _BINS: Final = 24
+_PANEL_HEIGHT: Final = 120
 
 
-def daily_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return daily means with their standard deviations and the changes of level (figure 6)."""
+PANEL_KEYS: Final = (
+    Key("dot", "accent", "mean of a day; the bar is one standard deviation to either side"),
+    Key("cross", "alarm", "day with runs that did not finish, which count as 0"),
+    Key("line", "second", "level"),
+    Key("line", "ink", "confirmed change"),
+    Key("dashed", "ink", "suspected change"),
+)
+
+
+def panel_chart(series: SeriesJudgement, name: str) -> Chart | None:
+    """Return one of the small multiples: daily means, levels and changes (figure 6)."""
     import altair as alt
 
     days = [day for day in series.days if day.mean is not None]
@@ -53,11 +68,13 @@ def daily_chart(series: SeriesJudgement, name: str) -> Chart | None:
         }
         for day in days
     ]
-    x, y = time_axis(rows), value_axis("mean", scale.unit, largest / scale.divisor * 1.08)
+    x = time_axis(rows)
+    y = value_axis("mean", scale.unit, largest / scale.divisor * 1.08)
     bars = data(rows).mark_rule(color=MUTED, strokeWidth=1)
     finished = data(row for row in rows if not row["unfinished"])
     unfinished = data(row for row in rows if row["unfinished"])
     layers = [
+        *_level_layers(series, scale.divisor, x),
         bars.encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
         finished.mark_point(filled=True, size=16, color=ACCENT, opacity=1).encode(x=x, y=y),
         unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
@@ -66,38 +83,77 @@ def daily_chart(series: SeriesJudgement, name: str) -> Chart | None:
         *_change_layers(series.changes, x),
     ]
     return Chart(
-        name=f"days-{name}",
-        title=f"{metric_title(series.key.metric)} by day",
-        caption="Mean of each day; the bars are one standard deviation to either side. Crosses: "
-        "days with runs that did not finish, which count as 0. Upright lines: changes of level.",
-        specification=layered(layers),
+        name=name,
+        title=series_label(series),
+        caption=_panel_caption(series),
+        specification=layered(layers, height=_PANEL_HEIGHT),
     )
 
 
+def _panel_caption(series: SeriesJudgement) -> str:
+    change = lasting_change(series)
+    words = "no lasting change" if series.changes else "steady"
+    if change is not None:
+        words = f"{effect_text(change.effect)} since {change.at:%Y-%m-%d}"
+    mean = series.verdict.mean
+    return words if mean is None else f"{words}; now {format_value(mean, series.key.unit)}"
+
+
+def _level_layers(series: SeriesJudgement, divisor: float, x: altair.X) -> list[altair.Chart]:
+    levels = [
+        {
+            "at": _milliseconds(regime.from_),
+            "to": _milliseconds(regime.to),
+            "level": regime.median / divisor,
+        }
+        for regime in series.regimes
+        if regime.median is not None
+    ]
+    if not levels:
+        return []
+    mark = data(levels).mark_rule(color=SECOND, strokeWidth=2)
+    return [mark.encode(x=x, x2="to:T", y="level:Q")]
+
+
 def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return the COV over each window with the goal (figure 5)."""
+    """Return the COV over each window with the goal (figure 5), ``None`` where none is judged."""
+    judged = {
+        window.at for window in series.rolling if window.status is not VerdictStatus.CANNOT_TELL
+    }
     known = [window for window in series.rolling if window.cov is not None]
-    if not known:
+    if not judged or not known:
         return None
     rows = [
-        {"at": _milliseconds(window.at), "cov": 100 * (window.cov or 0.0)}
+        {
+            "at": _milliseconds(window.at),
+            "cov": 100 * (window.cov or 0.0),
+            "judged": 100 * (window.cov or 0.0) if window.at in judged else None,
+        }
         for window in _thinned(known)
     ]
     goal = 100 * (series.verdict.goal or 0.0)
-    largest = max(goal * 1.5, *(row["cov"] for row in rows))
+    largest = max(goal * 1.5, *(row["cov"] or 0.0 for row in rows))
     x = time_axis(rows)
-    line = data(rows).mark_line(color=ACCENT, strokeWidth=1.2)
+    y = value_axis("judged", "COV in %", largest * 1.05)
+    open_ = data(row for row in rows if row["judged"] is None)
     layers = [
-        line.encode(x=x, y=value_axis("cov", "COV in %", largest * 1.05)),
-        rule_at("goal", goal, color=ALARM, strokeWidth=1.4),
+        open_.mark_point(size=8, color=MUTED, opacity=1, filled=True).encode(x=x, y="cov:Q"),
+        data(rows).mark_line(color=ACCENT, strokeWidth=1.5).encode(x=x, y=y),
+        rule_at("goal", goal, color=ALARM, strokeWidth=1.4, strokeDash=[5, 3]),
         *_change_layers(series.changes, x),
     ]
+    count = len(known) - len(judged)
     return Chart(
         name=f"cov-{name}",
         title="Variability over time",
-        caption=f"COV over the window that ends at each run; the level line is the goal of "
-        f"{format_percent(series.verdict.goal or 0.0)}.",
+        caption=f"COV over the window that ends at each run: {len(judged):,} windows are judged"
+        + (f", {count:,} are inconclusive." if count > 0 else "."),
         specification=layered(layers),
+        legend=(
+            Key("line", "accent", "judged"),
+            *([Key("dot", "muted", "inconclusive")] if count > 0 else []),
+            Key("dashed", "alarm", f"goal {format_percent(series.verdict.goal or 0.0)}"),
+        ),
     )
 
 
@@ -117,18 +173,20 @@ def before_after_chart(
         return None
     words = ("before", "after")
     specification = _histograms(
-        [(word, side["value"].to_list()) for word, side in zip(words, sides, strict=True)],
+        [side["value"].to_list() for side in sides],
+        series.key.metric,
         series.key.unit,
+        "runs in %",
     )
     counts = " and ".join(f"{side.height} {word}" for word, side in zip(words, sides, strict=True))
     means = [float(side["value"].mean() or 0.0) for side in sides]  # type: ignore[arg-type]
     return Chart(
         name=name,
-        title=f"Around {moment_text(change.at)}",
-        caption=f"Share of runs by {metric_text(series.key.metric)}, {counts} within 240 h: grey "
-        f"before, blue after. Means {format_value(means[0], series.key.unit)} and "
-        f"{format_value(means[1], series.key.unit)}.",
+        title=f"Before and after {moment_text(change.at)}",
+        caption=f"Share of runs by {metric_text(series.key.metric)}, {counts} within 240 h. Means "
+        f"{format_value(means[0], series.key.unit)} and {format_value(means[1], series.key.unit)}.",
         specification=specification,
+        legend=_sides_keys(words),
     )
 
 
@@ -161,7 +219,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
         }
         for row in _thinned(spread.to_dicts())
     ]
-    y = value_axis("median", scale.unit, largest / scale.divisor * 1.08)
+    y = value_axis("median", axis_title(metric, scale), largest / scale.divisor * 1.08)
     base = data(rows).encode(x=time_axis(rows))
     layers = [
         base.mark_rule(color=MUTED, strokeWidth=1.4).encode(y=alt.Y("p10:Q"), y2="p90:Q"),
@@ -173,9 +231,13 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     return Chart(
         name=name,
         title=f"{metric_title(metric)} of single targets",
-        caption="Each survey: the median target (dot), nine tenths of the targets (bar from the "
-        "10th to the 90th percentile), the slowest (triangle).",
+        caption="One mark for each survey.",
         specification=layered(layers),
+        legend=(
+            Key("dot", "accent", "median target"),
+            Key("line", "muted", "10th to 90th percentile"),
+            Key("triangle", "alarm", "slowest target"),
+        ),
     )
 
 
@@ -190,28 +252,38 @@ def months_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     if len(names) < 2:
         return None
     sides = [
-        (month, months.filter(pl.col("month") == month)["value"].to_list())
+        months.filter(pl.col("month") == month)["value"].to_list()
         for month in (names[0], names[-1])
     ]
     return Chart(
         name=name,
         title=f"{metric_title(metric)} of targets, {names[0]} and {names[-1]}",
-        caption=f"Share of all targets' figures: grey in {names[0]}, blue in {names[-1]}. Lowest "
-        f"{format_value(min(sides[0][1]), unit)} and {format_value(min(sides[1][1]), unit)}.",
-        specification=_histograms(sides, unit),
+        caption="Share of all targets' figures in two months. Lowest "
+        f"{format_value(min(sides[0]), unit)} and {format_value(min(sides[1]), unit)}.",
+        specification=_histograms(sides, metric, unit, "figures in %"),
+        legend=_sides_keys((names[0], names[-1])),
     )
 
 
-def _histograms(sides: Sequence[tuple[str, Sequence[float]]], unit: str) -> dict[str, Any]:
-    """Draw the share of values in each bin, for two sides on the same bins."""
+def _sides_keys(words: Sequence[str]) -> tuple[Key, ...]:
+    return (Key("light-bar", "muted", words[0]), Key("line", "accent", words[1]))
+
+
+def _histograms(
+    sides: Sequence[Sequence[float]], metric: str, unit: str, noun: str
+) -> dict[str, Any]:
+    """Draw the share of values in each bin, for two sides on the same bins.
+
+    The first side is filled, the second an outline: they are told apart without colour.
+    """
     import altair as alt
 
-    everything = [value for _, values in sides for value in values]
+    everything = [value for values in sides for value in values]
     low, high = min(everything), max(everything)
     width = (high - low) / _BINS or max(abs(high), 1.0) / _BINS
     scale = value_scale(high, unit)
     rows = []
-    for side, (_, values) in enumerate(sides):
+    for side, values in enumerate(sides):
         counts = [0] * _BINS
         for value in values:
             counts[min(_BINS - 1, int((value - low) / width))] += 1
@@ -226,16 +298,24 @@ def _histograms(sides: Sequence[tuple[str, Sequence[float]]], unit: str) -> dict
         ]
     x = alt.X(
         "from:Q",
-        title=scale.unit,
+        title=axis_title(metric, scale),
         scale=alt.Scale(zero=False, nice=False),
         axis=alt.Axis(tickCount=5),
     )
-    y = value_axis("share", "runs in %", max(row["share"] for row in rows) * 1.05)
+    y = value_axis("share", noun, max(row["share"] for row in rows) * 1.05)
+    filled = data(row for row in rows if row["side"] == 0).mark_bar(color=MUTED, opacity=0.35)
+    second = [row for row in rows if row["side"] == 1]
+    # An outline rises from the axis, and returns to it at its last right-hand edge.
+    first = {**second[0], "share": 0.0}
+    last = {**second[-1], "from": second[-1]["to"], "share": 0.0}
+    outline = data([first, *second, last]).mark_line(
+        interpolate="step-after", color=ACCENT, strokeWidth=2
+    )
     return layered(
-        data(row for row in rows if row["side"] == side)
-        .mark_bar(color=color, opacity=0.55)
-        .encode(x=x, x2="to:Q", y=y, y2=alt.datum(0))
-        for side, color in ((0, MUTED), (1, ACCENT))
+        [
+            filled.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)),
+            outline.encode(x=x, y=alt.Y("share:Q")),
+        ]
     )
 
 

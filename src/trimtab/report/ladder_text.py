@@ -21,6 +21,7 @@ from trimtab.model.ladder import (
     Loss,
     Match,
     Step,
+    Track,
 )
 from trimtab.units import format_bytes_per_s, format_percent, parse_unit
 
@@ -72,6 +73,27 @@ def efficiency_text(efficiency: Efficiency, *, named: bool = True) -> str:
         DOUBT_SIGN if efficiency.doubts else ""
     )
     return f"{format_percent(efficiency.value)}{signs}{name}"
+
+
+def answer_text(track: Track) -> str:
+    """Return what limits one metric, and where most is lost, in one sentence."""
+    # What limits is said of the system: an application is as slow as it asks for little.
+    system = [step for step in track.steps if step.rung.layer != "application"]
+    top = (system or track.steps or [None])[-1]
+    rate = ""
+    if top is not None:
+        rate = f" {shown_text(top, track.unit)} at the {LEVEL_NAMES[top.rung.layer]}"
+    loss = ""
+    if track.loss.layer is not None and track.loss.efficiency is not None:
+        efficiency = efficiency_text(track.loss.efficiency)
+        loss = f"; most is lost at the {LEVEL_NAMES[track.loss.layer]}, {efficiency}"
+    limit = track.limit
+    kind = limit.kind.value
+    if limit.kind is LimitKind.CANNOT_TELL:
+        kind = "its limit is not known"
+    if limit.kind is LimitKind.LAYER and limit.layer is not None:
+        kind = f"lost in the {LEVEL_NAMES[limit.layer]}"
+    return f"{TRACK_TITLES[track.metric]}{rate}: {kind}{loss}."
 
 
 def limit_text(limit: Limit) -> str:

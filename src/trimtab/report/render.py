@@ -6,12 +6,18 @@ gives the same text, byte for byte.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
 
+from trimtab import __version__
+from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.text import printable
 
@@ -19,8 +25,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+NOT_DRAWN: Final = "Not drawn: vl-convert is not installed (pip install 'trimtab[charts]')."
+
 _SIZE = re.compile(r'\A<svg [^>]*?width="([0-9.]+)" height="([0-9.]+)"[^>]*>')
 _IDENTIFIER = re.compile(r'(\bid="|url\(#|href="#)([A-Za-z][\w-]*)')
+_MARK = re.compile(r'<(path|line|rect) aria-label="([^"]*)"([^>]*role="graphics-symbol"[^>]*)/>')
+_LONG_NUMBER = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 _BACKGROUND_PATHS = re.compile(r'<path class="(?:background|foreground)"[^>]*d=""[^>]*/>')
 
 
@@ -38,34 +48,59 @@ def render_svg(specification: Mapping[str, Any], *, name: str, label: str) -> st
 
     Raises
     ------
+    ImportError
+        vl-convert is not installed.
     ValueError
         Vega rejects the specification: a bug in the chart.
     """
     import vl_convert
 
     # Plain JSON text with every lone surrogate spelled out: the engine takes only valid UTF-8.
-    text = json.dumps(_clean(specification), allow_nan=False)
-    svg = vl_convert.vegalite_to_svg(text, allowed_base_urls=[])
+    json_text = json.dumps(_clean(specification), allow_nan=False)
+    svg = vl_convert.vegalite_to_svg(json_text, allowed_base_urls=[])
     return _inline(svg, name=name, label=label)
 
 
 def drawn(charts: Iterable[Chart | None]) -> tuple[tuple[Chart, Markup], ...]:
-    """Return each chart that there is with its drawing, as markup for a page."""
+    """Return each chart that there is with its drawing, as markup for a page.
+
+    Without vl-convert a sentence says what to install instead of each drawing.
+    """
     from markupsafe import Markup
 
-    # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
-    return tuple(
-        (
-            chart,
-            Markup(
-                render_svg(
-                    chart.specification, name=chart.name, label=f"{chart.title}. {chart.caption}"
-                )
-            ),
-        )
-        for chart in charts
-        if chart is not None
-    )
+    def drawing(chart: Chart) -> Markup:
+        label = f"{chart.title}. {chart.caption}"
+        try:
+            # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
+            return Markup(render_svg(chart.specification, name=chart.name, label=label))
+        except ImportError:
+            return Markup("<p>{}</p>").format(NOT_DRAWN)
+
+    return tuple((chart, drawing(chart)) for chart in charts if chart is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stylesheet:
+    """The one stylesheet of all pages.
+
+    Attributes
+    ----------
+    hash
+        As a Content-Security-Policy names it: the page allows this stylesheet and no other.
+    """
+
+    text: Markup
+    hash: str
+
+
+@cache
+def stylesheet() -> Stylesheet:
+    """Return the stylesheet that pages hold, and that a server would serve as a file."""
+    from markupsafe import Markup
+
+    css = (resources.files("trimtab.report") / "templates" / "kit.css").read_text("utf-8")
+    digest = hashlib.sha256(css.encode()).digest()
+    return Stylesheet(Markup(css), f"sha256-{base64.b64encode(digest).decode()}")
 
 
 @cache
@@ -76,7 +111,7 @@ def environment() -> Environment:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("trimtab.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -84,6 +119,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"stylesheet": stylesheet(), "trimtab_version": __version__, "text": text}
+    return made
 
 
 def _finalize(value: object) -> object:
@@ -113,7 +150,15 @@ def _inline(svg: str, *, name: str, label: str) -> str:
     width, height = size.groups()
     body = _BACKGROUND_PATHS.sub("", svg[size.end() :])
     body = _IDENTIFIER.sub(rf"\g<1>{name}-\g<2>", body)
+    body = _MARK.sub(_with_tooltip, body)
     return (
         f'<svg class="drawing" role="img" aria-label="{escape(printable(label))}" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}'
     )
+
+
+def _with_tooltip(mark: re.Match[str]) -> str:
+    """Return a mark whose label a browser shows under the pointer: no script is needed for it."""
+    element, label, attributes = mark.groups()
+    short = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.4g}", label)
+    return f"<{element}{attributes}><title>{short}</title></{element}>"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from trimtab.report.kit import Cell, Table, Tone, row, table
 from trimtab.report.render import drawn, environment
 from trimtab.report.reproduce_charts import charts_of
-from trimtab.units import format_value
+from trimtab.units import format_value, plural
 from trimtab.validation.statements import Figure, SeededRow
 from trimtab.whatif.reproduce.reproduce import DOCUMENTS, Reproduction, Summary
 
@@ -24,16 +26,86 @@ _DAY_S: Final = 86400.0
 def render_reproduction(reproduction: Reproduction) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     page = environment().get_template("reproduce.html.j2")
+    documents = sections(reproduction)
+    everything = [(title, seeded) for title, rows in documents for seeded in rows]
+    predictions = [pair for pair in everything if pair[1].row.row_class == "prediction"]
     return page.render(
         reproduction=reproduction,
-        sections=sections(reproduction),
+        seeds=plural(reproduction.terms.seeds, "seed"),
+        tone=_tone(reproduction.summary),
+        predictions=_predictions_table(predictions),
+        tables=[(title, _rows_table(rows)) for title, rows in documents],
         figures=drawn(charts_of(reproduction)),
-        printed=printed_text,
-        twin=twin_text,
-        error=error_text,
-        row_class=class_text,
         headline=headline(reproduction.summary),
         others=others_text(reproduction.summary),
+    )
+
+
+def _tone(summary: Summary) -> Tone:
+    count = summary.of("prediction")
+    if count.missed:
+        return "warning"
+    return "healthy" if count.met else "unclear"
+
+
+_VERDICT_TONES: Final[dict[str, Tone]] = {"met": "healthy", "open": "unclear", "missed": "critical"}
+
+
+def _verdict(seeded: SeededRow) -> Cell:
+    verdict = seeded.verdict
+    return Cell("-") if verdict is None else Cell(verdict, tone=_VERDICT_TONES[verdict])
+
+
+def _error(seeded: SeededRow) -> str:
+    return "-" if seeded.row.error is None else f"{100 * seeded.row.error:+.1f} %"
+
+
+def _twin(seeded: SeededRow) -> Cell:
+    if seeded.row.twin is None or seeded.low is None or seeded.high is None:
+        return Cell(twin_text(seeded))
+    low, high = value_text(seeded.low, seeded), value_text(seeded.high, seeded)
+    return Cell(value_text(seeded.row.twin, seeded), f"{low} to {high}")
+
+
+def _predictions_table(pairs: Sequence[tuple[str, SeededRow]]) -> Table | None:
+    """Return the rows that are evidence, misses first."""
+    order = {"missed": 0, "open": 1, "met": 2, None: 3}
+    return table(
+        ("row", "quantity", "document", "printed>", "twin>", "error>", "verdict"),
+        (
+            row(
+                seeded.row.id,
+                seeded.row.quantity,
+                title.partition(":")[0],
+                printed_text(seeded),
+                _twin(seeded),
+                _error(seeded),
+                _verdict(seeded),
+                note=seeded.row.note,
+            )
+            for title, seeded in sorted(pairs, key=lambda pair: order[pair[1].verdict])
+        ),
+        "Nothing was fitted on these rows. Below a figure of the twin: its least and greatest over "
+        "the seeds. Met: all of that range is where the document has it; missed: no seed is.",
+    )
+
+
+def _rows_table(rows: Sequence[SeededRow]) -> Table | None:
+    return table(
+        ("row", "quantity", "printed>", "twin>", "error>", "class", "verdict"),
+        (
+            row(
+                seeded.row.id,
+                seeded.row.quantity,
+                printed_text(seeded),
+                _twin(seeded),
+                _error(seeded),
+                class_text(seeded),
+                _verdict(seeded),
+                note=seeded.row.note,
+            )
+            for seeded in rows
+        ),
     )
 
 

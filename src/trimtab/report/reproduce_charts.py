@@ -1,9 +1,10 @@
-"""Charts of the documents' figures: what is printed in grey, what the twin says in blue."""
+"""Charts of the documents' figures: what is printed beside what the twin says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,18 +12,18 @@ import numpy as np
 from trimtab.report.chart import (
     ACCENT,
     ALARM,
-    HEIGHT,
     INK,
     MUTED,
+    SECOND,
     WIDTH,
     Chart,
     data,
-    finished,
     layered,
     rule_at,
     time_axis,
     value_axis,
 )
+from trimtab.report.kit import Key
 from trimtab.report.series import bandwidth_scale, round_top
 from trimtab.validation.statements import Figure
 from trimtab.whatif.reproduce.eth import READ_BYTES_PER_S, WRITE_BYTES_PER_S
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 
 _POINTS: Final = 420
 _BINS: Final = 24
-_ROW: Final = 20
+_ROW: Final = 34
+_LABEL_CHARACTERS: Final = 24
+_LABEL_EXTENT: Final = 175
 _DAY_S: Final = 86400.0
-_MONTHS: Final = "%b %Y"
 _LADDERS: Final = {
     "sc21": ("2-read", "2-write", "11-read", "11-write", "26-read", "26-write", "29-read",
              "29-write"),
@@ -54,7 +56,7 @@ def charts_of(reproduction: Reproduction) -> Iterator[Chart | None]:
             yield write_chart(life)
             yield cov_chart(life)
         yield months_chart(life)
-        yield state_chart(life)
+        yield from state_charts(life)
     if reproduction.curves:
         yield fullness_chart(reproduction)
     for name in reproduction.terms.documents:
@@ -83,7 +85,7 @@ def write_chart(life: Life) -> Chart:
         }
         for day, rates in sorted(by_day.items())
     ]
-    base = data(rows).encode(x=time_axis(rows, _MONTHS))
+    base = data(rows).encode(x=time_axis(rows))
     y = value_axis("mean", scale.unit, float(top) / scale.divisor * 1.05)
     layers = [
         base.mark_rule(color=MUTED).encode(y=alt.Y("low:Q"), y2="high:Q"),
@@ -93,9 +95,13 @@ def write_chart(life: Life) -> Chart:
     return _chart(
         "write",
         "Hourly IOR write by day",
-        "Mean of each day; the bars are one standard deviation; runs that did not finish are "
-        f"zeros. Upright lines: {_changes_text(life)}.",
+        f"Runs that did not finish are zeros. Changes: {_changes_text(life)}.",
         layers,
+        (
+            Key("dot", "accent", "mean of a day"),
+            Key("line", "muted", "one standard deviation to either side"),
+            *_changes_keys(life),
+        ),
     )
 
 
@@ -111,10 +117,11 @@ def cov_chart(life: Life) -> Chart | None:
     rows = [{"at": int(at.timestamp() * 1000), "cov": 100 * cov} for at, cov in worst]
     y = value_axis("cov", "COV in %", max(row["cov"] for row in rows) * 1.05)
     line = data(rows).mark_line(color=ACCENT, strokeWidth=1.2)
-    goal = rule_at("goal", 100 * PRINTED_GOAL, color=ALARM)
-    layers = [line.encode(x=time_axis(rows, _MONTHS), y=y), goal, _changes(life)]
-    caption = "COV over the 48 h up to each run; the level line is the goal of 8 %."
-    return _chart("cov", "Variability of the hourly IOR", caption, layers)
+    goal = rule_at("goal", 100 * PRINTED_GOAL, color=ALARM, strokeDash=[5, 3])
+    layers = [line.encode(x=time_axis(rows), y=y), goal, _changes(life)]
+    caption = "COV over the 48 h up to each run, the worst of each stretch."
+    keys = (Key("dashed", "alarm", "goal 8 %"), *_changes_keys(life))
+    return _chart("cov", "Variability of the hourly IOR", caption, layers, keys)
 
 
 def months_chart(life: Life) -> Chart | None:
@@ -128,7 +135,7 @@ def months_chart(life: Life) -> Chart | None:
     scale = bandwidth_scale(top)
     edges = np.linspace(0.0, round_top(top / scale.divisor), _BINS + 1)
     layers, largest = [], 0.0
-    for values, color in ((sides[0], MUTED), (sides[1], ACCENT)):
+    for values, is_last in ((sides[0], False), (sides[1], True)):
         counts, _ = np.histogram(values / scale.divisor, edges)
         share = 100 * counts / len(values)
         largest = max(largest, float(share.max()))
@@ -136,55 +143,47 @@ def months_chart(life: Life) -> Chart | None:
             {"from": float(low), "to": float(high), "share": float(part)}
             for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)
         ]
-        bars = data(rows).mark_bar(color=color, opacity=0.55)
-        x, y = alt.X("from:Q", title=scale.unit), alt.Y("share:Q")
-        layers.append(bars.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)))
+        x, y = alt.X("from:Q", title=f"write bandwidth in {scale.unit}"), alt.Y("share:Q")
+        if is_last:
+            line = data(rows).mark_line(color=ACCENT, interpolate="step-after", strokeWidth=2)
+            layers.append(line.encode(x=x, y=y))
+        else:
+            bars = data(rows).mark_bar(color=MUTED, opacity=0.35)
+            layers.append(bars.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)))
     printed = [{"at": 15.1, "which": 0}, {"at": 19.9, "which": 1}]
     layers.append(data(printed).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q"))
     layers[0] = layers[0].encode(y=value_axis("share", "OSTs in %", largest * 1.05))
     return _chart(
         "months",
         "Surveys of every OST, write",
-        "Share of all figures: grey in the first month, blue in the last. Dashed: the printed "
-        "means, 15.1 and 19.9 GB/s.",
+        "Share of all figures of a month.",
         layers,
-    )
-
-
-def state_chart(life: Life) -> Chart:
-    """Return fullness and write amplification over time."""
-    import altair as alt
-
-    step = max(1, len(life.ends_s) // _POINTS)
-    rows = [
-        {"at": int(at * 1000), "full": 100 * float(full), "wa": float(amplification)}
-        for at, full, amplification in zip(
-            life.ends_s[::step],
-            life.over_time("fullness")[::step],
-            life.over_time("amplification")[::step],
-            strict=True,
-        )
-    ]
-    base = data(rows).encode(x=time_axis(rows, _MONTHS))
-    full_axis = value_axis("full", "full in %", 95.0 * 1.05)
-    full = base.mark_line(color=MUTED).encode(y=full_axis)
-    top = round_top(max(row["wa"] for row in rows))
-    wa = base.mark_line(color=ACCENT).encode(
-        y=alt.Y(
-            "wa:Q",
-            title="write amplification",
-            scale=alt.Scale(domain=[0, top]),
-            axis=alt.Axis(orient="right", tickCount=5, grid=False),
+        (
+            Key("light-bar", "muted", "first month"),
+            Key("line", "accent", "last month"),
+            Key("dashed", "ink", "printed means, 15.1 and 19.9 GB/s"),
         ),
     )
-    chart = alt.layer(alt.layer(full, _changes(life)), wa).resolve_scale(y="independent")
-    return Chart(
-        name="state",
-        title="Fullness and write amplification",
-        caption="Mean over OSTs: grey, left axis: how full; blue, right axis: what the flash "
-        "writes for each byte of the host.",
-        specification=finished(chart.properties(width=WIDTH - 40, height=HEIGHT)),
-    )
+
+
+def state_charts(life: Life) -> Iterator[Chart]:
+    """Yield fullness and write amplification over time: each has an axis of its own."""
+    step = max(1, len(life.ends_s) // _POINTS)
+    figures = (
+        ("fullness", "Fullness", "full in %", 100.0, "Mean over OSTs."),
+        (
+            "amplification", "Write amplification", "write amplification", 1.0,
+            "What the flash writes for each byte of the host, mean over OSTs.",
+        ),
+    )  # fmt: skip
+    for name, title, axis, factor, caption in figures:
+        rows = [
+            {"at": int(at * 1000), "value": factor * float(value)}
+            for at, value in zip(life.ends_s[::step], life.over_time(name)[::step], strict=True)
+        ]
+        y = value_axis("value", axis, max(row["value"] for row in rows) * 1.05)
+        line = data(rows).mark_line(color=ACCENT).encode(x=time_axis(rows), y=y)
+        yield _chart(f"state-{name}", title, caption, [line, _changes(life)], _changes_keys(life))
 
 
 def fullness_chart(reproduction: Reproduction) -> Chart:
@@ -192,7 +191,7 @@ def fullness_chart(reproduction: Reproduction) -> Chart:
     import altair as alt
 
     layers = []
-    for name, color in (("before", MUTED), ("after", ACCENT)):
+    for name, color in (("before", SECOND), ("after", ACCENT)):
         curves = reproduction.curves[name]
         for rate, dash in (("delivered", [1, 0]), ("drives", [4, 3])):
             rows = [
@@ -203,14 +202,27 @@ def fullness_chart(reproduction: Reproduction) -> Chart:
                 for points in zip(*curves, strict=True)
             ]
             line = data(rows).mark_line(color=color, strokeDash=dash)
-            x = alt.X("full:Q", title="full in %", scale=alt.Scale(zero=False, nice=False))
-            layers.append(line.encode(x=x, y=value_axis("value", "GB/s", 25.0 * 1.05)))
+            x = alt.X(
+                "full:Q",
+                axis=alt.Axis(tickCount=6),
+                title="full in %",
+                scale=alt.Scale(zero=False, nice=False),
+            )
+            layers.append(
+                line.encode(x=x, y=value_axis("value", "write bandwidth in GB/s", 25.0 * 1.05))
+            )
     return _chart(
         "fullness",
         "What one OST writes at each fullness",
-        "Grey: before the mitigations (a month between trims, thresholds 25/15/5); blue: after "
-        "them (nightly, 25/25/5, pointer reset). Solid: delivered; dashed: what drives alone give.",
+        "Before the mitigations: a month between trims, thresholds 25/15/5. After: trims nightly, "
+        "25/25/5, pointer reset. Dashed: what the drives alone give.",
         layers,
+        (
+            Key("line", "second", "before, delivered"),
+            Key("dashed", "second", "before, drives"),
+            Key("line", "accent", "after, delivered"),
+            Key("dashed", "accent", "after, drives"),
+        ),
     )
 
 
@@ -224,19 +236,25 @@ def ladder_chart(reproduction: Reproduction, name: str) -> Chart:
         row = by_id[id]
         assert isinstance(row.printed, Figure)
         assert row.twin is not None
-        rows.append({"row": id, "value": row.printed.value / 1e9, "who": 0})
-        rows.append({"row": id, "value": row.twin / 1e9, "who": 1})
-    y = alt.Y("row:N", sort=None, title=None)
+        label = "\n".join(wrap(row.quantity, _LABEL_CHARACTERS))
+        rows.append({"row": label, "value": row.printed.value / 1e9, "who": 0})
+        rows.append({"row": label, "value": row.twin / 1e9, "who": 1})
+    # The engine that draws measures text narrower than browsers do: labels would be cut.
+    y_axis = alt.Axis(
+        labelExpr="split(datum.label, '\\n')", labelLimit=0, minExtent=_LABEL_EXTENT, grid=True
+    )
+    y = alt.Y("row:N", sort=None, title=None, axis=y_axis)
     layers = []
-    for who, color, shape, size in ((0, MUTED, "circle", 90), (1, ACCENT, "diamond", 40)):
+    for who, color, shape, size in ((0, SECOND, "circle", 110), (1, ACCENT, "diamond", 40)):
         base = data(row for row in rows if row["who"] == who)
         mark = base.mark_point(filled=True, color=color, shape=shape, size=size, opacity=1)
         layers.append(mark.encode(x=alt.X("value:Q", title="GB/s"), y=y))
     return Chart(
         name=f"ladder-{name}",
         title=f"Layers, {name}",
-        caption="Rows as in the table. Grey circles: printed; blue diamonds: the twin.",
-        specification=layered(layers, WIDTH - 60, _ROW * len(rows) // 2),
+        caption="Printed rates of the layers, and what the twin says of each.",
+        specification=layered(layers, WIDTH - 135, _ROW * len(rows) // 2),
+        legend=(Key("dot", "second", "printed"), Key("dot", "accent", "twin (the smaller mark)")),
     )
 
 
@@ -252,12 +270,12 @@ def eth_chart(life: Life) -> Chart:
         }
         for job in life.jobs
     ]
-    base = data(rows).encode(x=time_axis(rows, _MONTHS))
+    base = data(rows).encode(x=time_axis(rows))
     printed = [{"at": WRITE_BYTES_PER_S / 1e9}, {"at": 9.5}]
     lines = data(printed).mark_rule(color=INK, strokeDash=[4, 3])
-    y = value_axis("write", "GB/s", READ_BYTES_PER_S / 1e9 * 1.05)
+    y = value_axis("write", "bandwidth in GB/s", READ_BYTES_PER_S / 1e9 * 1.05)
     layers = [
-        base.mark_line(color=MUTED, strokeWidth=1).encode(y=alt.Y("read:Q")),
+        base.mark_line(color=SECOND, strokeWidth=1).encode(y=alt.Y("read:Q")),
         base.mark_line(color=ACCENT, strokeWidth=1.2).encode(y=y),
         lines.encode(y="at:Q"),
         _changes(life),
@@ -265,14 +283,30 @@ def eth_chart(life: Life) -> Chart:
     return _chart(
         "eth",
         "ETH, daily IOR",
-        "Blue: write; grey: read. Dashed: 36 GB/s of perfect conditions and the 9.5 that were "
-        f"left. Upright lines: {_changes_text(life)}.",
+        f"Changes: {_changes_text(life)}.",
         layers,
+        (
+            Key("line", "accent", "write"),
+            Key("line", "second", "read"),
+            Key("dashed", "ink", "36 GB/s of perfect conditions, and the 9.5 that were left"),
+            *_changes_keys(life),
+        ),
     )
 
 
-def _chart(name: str, title: str, caption: str, layers: list[altair.Chart]) -> Chart:
-    return Chart(name=name, title=title, caption=caption, specification=layered(layers))
+def _chart(
+    name: str,
+    title: str,
+    caption: str,
+    layers: list[altair.Chart],
+    legend: tuple[Key, ...] = (),
+) -> Chart:
+    return Chart(name, title, caption, layered(layers), legend=legend)
+
+
+def _changes_keys(life: Life) -> tuple[Key, ...]:
+    has_changes = any(change.at < life.until for change in life.scenario.changes)
+    return (Key("line", "ink", "a change"),) if has_changes else ()
 
 
 def _changes(life: Life) -> altair.Chart:
@@ -282,7 +316,7 @@ def _changes(life: Life) -> altair.Chart:
         if change.at < life.until
     ]
     mark = data(rows).mark_rule(color=INK, strokeWidth=0.7, opacity=0.5)
-    return mark.encode(x=time_axis(rows, _MONTHS))
+    return mark.encode(x=time_axis(rows))
 
 
 def _changes_text(life: Life) -> str:

@@ -22,6 +22,7 @@ _BANDWIDTH_UNITS: Final = (
     (1e6, "MB/s"),
     (1e3, "KB/s"),
 )
+_TIME_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,13 @@ def bandwidth_scale(largest_bytes_per_s: float) -> Scale:
 
 def value_scale(largest: float, unit: str) -> Scale:
     """Return the unit in which values up to ``largest`` read well."""
-    return bandwidth_scale(largest) if unit == "B/s" else Scale(1.0, unit)
+    if unit == "B/s":
+        return bandwidth_scale(largest)
+    if unit == "s":
+        for divisor, name in _TIME_UNITS:
+            if largest >= divisor:
+                return Scale(divisor, name)
+    return Scale(1.0, unit)
 
 
 def round_top(value: float) -> float:

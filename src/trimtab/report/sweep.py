@@ -2,54 +2,121 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from trimtab.model.sweep import HeatMap, Scaling, SweepAnalysis
+from trimtab.model.sweep import (
+    BestSetting,
+    FactorEffect,
+    HeatMap,
+    Level,
+    Scaling,
+    SettingResult,
+    SweepAnalysis,
+)
 from trimtab.report import chart as looks
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, INK, MUTED, Chart, data, layered
+from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, layered
+from trimtab.report.kit import Cell, Key, Row, Table, row, table
 from trimtab.report.render import drawn, environment
 from trimtab.report.series import round_top, value_scale
-from trimtab.units import format_value
+from trimtab.units import format_percent, format_value
 
 if TYPE_CHECKING:
     import altair
 
-_ROW_HEIGHT = 26
+_ROW_HEIGHT = 30
 _LABEL_EXTENT = 60
 
 
 def render_sweep(name: str, site: str, analysis: SweepAnalysis) -> str:
     """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
     page = environment().get_template("sweep.html.j2")
+    answers = [_best_answer(best) for best in analysis.best]
     return page.render(
         name=name,
         site=site,
         analysis=analysis,
-        effects=analysis.effects or {},
-        figures=drawn(
-            [*map(heat_chart, analysis.maps), *map(scaling_chart, analysis.scaling)],
+        tone="info" if any(best.best is not None for best in analysis.best) else "unclear",
+        answers=answers or ["No setting can be compared yet."],
+        effects=effects_table(analysis.effects or {}),
+        maps=drawn(map(heat_chart, analysis.maps)),
+        curves=drawn(map(scaling_chart, analysis.scaling)),
+        bests=[(best, settings_table(best)) for best in analysis.best],
+    )
+
+
+def _best_answer(best: BestSetting) -> str:
+    """Return the best setting of one metric in one sentence."""
+    head = text.metric_title(best.metric)
+    if best.workload:
+        head += f" with {text.levels_text(best.workload)}"
+    if best.best is None:
+        return f"{head}: {text.sentence(best.reason)}"
+    middle = best.settings[0].middle
+    value = "" if middle is None else f", {format_value(middle, best.unit)}"
+    tied = len(best.runners_up)
+    rest = f"; statistically tied with {tied} other{'s' * (tied != 1)}" if tied else ""
+    return f"{head}: best with {text.levels_text(best.best)}{value}{rest}."
+
+
+def settings_table(best: BestSetting) -> Table | None:
+    """Return all settings of one metric, the best marked, those tied with it named."""
+    return table(
+        ("setting", "", "rounds>", f"{text.metric_text(best.metric)}>", "of the best>"),
+        (_setting_row(setting, best) for setting in best.settings if setting.n),
+        best.method,
+    )
+
+
+def _setting_row(setting: SettingResult, best: BestSetting) -> Row:
+    is_best = best.best is not None and dict(setting.levels) == dict(best.best)
+    standing = Cell("best", tone="healthy") if is_best else Cell("")
+    if not is_best and setting.may_be_best:
+        standing = Cell("tied", tone="info")
+    interval = setting.of_best_interval
+    return row(
+        text.levels_text(setting.levels),
+        Cell(setting.reason) if setting.reason else standing,
+        str(setting.n),
+        "-" if setting.middle is None else format_value(setting.middle, best.unit),
+        Cell(
+            "-" if setting.of_best is None else format_percent(setting.of_best),
+            "" if interval is None else text.range_text(interval, "1"),
         ),
-        text=text,
-        value=format_value,
+        marked=is_best,
+    )
+
+
+def effects_table(effects: Mapping[str, Sequence[FactorEffect]]) -> Table | None:
+    """Return the part of the scatter that each factor and each pair explains."""
+    words = {True: "matters", False: "not significant", None: "cannot tell"}
+    return table(
+        ("factor", "metric", "of the scatter>", "best over worst level>", ""),
+        (
+            row(
+                " x ".join(effect.factors),
+                text.metric_text(metric),
+                format_percent(effect.share),
+                "-" if effect.ratio is None else f"{effect.ratio:.3g}",
+                Cell(words[effect.matters], tone="info" if effect.matters else None),
+            )
+            for metric, of_metric in effects.items()
+            for effect in of_metric
+        ),
+        "Part of the scatter between runs (log scale) that a factor or a pair of them explains.",
     )
 
 
 def heat_chart(heat_map: HeatMap) -> Chart:
-    """Return a metric over two factors as a map: the darker, the better."""
+    """Return a metric over two factors as a map: the darker, the better; the best is framed."""
     import altair as alt
 
-    known = [cell for row in heat_map.cells for cell in row if cell is not None]
+    known = [cell for cells in heat_map.cells for cell in cells if cell is not None]
     scale = value_scale(max(known, default=0.0), heat_map.unit)
     best = max(known, default=0.0)
     rows = [
-        {
-            "row": str(level),
-            "column": str(column),
-            "value": None if cell is None else cell / scale.divisor,
-            "shown": "-" if cell is None else f"{cell / scale.divisor:.3g}",
-            "of_best": 0.0 if not cell or not best else cell / best,
-        }
+        _cell(level, column, cell, scale.divisor, best)
         for level, cells in zip(heat_map.rows, heat_map.cells, strict=True)
         for column, cell in zip(heat_map.columns, cells, strict=True)
     ]
@@ -69,20 +136,36 @@ def heat_chart(heat_map: HeatMap) -> Chart:
     )
     cells = base.mark_rect(color=ACCENT).encode(
         opacity=alt.Opacity(
-            "of_best:Q", scale=alt.Scale(domain=[0, 1], range=[0.05, 0.75]), legend=None
+            "of_best:Q", scale=alt.Scale(domain=[0, 1], range=[0.05, 0.5]), legend=None
         ),
+    )
+    frame = base.transform_filter("datum.of_best >= 1").mark_rect(
+        filled=False, stroke=INK, strokeWidth=2
     )
     words = base.mark_text(color=INK).encode(text="shown:N")
     fixed = f" With {text.levels_text(heat_map.fixed)}." if heat_map.fixed else ""
+    unit = f" in {scale.unit}" if scale.unit else ""
     return Chart(
         name=f"map-{heat_map.metric}",
-        title=text.metric_title(heat_map.metric),
-        caption=f"{scale.unit}, geometric mean over rounds; the darker, the nearer to the best."
+        title=f"{text.metric_title(heat_map.metric)}{unit}",
+        caption="Geometric mean over rounds; the darker, the nearer to the best, which is framed."
         + fixed,
         specification=layered(
-            (cells, words), looks.WIDTH - _LABEL_EXTENT, _ROW_HEIGHT * len(heat_map.rows)
+            (cells, frame, words), looks.WIDTH - _LABEL_EXTENT, _ROW_HEIGHT * len(heat_map.rows)
         ),
     )
+
+
+def _cell(
+    level: Level, column: Level, value: float | None, divisor: float, best: float
+) -> dict[str, Any]:
+    return {
+        "row": str(level),
+        "column": str(column),
+        "value": None if value is None else value / divisor,
+        "shown": "-" if value is None else f"{value / divisor:.3g}",
+        "of_best": 0.0 if not value or not best else value / best,
+    }
 
 
 def scaling_chart(scaling: Scaling) -> Chart:
@@ -94,21 +177,28 @@ def scaling_chart(scaling: Scaling) -> Chart:
     amounts = [point.amount for point in scaling.points]
     x = alt.X(
         "amount:Q",
-        title=scaling.factor,
+        title=f"{scaling.factor} (log scale)",
         scale=alt.Scale(type="log", base=2, domain=[min(amounts), max(amounts)]),
         axis=alt.Axis(values=amounts),
     )
     top = round_top(max(row["value"] for row in rows) * 1.02)
-    y = alt.Y("value:Q", title=scale.unit, scale=alt.Scale(domain=[0, top]))
+    title = axis_title(scaling.metric, scale)
+    y = alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=5))
     base = data(rows).encode(x=x, y=y)
-    layers: list[altair.Chart] = [base.mark_line(color=MUTED), base.mark_point(color=ACCENT)]
+    layers: list[altair.Chart] = [
+        base.mark_line(color=MUTED),
+        base.mark_point(color=ACCENT, filled=True, size=50, opacity=1),
+    ]
+    keys = [Key("dot", "accent", "geometric mean over rounds")]
     if scaling.knee is not None:
         knee = data([{"amount": scaling.knee}]).mark_rule(color=INK, strokeDash=[4, 3])
         layers.append(knee.encode(x=x))
+        keys.append(Key("dashed", "ink", f"knee at {scaling.knee:.3g} {scaling.factor}"))
     fixed = f" With {text.levels_text(scaling.fixed)}." if scaling.fixed else ""
     return Chart(
         name=f"scaling-{scaling.metric}-{scaling.factor}",
         title=f"{text.metric_title(scaling.metric)} against {scaling.factor}",
         caption=text.sentence(scaling.reason) + fixed,
         specification=layered(layers),
+        legend=tuple(keys),
     )

@@ -105,8 +105,9 @@ def ratio_text(interval: Interval) -> str:
 
 
 def metric_text(metric: str) -> str:
-    """Return a metric's name in words: ``write bandwidth``."""
-    return metric.replace("_", " ")
+    """Return a metric's name in words: ``write bandwidth``, ``read IOPS``."""
+    words = metric.replace("_", " ")
+    return words.replace("iops", "IOPS") if metric in METRIC_UNITS else words
 
 
 def metric_title(metric: str) -> str:
@@ -114,11 +115,11 @@ def metric_title(metric: str) -> str:
 
     Examples
     --------
-    >>> metric_title("write_bandwidth"), metric_title("GB/s"), metric_title("ms")
-    ('Write bandwidth', 'GB/s', 'ms')
+    >>> metric_title("write_iops"), metric_title("GB/s"), metric_title("ms")
+    ('Write IOPS', 'GB/s', 'ms')
     """
     words = metric_text(metric)
-    return words.capitalize() if metric in METRIC_UNITS else words
+    return f"{words[:1].upper()}{words[1:]}" if metric in METRIC_UNITS else words
 
 
 def parameter_text(name: str, value: object) -> str:

@@ -59,7 +59,7 @@ def _check_directory(directory: str, deadline_s: float) -> None:
     )
 
 
-def write_report(path: Path, html: str) -> None:
+def write_report(path: Path, page: str | bytes) -> None:
     """Write a page to ``path``: the old file or the new one is there at any moment, never a part.
 
     A symbolic link stays one: the file that it names is replaced.
@@ -78,7 +78,7 @@ def write_report(path: Path, html: str) -> None:
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
     try:
         try:
-            _write_through(temporary, html.encode("utf-8"))
+            _write_through(temporary, page.encode("utf-8") if isinstance(page, str) else page)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def write_report(path: Path, html: str) -> None:
             f"the report could not be written to {visible(os.fspath(path))}: "
             f"{error.strerror or error}",
             code="report-not-written",
-            hint="give another file with --report FILE",
+            hint="give another file",
         ) from error
 
 

@@ -70,8 +70,10 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge-arm": "purged.PurgeArmDocument",
     "purge-run": "purged.PurgeRunDocument",
     "purge-recover": "purged.PurgeRecoverDocument",
+    "report": "kept.MonthDocument",
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
+    "store": "kept.StoreCopyDocument",
     "error": "measured.FailureDocument",
 }
 """Name of the schema to the module and class of what the command prints."""

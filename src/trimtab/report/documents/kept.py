@@ -38,6 +38,28 @@ class StatusDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthDocument:
+    """``trimtab report SITE --json``: where the report of a month is, and how it begins.
+
+    Attributes
+    ----------
+    month
+        As ``2026-10``.
+    report
+        The file that was written.
+    answer, details
+        The sentences that the report begins with.
+    """
+
+    store: str
+    site: str
+    month: str
+    report: str
+    answer: str
+    details: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunsDocument:
     """``trimtab runs --json``; without raw outputs, which ``show`` has."""
 
@@ -52,6 +74,27 @@ class ShowDocument:
     store: str
     run: Run
     outputs: tuple[OutputRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopyDocument:
+    """``trimtab store copy SOURCE TARGET --json``.
+
+    Attributes
+    ----------
+    rows
+        Copied, of each table.
+    outputs
+        Raw outputs copied; 0 where both stores share their directory.
+    missing
+        Raw outputs that were missing or damaged beside the source, by their SHA-256.
+    """
+
+    source: str
+    target: str
+    rows: dict[str, int]
+    outputs: int
+    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

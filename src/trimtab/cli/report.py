@@ -1,0 +1,64 @@
+"""``trimtab report``: one month of a site, to hand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.cli import options
+from trimtab.cli.opened import opened
+from trimtab.cli.output import show
+from trimtab.cli.purge import terms
+
+
+@click.command("report")
+@click.argument("where", metavar="SITE")
+@click.option(
+    "--month", metavar="MONTH", help="Such as 2026-10. Default: the last one that is over."
+)
+@click.option(
+    "--out", required=True, type=terms.PATH, metavar="FILE",
+    help="File to write; its name ends in .html, .pdf or .md.",
+)  # fmt: skip
+@terms.place
+@options.as_json
+@options.store
+def command(
+    where: str, store_url: str | None, month: str | None, out: Path, place: str | None
+) -> None:
+    """Write the report of one month.
+
+    It has the verdicts, the incidents with their causes, space and what purges deleted, the cost
+    of the probes, and the actions. A PDF is printed by chromium, which has to be installed.
+    """
+    from trimtab.cli.render.progress import progress_bar
+    from trimtab.cli.render.screen import print_wrapped
+    from trimtab.cli.render.text import console
+    from trimtab.loop.monthly import check_out, month_of, monthly_report, write_monthly
+    from trimtab.report import documents
+    from trimtab.visible import visible
+
+    check_out(out)
+    with opened(where, store_url) as record, progress_bar() as progress:
+        span = month_of(month, record.place.timezone, record.now)
+        site, purges = record.place.name, None if place is None else Path(place)
+        document = monthly_report(
+            record.store, record.place, span, now=record.now, purges=purges, progress=progress
+        )
+        location = record.location
+    write_monthly(out, document)
+
+    def printed() -> None:
+        screen = console()
+        print_wrapped(screen, document.answer, "bold")
+        for sentence in document.details:
+            print_wrapped(screen, sentence)
+        screen.print(f"report: {visible(str(out))}", soft_wrap=True)
+
+    show(
+        lambda: documents.kept.MonthDocument(
+            location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
+        ),
+        printed,
+    )

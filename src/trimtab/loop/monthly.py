@@ -1,0 +1,278 @@
+"""``trimtab report SITE``: a month of a site from the store and the journals, as a document."""
+
+from __future__ import annotations
+
+import calendar
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from trimtab.errors import ToolError, TrimtabError, UsageError
+from trimtab.launch.process import execute
+from trimtab.loop.event_log import Place
+from trimtab.loop.explaining.incidents import incidents_of
+from trimtab.loop.purging.place import purge_place
+from trimtab.loop.site_judgement import Terms, judge_site
+from trimtab.loop.status import cost_of
+from trimtab.model.series import SiteJudgement
+from trimtab.purge.report import PurgeReport
+from trimtab.purge.report import report as purge_report
+from trimtab.purge.run.journal import journals, read
+from trimtab.report.monthly import Month, SpaceAt, monthly_document
+from trimtab.report.sections import Document, document_markdown, render_document
+from trimtab.report.write import check_report_path, write_report
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.record.store import Store
+
+Progress = Callable[[str, float], None]
+FORMATS: Final = (".html", ".pdf", ".md")
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_MONTH: Final = re.compile(r"(\d{4})-(\d{2})\Z", re.ASCII)
+_PRINTED_WITHIN_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A month in a time zone: its days, and its first and last second in UTC."""
+
+    first: date
+    last: date
+    since: datetime
+    until: datetime
+
+
+def month_of(name: str | None, timezone: str, now: datetime) -> Span:
+    """Return the month of a name such as ``2026-10``; ``None``: the last one that is over.
+
+    Raises
+    ------
+    UsageError
+        It is not a month, or has not begun.
+    """
+    zone = ZoneInfo(timezone)
+    here = now.astimezone(zone).date()
+    if name is None:
+        here = here.replace(day=1) - timedelta(days=1)
+        name = f"{here:%Y-%m}"
+    match = _MONTH.match(name.strip())
+    if match is None or not 1 <= int(match[2]) <= 12 or int(match[1]) < 1970:
+        raise UsageError(
+            f"{visible(name[:40])!r} is not a month", code="month-malformed", hint="write 2026-10"
+        )
+    year, month = int(match[1]), int(match[2])
+    first = date(year, month, 1)
+    last = date(year, month, calendar.monthrange(year, month)[1])
+    since, end = (
+        datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+        for day in (first, last + timedelta(days=1))
+    )
+    if since > now:
+        raise UsageError(
+            f"{name} has not begun", code="month-in-future", hint="give an earlier one"
+        )
+    return Span(first, last, since, end - timedelta(seconds=1))
+
+
+def check_out(out: Path) -> None:
+    """Return if a report can be written to a file, as its name says: HTML, PDF or Markdown.
+
+    Raises
+    ------
+    UsageError
+        The name ends in something else, or the file cannot be there.
+    ToolError
+        It is a PDF, and no browser is installed.
+    """
+    if out.suffix not in FORMATS:
+        raise UsageError(
+            f"{visible(str(out))}: the format is not known",
+            code="format-unknown",
+            hint=f"let the name end in {', '.join(FORMATS)}",
+        )
+    check_report_path(out)
+    if out.suffix == ".pdf":
+        _browser()
+
+
+def monthly_report(
+    store: Store,
+    place: Place,
+    span: Span,
+    *,
+    now: datetime,
+    purges: Path | None = None,
+    progress: Progress = lambda text, fraction: None,
+) -> Document:
+    """Return the report of a month.
+
+    Parameters
+    ----------
+    now
+        Aware; a month that is not over is reported up to it.
+    purges
+        Directory of the journals of purges; ``None``: this host's own.
+    """
+    since, until = span.since.isoformat(), span.until.isoformat()
+    judgement, incidents = SiteJudgement(place.name, None, None, ()), ()
+    with _without_series():
+        judgement = judge_site(
+            store, place, Terms(since=since, until=until), progress=_part(progress, 0.0, 0.4)
+        ).judgement
+    with _without_series():
+        explained = incidents_of(
+            store, place, now=now, since=since, until=until, progress=_part(progress, 0.4, 0.9)
+        )
+        incidents = tuple(each for each in explained.explanations if each.incident.at <= span.until)
+    runs, why = _purges(purges, span, place)
+    cost = cost_of(store, place.name, min(span.until, now), since=span.since)
+    month = Month(
+        site=place.name,
+        first=span.first,
+        last=span.last,
+        timezone=place.timezone,
+        complete=now > span.until,
+        judgement=judgement,
+        incidents=incidents,
+        space=_space(store, place.name, span),
+        purges=runs,
+        purge_reason=why,
+        cost=cost,
+        actions=store.actions(place.name, since=span.since, until=span.until),
+    )
+    progress("written", 1.0)
+    return monthly_document(month)
+
+
+@contextmanager
+def _without_series() -> Iterator[None]:
+    """Go on where there is no series to judge: a month without runs has a report too."""
+    try:
+        yield
+    except UsageError as error:
+        if error.code != "no-series":
+            raise
+
+
+def _part(progress: Progress, low: float, high: float) -> Progress:
+    return lambda text, fraction: progress(text, low + (high - low) * fraction)
+
+
+def _space(store: Store, site: str, span: Span) -> tuple[SpaceAt, ...]:
+    """Return how full a site was, one snapshot a day and the last."""
+    times = store.snapshot_times(site, since=span.since, until=span.until)
+    if not times:
+        return ()
+    by_day = {at.date(): at for at in reversed(times)}
+    chosen = sorted({*by_day.values(), times[-1]})
+    readings, _ = store.telemetry_frames(
+        site, chosen, names=("used_bytes", "available_bytes"), settings_at=()
+    )
+    return tuple(_space_of(readings))
+
+
+def _space_of(readings: pl.DataFrame) -> list[SpaceAt]:
+    import polars as pl
+
+    of_targets = (
+        readings.filter(pl.col("label").is_null() & pl.col("number").is_not_null())
+        .filter(~pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"]))
+        .with_columns(pl.col("name").cast(pl.String), pl.col("target").cast(pl.String))
+    )
+    space: dict[datetime, dict[str, dict[str, float]]] = {}
+    for at, target, name, number in of_targets.select("at", "target", "name", "number").rows():
+        space.setdefault(at, {}).setdefault(target, {})[name] = number
+    points = []
+    for at, targets in sorted(space.items()):
+        known = {
+            target: (values["used_bytes"], values["available_bytes"])
+            for target, values in targets.items()
+            if len(values) == 2 and sum(values.values()) > 0
+        }
+        if known:
+            full = {target: used / (used + left) for target, (used, left) in known.items()}
+            fullest = max(full.items(), key=lambda entry: entry[1])
+            used, left = (sum(column) for column in zip(*known.values(), strict=True))
+            points.append(SpaceAt(at, used, left, fullest))
+    return points
+
+
+def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport | None, str]:
+    """Return what runs of this host deleted of a site, or why that is not known."""
+    directory = purge_place(where)
+    try:
+        chronicles = [read(path) for path in journals(directory.journals)]
+    except (TrimtabError, OSError) as error:
+        return None, str(error)
+    root = None if place.site is None else place.site.path
+    if root is not None:
+        beneath = (str(root).rstrip("/"), f"{str(root).rstrip('/')}/")
+        chronicles = [
+            each
+            for each in chronicles
+            if each.plan is not None
+            and (each.plan.root == beneath[0] or each.plan.root.startswith(beneath[1]))
+        ]
+    zone = ZoneInfo(place.timezone)
+    return purge_report(chronicles, first=span.first, last=span.last, timezone=zone), ""
+
+
+def write_monthly(out: Path, document: Document) -> None:
+    """Write a report in the format of its name: whole or not at all.
+
+    Raises
+    ------
+    ToolError
+        The browser failed, or there is none.
+    """
+    if out.suffix == ".md":
+        write_report(out, document_markdown(document))
+    elif out.suffix == ".pdf":
+        write_report(out, printed(render_document(document)))
+    else:
+        write_report(out, render_document(document))
+
+
+def _browser() -> str:
+    for name in BROWSERS:
+        if (program := shutil.which(name)) is not None:
+            return program
+    raise ToolError(
+        "no browser is installed that prints a PDF",
+        code="browser-missing",
+        hint=f"install chromium, or write .html and print it; looked for {', '.join(BROWSERS)}",
+    )
+
+
+def printed(html: str) -> bytes:
+    """Return a page as PDF, by a headless browser; the page loads nothing and runs nothing."""
+    browser = _browser()
+    with tempfile.TemporaryDirectory(prefix="trimtab-print-") as directory:
+        page, paper = Path(directory) / "page.html", Path(directory) / "page.pdf"
+        page.write_text(html, encoding="utf-8")
+        ended = execute(
+            (
+                browser, "--headless", "--no-sandbox", "--disable-gpu",
+                f"--user-data-dir={directory}/profile", "--no-pdf-header-footer",
+                f"--print-to-pdf={paper}", page.as_uri(),
+            ),
+            timeout_s=_PRINTED_WITHIN_S,
+            directory=directory,
+        )  # fmt: skip
+        if not paper.is_file():
+            raise ToolError(
+                f"{Path(browser).name} wrote no PDF: {ended.problem or 'no reason given'}",
+                code="pdf-not-written",
+                hint="write .html and print it",
+            )
+        return paper.read_bytes()

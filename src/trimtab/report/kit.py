@@ -1,0 +1,144 @@
+"""What pages are made of besides charts: tables and legends. `templates/kit.html.j2` draws them.
+
+A table is declared once; HTML and Markdown come from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trimtab.model.verdict import VerdictStatus
+from trimtab.report.text import one_line
+
+Tone = Literal["critical", "warning", "info", "unclear", "healthy"]
+"""Colour of a badge or an answer; it always accompanies a word."""
+Mark = Literal["dot", "ring", "line", "dashed", "bar", "light-bar", "cross", "triangle"]
+Role = Literal["ink", "muted", "accent", "second", "alarm"]
+
+GOAL_TONES: dict[VerdictStatus, Tone] = {
+    VerdictStatus.MET: "healthy",
+    VerdictStatus.MISSED: "critical",
+    VerdictStatus.CANNOT_TELL: "unclear",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table.
+
+    Attributes
+    ----------
+    small
+        A second line: an interval, a qualification.
+    tone
+        The text becomes a badge of this colour.
+    """
+
+    text: str
+    small: str = ""
+    tone: Tone | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table.
+
+    Attributes
+    ----------
+    note
+        A sentence below the row, across all columns.
+    marked
+        Emphasised; a cell says why in words.
+    """
+
+    cells: tuple[Cell, ...]
+    note: str = ""
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings.
+
+    Attributes
+    ----------
+    columns
+        Headings; one that ends in ``>`` is of numbers, aligned to the right.
+    caption
+        What the columns mean, below the table.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+
+    @property
+    def heads(self) -> tuple[tuple[str, bool], ...]:
+        """Each heading, and whether its column is of numbers."""
+        return tuple((name.removesuffix(">"), name.endswith(">")) for name in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend: a mark in a colour, and what it stands for."""
+
+    mark: Mark
+    role: Role
+    text: str
+
+
+def row(*cells: str | Cell, note: str = "", marked: bool = False) -> Row:
+    """Return a row of texts and cells."""
+    made = tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells)
+    return Row(made, note, marked)
+
+
+def table(columns: Sequence[str], rows: Iterable[Row], caption: str = "") -> Table | None:
+    """Return a table, ``None`` without a row."""
+    made = Table(tuple(columns), tuple(rows), caption)
+    return made if made.rows else None
+
+
+def markdown(made: Table) -> str:
+    """Return a table as Markdown; a marked row is bold.
+
+    Examples
+    --------
+    >>> print(markdown(Table(("layer", "rate>"), (row("OST", Cell("3 GB/s", "2 to 4")),))))
+    | layer | rate |
+    | --- | ---: |
+    | OST | 3 GB/s (2 to 4) |
+    """
+    lines = [
+        _line(name for name, _ in made.heads),
+        _line("---:" if is_number else "---" for _, is_number in made.heads),
+    ]
+    for entry in made.rows:
+        texts = [escaped(f"{cell.text} ({cell.small})" if cell.small else cell.text)
+                 for cell in entry.cells]  # fmt: skip
+        lines.append(_line(f"**{text}**" if entry.marked and text else text for text in texts))
+    notes = [entry.note for entry in made.rows if entry.note]
+    for note in [*notes, *([made.caption] if made.caption else [])]:
+        lines += ["", escaped(note)]
+    return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    r"""Return text that Markdown shows as it is written.
+
+    Examples
+    --------
+    >>> escaped("a|b <i> *c* [d](e)")
+    'a\\|b &lt;i&gt; \\*c\\* \\[d\\](e)'
+    """
+    safe = one_line(text).replace("\\", "\\\\").replace("&", "&amp;")
+    safe = safe.replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "|*_`[]#":
+        safe = safe.replace(sign, f"\\{sign}")
+    return safe
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

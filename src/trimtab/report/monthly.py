@@ -1,0 +1,325 @@
+"""The report of one month of a site: verdicts, incidents, space and purge, cost, actions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Final
+
+from trimtab.model.action import Action, Instruction, Outcome
+from trimtab.model.incident import Explanation, IncidentState
+from trimtab.model.series import SiteJudgement
+from trimtab.model.status import ProbeCost
+from trimtab.purge.report import PurgeReport
+from trimtab.report import text
+from trimtab.report.answers import (
+    cause_text,
+    effect_text,
+    incidents_answer,
+    judge_answer,
+    rank,
+    series_rank,
+    short_summary,
+)
+from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, time_axis
+from trimtab.report.judge import judge_tone, summary_table
+from trimtab.report.judge_charts import PANEL_KEYS, panel_chart
+from trimtab.report.kit import Cell, Key, Table, Tone, row, table
+from trimtab.report.purge import runs_answer, runs_sections
+from trimtab.report.sections import Document, Section
+from trimtab.units import format_bytes, format_percent, plural
+from trimtab.visible import visible
+
+_PANELS: Final = 6
+_LISTED: Final = 40
+_STATES: Final[dict[IncidentState, Tone]] = {
+    IncidentState.OPEN: "critical",
+    IncidentState.LASTING: "warning",
+    IncidentState.ENDED: "unclear",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceAt:
+    """How full a site was at one time.
+
+    Attributes
+    ----------
+    fullest
+        Name and fullness of the fullest target.
+    """
+
+    at: datetime
+    used_bytes: float
+    available_bytes: float
+    fullest: tuple[str, float]
+
+    @property
+    def fullness(self) -> float:
+        """Used / (used + available)."""
+        return self.used_bytes / (self.used_bytes + self.available_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What is known of one month of a site.
+
+    Attributes
+    ----------
+    first, last
+        Its days, in ``timezone``.
+    complete
+        Whether it was over when it was looked at.
+    space
+        A time a day, the oldest first.
+    purges
+        ``None`` where the journals could not be read; ``purge_reason`` says why.
+    """
+
+    site: str
+    first: date
+    last: date
+    timezone: str
+    complete: bool
+    judgement: SiteJudgement
+    incidents: tuple[Explanation, ...]
+    space: tuple[SpaceAt, ...]
+    purges: PurgeReport | None
+    purge_reason: str
+    cost: ProbeCost | None
+    actions: tuple[Action, ...]
+
+
+def monthly_document(month: Month) -> Document:
+    """Return the report of a month."""
+    so_far = "" if month.complete else ", so far"
+    details = (
+        incidents_answer(month.incidents),
+        space_answer(month.space),
+        runs_answer(month.purges) if month.purges is not None else "",
+        cost_answer(month.cost),
+        actions_answer(month.actions),
+    )
+    return Document(
+        kind="report",
+        heading=f"{visible(month.site)}, {month.first:%B %Y}",
+        subtitle=f"{month.first} to {month.last}{so_far} ({month.timezone})",
+        tone=_tone(month),
+        answer=judge_answer(month.judgement),
+        details=tuple(filter(None, details)),
+        sections=tuple(_sections(month)),
+    )
+
+
+def _tone(month: Month) -> Tone:
+    if any(each.incident.state is IncidentState.OPEN for each in month.incidents):
+        return "critical"
+    return judge_tone(month.judgement)
+
+
+def _sections(month: Month) -> Iterator[Section]:
+    ranked = sorted(month.judgement.series, key=series_rank)
+    panels = [panel_chart(series, f"panel{place}") for place, series in enumerate(ranked[:_PANELS])]
+    yield Section(
+        "Verdicts",
+        lines=() if ranked else ("No series has runs to judge.",),
+        tables=(summary_table(ranked),),
+        charts=tuple(_with_keys(panels)),
+        notes=month.judgement.notes,
+    )
+    yield Section(
+        "Incidents and their causes",
+        lines=() if month.incidents else ("No incident.",),
+        tables=(_incidents_table(month.incidents),),
+    )
+    yield Section(
+        "Space",
+        lines=() if month.space else ("No snapshot says how full it was.",),
+        charts=(space_chart(month.space),),
+        tables=(_space_table(month.space),),
+    )
+    yield from _purge_sections(month)
+    yield Section("Cost of the probes", lines=(cost_answer(month.cost),), tables=(_cost(month),))
+    yield Section(
+        "Actions",
+        lines=() if month.actions else ("Nothing was changed.",),
+        tables=(_actions_table(month.actions),),
+    )
+
+
+def _with_keys(panels: Sequence[Chart | None]) -> Iterator[Chart]:
+    """Yield charts, the first with the legend that all of them share."""
+    drawn = [panel for panel in panels if panel is not None]
+    for place, panel in enumerate(drawn):
+        yield replace(panel, legend=PANEL_KEYS) if place == 0 else panel
+
+
+def _incidents_table(incidents: Sequence[Explanation]) -> Table | None:
+    ranked = sorted(incidents, key=rank)
+    left = len(ranked) - _LISTED
+    return table(
+        ("incident", "", "effect>", "until", "likeliest cause"),
+        (
+            row(
+                short_summary(each.incident.summary),
+                Cell(each.incident.state.value, tone=_STATES[each.incident.state]),
+                effect_text(each.incident.effect) or "-",
+                "-" if each.incident.until is None else f"{each.incident.until:%Y-%m-%d}",
+                cause_text(each),
+            )
+            for each in ranked[:_LISTED]
+        ),
+        f"{left} smaller ones: trimtab incidents SITE --all." if left > 0 else "",
+    )
+
+
+def space_answer(space: Sequence[SpaceAt]) -> str:
+    """Return how full it was at the beginning and at the end, and the fullest target."""
+    if not space:
+        return "How full it was is not known: no snapshot."
+    first, last = space[0], space[-1]
+    name, fullness = max((each.fullest for each in space), key=lambda fullest: fullest[1])
+    peak = "" if name == "" else f"; fullest target {visible(name)}, {format_percent(fullness)}"
+    end = f", {format_percent(last.fullness)} on {last.at:%d %b}" if len(space) > 1 else ""
+    return f"Space: {format_percent(first.fullness)} full on {first.at:%d %b}{end}{peak}."
+
+
+def space_chart(space: Sequence[SpaceAt]) -> Chart | None:
+    """Return how full it was over the month, with its fullest target."""
+    import altair as alt
+
+    if len(space) < 2:
+        return None
+    rows = [
+        {
+            "at": int(each.at.timestamp() * 1000),
+            "full": 100 * each.fullness,
+            "fullest": 100 * each.fullest[1],
+        }
+        for each in space
+    ]
+    x = time_axis(rows)
+    y = alt.Y("full:Q", title="full, %", scale=alt.Scale(domain=[0, 100]),
+              axis=alt.Axis(tickCount=5))  # fmt: skip
+    several = any(entry["fullest"] > entry["full"] + 0.01 for entry in rows)
+    layers = [data(rows).mark_line(color=ACCENT, strokeWidth=2).encode(x=x, y=y)]
+    keys = [Key("line", "accent", "whole file system")]
+    if several:
+        dashed = data(rows).mark_line(color=SECOND, strokeWidth=1.5, strokeDash=[5, 3])
+        layers.append(dashed.encode(x=x, y="fullest:Q"))
+        keys.append(Key("dashed", "second", "fullest target"))
+    return Chart(
+        "space", "How full it was", "One snapshot a day.", layered(layers), (), tuple(keys)
+    )
+
+
+def _space_table(space: Sequence[SpaceAt]) -> Table | None:
+    chosen = {id(each): each for each in (*space[:1], *space[-1:])}.values()
+    return table(
+        ("time", "used>", "available>", "full>", "fullest target", "its fullness>"),
+        (
+            row(
+                text.moment_text(each.at),
+                format_bytes(each.used_bytes),
+                format_bytes(each.available_bytes),
+                format_percent(each.fullness),
+                visible(each.fullest[0]) or "-",
+                format_percent(each.fullest[1]),
+            )
+            for each in chosen
+        ),
+    )
+
+
+def _purge_sections(month: Month) -> Iterator[Section]:
+    if month.purges is None:
+        yield Section("Purge", lines=(f"Not known: {text.sentence(month.purge_reason)}",))
+        return
+    yield Section("Purge", lines=(runs_answer(month.purges),))
+    for section in runs_sections(month.purges)[:2]:
+        yield Section(
+            f"Purge: {section.title.lower()}", section.lines, section.charts, section.tables
+        )
+
+
+def cost_answer(cost: ProbeCost | None) -> str:
+    """Return what the probes moved and how much of the drives' endurance that is."""
+    if cost is None or not cost.runs:
+        return "Probes: no run of Trimtab's own in this month."
+    worn = ""
+    if cost.drive_writes_per_day is not None:
+        worn = f", {cost.drive_writes_per_day:.2g} drive writes a day"
+    return (
+        f"Probes: {plural(cost.runs, 'run', ',')} wrote {format_bytes(cost.bytes_written)} and "
+        f"read {format_bytes(cost.bytes_read)}{worn}."
+    )
+
+
+def _cost(month: Month) -> Table | None:
+    cost = month.cost
+    if cost is None or not cost.runs:
+        return None
+    worn = cost.drive_writes_per_day
+    hours = "not known" if cost.node_hours is None else f"{cost.node_hours:,.1f}"
+    return table(
+        ("what", "value>"),
+        [
+            row("runs", f"{cost.runs:,}"),
+            row("written", format_bytes(cost.bytes_written)),
+            row("read", format_bytes(cost.bytes_read)),
+            row("node hours", hours),
+            row(
+                "drive writes a day",
+                "not known" if worn is None else f"{worn:.3g}",
+                note=text.sentence(cost.reason) if cost.reason else "",
+            ),
+        ],
+        "Bytes that the benchmarks moved, before parity and write amplification.",
+    )
+
+
+def actions_answer(actions: Sequence[Action]) -> str:
+    """Return how many changes were made, and how many of them failed."""
+    if not actions:
+        return "Actions: nothing was changed."
+    done = sum(action.outcome is Outcome.DONE for action in actions)
+    rest = len(actions) - done
+    words = f"Actions: {done} of {plural(len(actions), 'change', ',')} done"
+    return f"{words}; {rest} not, see below." if rest else f"{words}."
+
+
+def _actions_table(actions: Sequence[Action]) -> Table | None:
+    left = len(actions) - _LISTED
+    return table(
+        ("time", "target", "change", "by", "outcome"),
+        (
+            row(
+                text.moment_text(action.at),
+                visible(action.instruction.target),
+                _in_words(action.instruction),
+                visible(action.who),
+                _outcome(action),
+                note=text.sentence(visible(action.instruction.reason)),
+            )
+            for action in actions[-_LISTED:]
+        ),
+        f"{left:,} earlier ones: trimtab actions SITE." if left > 0 else "",
+    )
+
+
+def _in_words(instruction: Instruction) -> str:
+    if instruction.setting is None:
+        return instruction.kind.value
+    before = "" if instruction.before is None else f" {visible(instruction.before)} to"
+    return f"{visible(instruction.setting)}{before} {visible(instruction.value or '-')}"
+
+
+def _outcome(action: Action) -> Cell:
+    if action.outcome is None:
+        return Cell("not ended", tone="warning")
+    good = action.outcome is Outcome.DONE
+    quiet = action.outcome in {Outcome.SKIPPED, Outcome.CHANGED}
+    return Cell(
+        action.outcome.value, tone="healthy" if good else "unclear" if quiet else "critical"
+    )

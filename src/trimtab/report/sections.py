@@ -1,0 +1,78 @@
+"""A page made of sections of tables, charts and sentences: as HTML, and the same as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trimtab.report import text
+from trimtab.report.chart import Chart
+from trimtab.report.kit import Table, Tone, escaped, markdown
+from trimtab.report.render import drawn, environment
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of a page.
+
+    Attributes
+    ----------
+    lines
+        Sentences, each a paragraph.
+    charts, tables
+        ``None`` where there is nothing to show.
+    notes
+        What a reader should know besides.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    charts: tuple[Chart | None, ...] = ()
+    tables: tuple[Table | None, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page, with the answer first.
+
+    Attributes
+    ----------
+    kind
+        What made it: ``purge horizon``.
+    details
+        Sentences behind the answer.
+    """
+
+    kind: str
+    heading: str
+    subtitle: str
+    tone: Tone
+    answer: str
+    details: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def render_document(document: Document) -> str:
+    """Return a self-contained HTML page: no network, no script, equal for equals."""
+    page = environment().get_template("sections.html.j2")
+    sections = [(section, drawn(section.charts)) for section in document.sections]
+    return page.render(document=document, sections=sections)
+
+
+def document_markdown(document: Document) -> str:
+    """Return a page as Markdown, without its charts: their figures are in its tables."""
+    return "\n\n".join(_blocks(document)) + "\n"
+
+
+def _blocks(document: Document) -> Iterator[str]:
+    yield f"# {escaped(document.heading)}"
+    yield escaped(document.subtitle)
+    yield f"**{escaped(document.answer)}**"
+    yield from map(escaped, document.details)
+    for section in document.sections:
+        yield f"## {escaped(section.title)}"
+        yield from map(escaped, section.lines)
+        yield from (markdown(table) for table in section.tables if table is not None)
+        if section.notes:
+            yield "\n".join(f"- {escaped(text.sentence(note))}" for note in section.notes)

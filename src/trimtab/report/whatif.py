@@ -1,0 +1,256 @@
+"""The page of ``trimtab whatif``: the best policy, a table of all, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.report import text
+from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
+from trimtab.report.kit import Cell, Key, Row, Table, row, table
+from trimtab.report.render import drawn, environment
+from trimtab.report.series import Scale, value_scale
+from trimtab.units import format_duration, format_value, plural
+from trimtab.whatif.best import Best, best_of, varying
+from trimtab.whatif.figures import KINDS, FigureKind
+from trimtab.whatif.sweep import SEEDS_LEAST, SummedFigure, Swept
+
+if TYPE_CHECKING:
+    import altair
+
+    from trimtab.model.verdict import Interval
+    from trimtab.twin.scenario.model import Scenario
+
+_COLUMNS_MOST: Final = 5
+_COSTS: Final = (
+    "fullness",
+    "flash_drive_writes_per_day",
+    "write_amplification",
+    "purged",
+    "ior_cov",
+)
+"""What a gain in speed is paid with: the first that differs is drawn beside it."""
+_FULL_MOST: Final = 12
+
+
+def render_whatif(scenario: Scenario, swept: Swept) -> str:
+    """Return a sweep as a self-contained HTML page: no network, no script, equal for equals."""
+    page = environment().get_template("whatif.html.j2")
+    best = best_of(swept)
+    first, *rest = whatif_answers(swept)
+    return page.render(
+        scenario=scenario,
+        swept=swept,
+        terms=f"{format_duration(swept.until_s)} simulated, "
+        f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each",
+        tone="info" if best is not None else "unclear",
+        answer=first,
+        details=[*rest, "All of it is simulation: confirm it on one real target first."],
+        policies=policies_table(swept, best),
+        figures=drawn([trade_off_chart(swept, best)]),
+        full=[
+            (entry.combination.title, _figures_table(entry.figures, first=number == 0))
+            for number, entry in enumerate(swept.rows[:_FULL_MOST])
+        ],
+        hidden=max(0, len(swept.rows) - _FULL_MOST),
+        assumptions=[
+            *swept.assumptions,
+            *(f"{name}: {why}" for name, why in sorted(scenario.assumptions.items())),
+        ],
+    )
+
+
+def whatif_answers(swept: Swept) -> list[str]:
+    """Return which policy is the best, and what has no effect, one sentence each."""
+    best = best_of(swept)
+    if best is None:
+        lines = [f"No policy of {plural(len(swept.rows), 'combination')} can be called the best."]
+    else:
+        chosen = swept.rows[best.row]
+        figure = chosen.figure(best.goal.name)
+        words = f"{best.goal.title} is highest with {chosen.combination.title}"
+        words += f": {value_text(figure.median or 0.0, best.goal.unit)}"
+        if best.row and figure.difference is not None:
+            words += f", {change_text(figure, best.goal.unit)} against the first"
+        if best.tied:
+            words += f"; {plural(len(best.tied), 'other')} within chance of it"
+        if not best.tested:
+            words += f"; not tested: {plural(swept.seeds, 'seed')}, {SEEDS_LEAST} are needed"
+        lines = [f"{words}."]
+    return [
+        *lines,
+        *(f"{name} has no effect in any run: {why}." for name, why in swept.without_effect.items()),
+    ]
+
+
+def policies_table(swept: Swept, best: Best | None) -> Table | None:
+    """Return a row for each combination with the figures that differ, the best marked."""
+    kinds = list(varying(swept))
+    if best is not None:
+        kinds = [best.goal, *(kind for kind in kinds if kind != best.goal)]
+    kinds = kinds[:_COLUMNS_MOST] or [kind for kind in KINDS if _is_known(swept, kind)][:1]
+    return table(
+        ("policy", "", *(f"{kind.title}>" for kind in kinds)),
+        (
+            row(
+                f"{number + 1}. {entry.combination.title}",
+                _standing(number, best),
+                *(_figure_cell(entry.figure(kind.name), kind.unit) for kind in kinds),
+                marked=best is not None and number == best.row,
+            )
+            for number, entry in enumerate(swept.rows)
+        ),
+        "Medians over seeds, with their intervals below. Figures that differ between the policies.",
+    )
+
+
+def _is_known(swept: Swept, kind: FigureKind) -> bool:
+    return any(entry.figure(kind.name).median is not None for entry in swept.rows)
+
+
+def _standing(number: int, best: Best | None) -> Cell:
+    if best is None:
+        return Cell("")
+    if number == best.row:
+        return Cell("best", tone="healthy")
+    return Cell("tied", tone="info") if number in best.tied else Cell("")
+
+
+def _figure_cell(figure: SummedFigure, unit: str) -> Cell:
+    if figure.median is None:
+        return Cell("-")
+    interval = figure.interval
+    if interval is None or interval.high == interval.low:
+        return Cell(value_text(figure.median, unit))
+    return Cell(value_text(figure.median, unit), _range(interval, unit))
+
+
+def _range(interval: Interval, unit: str) -> str:
+    if unit == "B/B":
+        return f"{value_text(interval.low, unit)} to {value_text(interval.high, unit)}"
+    return text.range_text(interval, unit)
+
+
+def _figures_table(figures: Sequence[SummedFigure], *, first: bool) -> Table | None:
+    by_name: Mapping[str, SummedFigure] = {figure.name: figure for figure in figures}
+    rows: list[Row] = []
+    for kind in KINDS:
+        figure = by_name[kind.name]
+        if figure.median is None:
+            continue
+        change = "-"
+        if not first and figure.difference is not None and not is_nothing(figure):
+            change = change_text(figure, kind.unit)
+        rows.append(row(kind.title, _figure_cell(figure, kind.unit), change))
+    return table(("figure", "median over seeds>", "against the first>"), rows)
+
+
+def trade_off_chart(swept: Swept, best: Best | None) -> Chart | None:
+    """Return what the best figure costs, a point a policy; ``None`` where nothing differs."""
+    import altair as alt
+
+    kinds = {kind.name: kind for kind in varying(swept)}
+    cost = next((kinds[name] for name in _COSTS if name in kinds), None)
+    if best is None or cost is None:
+        return None
+    rows = _points(swept, best, cost)
+    x_scale, y_scale = (
+        _scale_of(rows, kind, axis) for kind, axis in ((cost, "x"), (best.goal, "y"))
+    )
+    for entry in rows:
+        for axis, scale in (("x", x_scale), ("y", y_scale)):
+            for name in (axis, f"{axis}_low", f"{axis}_high"):
+                entry[name] = entry[name] / scale.divisor
+    x = alt.X("x:Q", title=_axis(cost, x_scale), scale=alt.Scale(zero=False, padding=24),
+              axis=alt.Axis(tickCount=5))  # fmt: skip
+    y = alt.Y("y:Q", title=_axis(best.goal, y_scale), scale=alt.Scale(zero=False, padding=24),
+              axis=alt.Axis(tickCount=5))  # fmt: skip
+    points = data(rows).encode(x=x, y=y)
+    is_best = alt.datum.best == 1
+    layers: list[altair.Chart] = [
+        data(rows).mark_rule(color=MUTED).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
+        data(rows).mark_rule(color=MUTED).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
+        points.transform_filter(~is_best).mark_point(filled=True, size=60, color=ACCENT, opacity=1),
+        points.transform_filter(is_best).mark_point(
+            filled=True, size=110, shape="diamond", color=SECOND, opacity=1
+        ),
+        points.mark_text(dx=9, dy=-9, color=INK, align="left").encode(text="number:N"),
+    ]
+    return Chart(
+        name="trade-off",
+        title=f"{best.goal.title}, and {cost.title}",
+        caption="A point for each policy, numbered as in the table; lines are intervals over "
+        "seeds. The axes do not begin at 0.",
+        specification=layered(layers, height=230),
+        legend=(Key("dot", "second", "best (diamond)"), Key("dot", "accent", "other policies")),
+    )
+
+
+def _points(swept: Swept, best: Best, cost: FigureKind) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for number, entry in enumerate(swept.rows):
+        figures = entry.figure(cost.name), entry.figure(best.goal.name)
+        if any(figure.median is None for figure in figures):
+            continue
+        point: dict[str, Any] = {
+            "number": str(number + 1),
+            "policy": entry.combination.title,
+            "best": int(number == best.row),
+        }
+        for axis, figure in zip("xy", figures, strict=True):
+            point[axis] = figure.median
+            interval = figure.interval
+            point[f"{axis}_low"] = figure.median if interval is None else interval.low
+            point[f"{axis}_high"] = figure.median if interval is None else interval.high
+        rows.append(point)
+    return rows
+
+
+def _scale_of(rows: Sequence[Mapping[str, Any]], kind: FigureKind, axis: str) -> Scale:
+    largest = max((entry[f"{axis}_high"] for entry in rows), default=0.0)
+    if kind.unit == "1":
+        return Scale(0.01, "%")
+    if kind.unit == "B/B":
+        return Scale(1.0, "")
+    if kind.unit == "B":
+        power = next((power for power in (5, 4, 3, 2, 1) if largest >= 1024.0**power), 0)
+        return Scale(1024.0**power, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power])
+    return value_scale(largest, kind.unit)
+
+
+def _axis(kind: FigureKind, scale: Scale) -> str:
+    return f"{kind.title}, {scale.unit}" if scale.unit else kind.title
+
+
+def value_text(value: float, unit: str) -> str:
+    """Return a figure of the twin as people read it."""
+    return f"{value:.3f}" if unit == "B/B" else format_value(value, unit)
+
+
+def with_interval(value: float, interval: Interval | None, unit: str) -> str:
+    """Return a figure with its interval over seeds."""
+    shown = value_text(value, unit)
+    if interval is None or interval.high == interval.low:
+        return shown
+    return f"{shown} ({_range(interval, unit)})"
+
+
+def is_nothing(figure: SummedFigure) -> bool:
+    """Return whether a difference is one of rounding."""
+    assert figure.median is not None
+    return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.median)
+
+
+def change_text(figure: SummedFigure, unit: str) -> str:
+    """Return how a figure differs from that of the first combination."""
+    assert figure.difference is not None
+    assert figure.median is not None
+    size, reference = abs(figure.difference), figure.median - figure.difference
+    words = "+" if figure.difference > 0 else "-"
+    words += f"{100 * size:.1f} points" if unit == "1" else value_text(size, unit)
+    if unit != "1" and reference > 0:
+        words += f" ({100 * figure.difference / reference:+.1f} %)"
+    interval = figure.difference_interval
+    if interval is not None and interval.low <= 0 <= interval.high:
+        words += ", within chance"
+    return words
