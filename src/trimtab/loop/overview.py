@@ -1,0 +1,184 @@
+"""A site at one glance, from the store alone: no file system or server is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from trimtab.errors import TrimtabError
+from trimtab.explain.troubles import site_state
+from trimtab.loop.event_log import Place
+from trimtab.loop.exporting.plans import plans_waiting
+from trimtab.loop.purging.place import PurgePlace, purge_place
+from trimtab.loop.sites import is_beneath
+from trimtab.loop.status import slow_targets
+from trimtab.loop.watching.upcoming import watch_state
+from trimtab.message import Message
+from trimtab.model.action import Action, ActionKind, Outcome
+from trimtab.model.event import Event, EventKind
+from trimtab.model.overview import (
+    Overview,
+    PurgeOverview,
+    TargetOverview,
+    UpcomingOverview,
+)
+from trimtab.model.site import Site, SiteLimits
+from trimtab.report.answers import status_answer
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model.status import Status
+    from trimtab.model.target import SiteState, TargetState
+    from trimtab.record.store import Store
+
+ACTIONS_SHOWN: Final = 8
+
+
+def overview(
+    store: Store,
+    place: Place,
+    status: Status,
+    *,
+    snapshot_at: datetime | None,
+    targets: tuple[TargetOverview, ...],
+    events: Sequence[Event],
+    now: datetime,
+    purges: PurgePlace | None = None,
+) -> Overview:
+    """Return a site at one glance.
+
+    Parameters
+    ----------
+    status
+        Of this site alone.
+    snapshot_at, targets
+        Of its last stored snapshot; see `target_overviews`.
+    events
+        Of its log book, the oldest first.
+    now
+        By the site's own clock.
+    """
+    site, name = place.site, place.name
+    watch = None if site is None else watch_state(site, store, now)
+    actions = store.actions(name)
+    lease = None if watch is None else watch.lease
+    return Overview(
+        site=name,
+        at=now,
+        answer=status_answer(status),
+        last_run_at=max((series.last_at for series in status.series), default=None),
+        snapshot_at=snapshot_at,
+        watched_by=None if lease is None else lease.holder,
+        series=status.series,
+        incidents=status.incidents,
+        judged=status.judged,
+        targets=targets,
+        armed=() if site is None else tuple(_armed(site)),
+        done=actions[: -ACTIONS_SHOWN - 1 : -1],
+        upcoming=()
+        if watch is None
+        else tuple(UpcomingOverview(item.item, item.next_at) for item in watch.items),
+        purge=purge_overview(place, events, now, purges or purge_place()),
+    )
+
+
+def stored_state(store: Store, place: Place, at: datetime | None = None) -> SiteState | None:
+    """Return every target as the last stored snapshot has it; ``None`` where there is none."""
+    snapshot = store.latest_snapshot(place.name, at)
+    if snapshot is None:
+        return None
+    limits = SiteLimits() if place.site is None else place.site.limits
+    slow = slow_targets(store, place.name, until=at)
+    return site_state(place.name, snapshot, limits, stored=True, slow=slow)
+
+
+def target_overviews(
+    store: Store, site: str, state: SiteState, events: Sequence[Event]
+) -> tuple[TargetOverview, ...]:
+    """Return the targets of a snapshot, those in trouble first, each with its last trim."""
+    trimmed, all_trimmed = _trims(events, store.actions(site, kinds=[ActionKind.TRIM]))
+
+    def shown(target: TargetState) -> TargetOverview:
+        times = [at for at in (trimmed.get(target.name), all_trimmed, _read(target)) if at]
+        return TargetOverview(
+            name=target.name,
+            kind=target.seen.target.kind,
+            server=target.seen.target.server,
+            fullness=target.seen.fullness(),
+            severity=target.troubles[0].severity.value if target.troubles else None,
+            troubles=tuple(str(trouble.text) for trouble in target.troubles),
+            trimmed_at=max(times, default=None),
+        )
+
+    return tuple(map(shown, state.targets))
+
+
+def _read(target: TargetState) -> datetime | None:
+    """Return the last trim that the system itself reports."""
+    value = target.seen.value("last_trim_at")
+    if not isinstance(value, str):
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _trims(
+    events: Sequence[Event], actions: Sequence[Action]
+) -> tuple[dict[str, datetime], datetime | None]:
+    """Return target to its last trim, and when all of them were trimmed last."""
+    trims: dict[str, datetime] = {}
+    of_all: datetime | None = None
+    for event in events:
+        if event.kind is not EventKind.TRIM:
+            continue
+        if not event.targets:
+            of_all = max(of_all or event.at, event.at)
+        for target in event.targets:
+            trims[target] = max(trims.get(target, event.at), event.at)
+    for action in actions:
+        if action.outcome is Outcome.DONE and action.until is not None:
+            target = action.instruction.target
+            trims[target] = max(trims.get(target, action.until), action.until)
+    return trims, of_all
+
+
+def _armed(site: Site) -> Iterator[str]:
+    for field in dataclasses.fields(site.policies):
+        if getattr(getattr(site.policies, field.name), "armed", False):
+            yield field.name
+
+
+def purge_overview(
+    place: Place, events: Sequence[Event], now: datetime, purges: PurgePlace
+) -> PurgeOverview:
+    """Return the state of purges: from the event log, and from this host's journals."""
+    from trimtab.purge.report import PlanStanding, report
+    from trimtab.purge.run.journal import journals, read
+
+    past = [event for event in events if event.kind is EventKind.PURGE]
+    last = past[-1] if past else None
+    site, plans, reason = place.site, (), None
+    try:
+        plans: Sequence[PlanStanding] = report(
+            [read(path) for path in journals(purges.journals)]
+        ).plans
+    except TrimtabError as error:
+        reason = Message("journals-unreadable", f"this host's journals: {error.message}")
+    except OSError as error:
+        text = f"this host's journals cannot be read: {visible(error.strerror or str(error))}"
+        reason = Message("journals-unreadable", text)
+    of_site = [plan for plan in plans if site is not None and is_beneath(site, plan.root)]
+    waiting = None if site is None else plans_waiting(site, now, purges).get("purge")
+    return PurgeOverview(
+        last_at=None if last is None else last.at,
+        last=None if last is None else last.detail,
+        plans=len(of_site),
+        rows_waiting=sum(plan.waiting_rows for plan in of_site),
+        plans_waiting=waiting,
+        reason=reason,
+    )

@@ -1,0 +1,211 @@
+"""Who asks, and what they may do: one-time tokens on this host, or a reverse proxy's header.
+
+Everything here is in memory: what a token let in ends with the process, and no password exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from http.cookies import CookieError, SimpleCookie
+from typing import Final, Protocol
+
+from trimtab.message import Message
+from trimtab.web.settings import EVERYBODY, Proxy, Roles, WebSettings
+
+COOKIE: Final = "trimtab_session"
+SECRET_HEADER: Final = "x-trimtab-secret"
+SESSION_S: Final = 12 * 3600.0
+"""A session that is not used for so long ends."""
+SESSIONS_MAX: Final = 64
+_USER_MAX: Final = 128
+
+
+class Role(StrEnum):
+    """What a person may do; each includes those before it."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    def covers(self, other: Role) -> bool:
+        """Whether it may do all that another role may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is known of a request before it is let in.
+
+    Attributes
+    ----------
+    peer
+        Address of the other end of the connection, never a header; empty where unknown.
+    headers
+        Lower-case name to each of its values.
+    """
+
+    peer: str
+    headers: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A person that was let in.
+
+    Attributes
+    ----------
+    csrf
+        What a change has to bring along: pages of other origins cannot read it.
+    """
+
+    user: str
+    role: Role
+    csrf: str
+
+
+class Access(Protocol):
+    """How people are let in."""
+
+    def identify(self, asking: Asking) -> Identity | Message:
+        """Return who asks, or why they are not let in."""
+        ...
+
+
+class TokenAccess:
+    """One-time tokens: whoever can read the terminal of the server may enter.
+
+    Parameters
+    ----------
+    announce
+        Called with each token; there always is one that works.
+    user
+        The name under which changes are recorded.
+    elapsed_s
+        A clock that only goes forward.
+    """
+
+    def __init__(
+        self, announce: Callable[[str], None], *, user: str, elapsed_s: Callable[[], float]
+    ) -> None:
+        self._announce, self._user, self._elapsed_s = announce, user, elapsed_s
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[bytes, float] = OrderedDict()
+        self._token = b""
+
+    def offer(self) -> None:
+        """Announce a token that works once."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._token = _digest(token)
+        self._announce(token)
+
+    def enter(self, token: str) -> str | None:
+        """Return the cookie of a new session, ``None`` for a token that is wrong or used."""
+        with self._lock:
+            if not self._token or not hmac.compare_digest(self._token, _digest(token)):
+                return None
+            self._token = b""
+            cookie = secrets.token_urlsafe(32)
+            self._sessions[_digest(cookie)] = self._elapsed_s()
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+        self.offer()
+        return cookie
+
+    def identify(self, asking: Asking) -> Identity | Message:
+        """Return the person of a session."""
+        cookie = _cookie(asking.headers)
+        if cookie is None:
+            return Message("not-signed-in", "not signed in")
+        name, now = _digest(cookie), self._elapsed_s()
+        with self._lock:
+            used = self._sessions.get(name)
+            if used is None or now - used > SESSION_S:
+                self._sessions.pop(name, None)
+                return Message("session-ended", "the session has ended")
+            self._sessions[name] = now
+            self._sessions.move_to_end(name)
+        return Identity(self._user, Role.ADMIN, _csrf(self._key, name))
+
+
+class ProxyAccess:
+    """A reverse proxy's header, believed from its own addresses alone."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        self._proxy: Proxy = settings.proxy
+        self._roles: Roles = settings.roles
+        self._networks = settings.proxy.networks
+        self._secret = None if settings.secret is None else settings.secret.encode()
+        self._key = secrets.token_bytes(32)
+
+    def identify(self, asking: Asking) -> Identity | Message:
+        """Return the person that the proxy names."""
+        if not self._is_proxy(asking):
+            return Message("peer-unknown", "requests are answered through the site's proxy alone")
+        values = asking.headers.get(self._proxy.user_header.lower(), ())
+        if len(values) != 1 or not _is_user(values[0]):
+            return Message("user-missing", "the proxy names no user")
+        user = values[0]
+        role = self._role(user)
+        if role is None:
+            return Message("role-missing", "this user has no role here")
+        return Identity(user, role, _csrf(self._key, user.encode()))
+
+    def _is_proxy(self, asking: Asking) -> bool:
+        try:
+            address = ipaddress.ip_address(asking.peer)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if not any(mapped in network for network in self._networks):
+            return False
+        if self._secret is None:
+            return True
+        sent = asking.headers.get(SECRET_HEADER, ())
+        return len(sent) == 1 and hmac.compare_digest(sent[0].encode(), self._secret)
+
+    def _role(self, user: str) -> Role | None:
+        for role, names in (
+            (Role.ADMIN, self._roles.admins),
+            (Role.OPERATOR, self._roles.operators),
+            (Role.VIEWER, self._roles.viewers),
+        ):
+            if user in names or EVERYBODY in names:
+                return role
+        return None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _csrf(key: bytes, name: bytes) -> str:
+    return hmac.new(key, b"csrf\0" + name, hashlib.sha256).hexdigest()
+
+
+def _cookie(headers: Mapping[str, Sequence[str]]) -> str | None:
+    cookies: SimpleCookie = SimpleCookie()
+    try:
+        for value in headers.get("cookie", ()):
+            cookies.load(value)
+    except CookieError:
+        return None
+    morsel = cookies.get(COOKIE)
+    return None if morsel is None else morsel.value
+
+
+def _is_user(name: str) -> bool:
+    """Whether a header holds a name: no star, which stands for everybody, nothing unseen."""
+    return (
+        0 < len(name) <= _USER_MAX and name.isascii() and name.isprintable() and name != EVERYBODY
+    )

@@ -1,0 +1,400 @@
+"""Charts of the dashboard alone: a series to pan and zoom, surveys as a map, a target's life.
+
+Those that a report has too come from `report`. Interactive ones are drawn in the browser by Vega
+with an interpreter of expressions: the policy of the pages allows no code but files of ours.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.errors import UsageError
+from trimtab.model.run import METRIC_UNITS
+from trimtab.model.series import ChangeStatus, SeriesJudgement
+from trimtab.report.chart import (
+    ACCENT,
+    ALARM,
+    INK,
+    MUTED,
+    SECOND,
+    THEME,
+    Chart,
+    axis_title,
+    data,
+    layered,
+    time_axis,
+    value_axis,
+)
+from trimtab.report.series import round_top, value_scale
+from trimtab.report.text import metric_title
+from trimtab.visible import visible
+from trimtab.web import sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import polars as pl
+
+    from trimtab.record.kept import KeptIncident
+    from trimtab.web.desk import Desk
+
+POINTS: Final = 1600
+"""Of one chart: a screen has as many columns."""
+_HEIGHT: Final = 320
+_SURVEYS: Final = 60
+_SNAPSHOTS: Final = 48
+
+
+@cache
+def vega_bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script: those that draw the reports."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UsageError(
+            "charts need vl-convert, which is not installed",
+            code="extra-missing",
+            hint="pip install 'trimtab[web]'",
+        ) from error
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _drawable(layers: list[dict[str, Any]], height: int = _HEIGHT) -> dict[str, Any]:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": layers,
+        "config": {**THEME, "axis": {**THEME["axis"], "labelOverlap": True}},
+    }
+
+
+def series_chart(
+    judgement: SeriesJudgement, frame: pl.DataFrame, *, largest: float | None
+) -> dict[str, Any]:
+    """Return a series with its levels and changes, to pan and zoom.
+
+    Parameters
+    ----------
+    frame
+        Its runs within the stretch that is looked at.
+    largest
+        Of the whole series, whatever the stretch: one axis and one unit for all of them.
+    """
+    shown = sampling.sampled(frame, POINTS)
+    largest = largest or 1.0
+    scale = value_scale(largest, judgement.key.unit)
+    rows = [
+        {
+            "at": _milliseconds(at),
+            "value": 0.0 if unfinished else value / scale.divisor,
+            "run": run,
+            "state": _STATES[unfinished],
+        }
+        for at, value, unfinished, run in shown.select(
+            "at", "value", "unfinished", "run"
+        ).iter_rows()
+    ]
+    top = round_top(largest / scale.divisor * 1.05)
+    y = {
+        "field": "value",
+        "type": "quantitative",
+        "title": axis_title(judgement.key.metric, scale),
+        # A little below 0: an unfinished run at 0 is a whole cross.
+        "scale": {"domain": [-top / 50, top], "nice": False},
+        "axis": {"domain": False, "tickSize": 0},
+    }
+    dots = {
+        "data": {"name": "runs", "values": rows},
+        "params": [
+            {"name": "grid", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
+        ],
+        "mark": {"type": "point", "filled": True, "opacity": 0.75, "clip": True},
+        "encoding": {"x": _TIME, "y": y, **_by_state(scale.unit)},
+    }
+    begin, end = frame["at"].min(), frame["at"].max()
+    return _drawable([dots, *_levels(judgement, scale.divisor, begin, end)])
+
+
+_STATES: Final = ("finished", "unfinished")
+_TIME: Final[dict[str, Any]] = {
+    "field": "at",
+    "type": "temporal",
+    "title": "time (UTC)",
+    "scale": {"type": "utc"},
+    "axis": {"tickCount": 8, "labelOverlap": True},
+}
+
+
+def _by_state(unit: str) -> dict[str, Any]:
+    """Return how runs that finished differ from those that did not, and the tooltip."""
+
+    def by(*values: object) -> dict[str, Any]:
+        scale = {"domain": _STATES, "range": values}
+        return {"field": "state", "type": "nominal", "scale": scale, "legend": None}
+
+    return {
+        "color": by(ACCENT, ALARM),
+        "shape": by("circle", "cross"),
+        "size": {"condition": {"test": "datum.state == 'unfinished'", "value": 70}, "value": 22},
+        "tooltip": [
+            {
+                "field": "at",
+                "type": "temporal",
+                "format": "%Y-%m-%d %H:%M",
+                "formatType": "utc",
+                "title": "time (UTC)",
+            },
+            {"field": "value", "type": "quantitative", "format": ".4", "title": unit},
+            {"field": "state", "title": "state"},
+            {"field": "run", "title": "run"},
+        ],
+    }
+
+
+def _levels(
+    judgement: SeriesJudgement, divisor: float, begin: Any, end: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the levels and changes within a stretch."""
+    if begin is None:
+        return
+    levels = [
+        {
+            "at": _milliseconds(max(regime.from_, begin)),
+            "to": _milliseconds(min(regime.to, end)),
+            "level": regime.median / divisor,
+        }
+        for regime in judgement.regimes
+        if regime.median is not None and regime.to >= begin and regime.from_ <= end
+    ]
+    clipped = {"type": "rule", "clip": True}
+    if levels:
+        yield {
+            "data": {"values": levels},
+            "mark": {**clipped, "color": SECOND, "strokeWidth": 2.5},
+            "encoding": {
+                "x": _TIME,
+                "x2": {"field": "to"},
+                "y": {"field": "level", "type": "quantitative"},
+            },
+        }
+    for status, dash in ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3])):
+        changes = [
+            {"at": _milliseconds(change.at), "what": f"{status.value} change"}
+            for change in judgement.changes
+            if change.status is status and begin <= change.at <= end
+        ]
+        if changes:
+            yield {
+                "data": {"values": changes},
+                "mark": {**clipped, "color": INK, "strokeDash": dash},
+                "encoding": {"x": _TIME},
+            }
+
+
+# Targets
+
+
+def survey_metrics(desk: Desk, site: str) -> list[tuple[str, str]]:
+    """Return the metrics that surveys measured, with their names."""
+    judged = desk.judged(site)
+    tails = () if judged is None else judged.judgement.tails
+    return [(tail.metric, metric_title(tail.metric)) for tail in tails]
+
+
+_MAP: Final[dict[str, Any]] = {
+    "x": {
+        "field": "at",
+        "type": "ordinal",
+        "title": "survey (UTC)",
+        "axis": {
+            "labelAngle": -40,
+            "labelOverlap": True,
+            "labelExpr": "slice(datum.label, 0, 10)",
+        },
+    },
+    "y": {
+        "field": "target",
+        "type": "ordinal",
+        "title": None,
+        "axis": {"labelOverlap": True},
+    },
+    "color": {
+        "field": "relative",
+        "type": "quantitative",
+        "title": "rate / median",
+        "scale": {
+            "domain": [0.5, 1.0, 1.15],
+            "range": [SECOND, "#d5dbe0", ACCENT],
+            "interpolate": "rgb",
+            "clamp": True,
+        },
+        "legend": {
+            "titleFontWeight": "normal",
+            "orient": "top",
+            "gradientLength": 160,
+            "tickCount": 4,
+        },
+    },
+    "tooltip": [
+        {"field": "target", "title": "target"},
+        {"field": "at", "title": "survey"},
+        {
+            "field": "relative",
+            "type": "quantitative",
+            "format": ".0%",
+            "title": "of median",
+        },
+    ],
+}
+
+
+def survey_map(desk: Desk, site: str, metric: str) -> dict[str, Any]:
+    """Return the rate of each target in each survey, relative to the median of the survey.
+
+    Raises
+    ------
+    UsageError
+        No survey measured that.
+    """
+    import polars as pl
+
+    judged = desk.judged(site)
+    surveys = None if judged is None else judged.surveys
+    if surveys is None or metric not in surveys["metric"].unique().to_list():
+        raise UsageError("no survey measured that", code="page-unknown")
+    of_metric = surveys.filter(pl.col("metric") == metric)
+    times = of_metric["at"].unique().sort()
+    step = -(-len(times) // _SURVEYS)
+    chosen = times.reverse().gather_every(step)
+    cells = of_metric.filter(pl.col("at").is_in(chosen.implode())).with_columns(
+        relative=pl.col("value") / pl.col("value").median().over("at")
+    )
+    rows = [
+        {"at": f"{at:%Y-%m-%d %H:%M}", "target": visible(target), "relative": round(relative, 3)}
+        for at, target, relative in cells.select("at", "target", "relative").iter_rows()
+        if relative is not None and relative == relative  # noqa: PLR0124 (not a number)
+    ]
+    targets = cells["target"].n_unique()
+    mark = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
+    return _drawable([mark], height=min(900, max(160, 5 * targets + 40)))
+
+
+def life_charts(desk: Desk, site: str, target: str) -> Iterator[Chart | None]:
+    """Yield the fullness of a target over its stored snapshots, and its rate in every survey."""
+    yield _fullness_chart(desk, site, target)
+    judged = desk.judged(site)
+    surveys = None if judged is None else judged.surveys
+    if surveys is None:
+        return
+    import polars as pl
+
+    of_target = surveys.filter(pl.col("target") == target)
+    for metric in of_target["metric"].unique(maintain_order=True).to_list():
+        unit = METRIC_UNITS.get(metric)
+        if unit == "B" or unit is None:
+            continue
+        values = of_target.filter(pl.col("metric") == metric)
+        largest = float(values["value"].max() or 1.0)  # type: ignore[arg-type]
+        scale = value_scale(largest, unit)
+        rows = [
+            {"at": _milliseconds(at), "value": value / scale.divisor}
+            for at, value in values.select("at", "value").iter_rows()
+        ]
+        yield Chart(
+            name=f"life-{metric}",
+            title=f"{metric_title(metric)} in surveys",
+            caption=f"{len(rows):,} surveys of {visible(target)} alone.",
+            specification=_dots(rows, scale.unit, largest / scale.divisor),
+        )
+
+
+def _fullness_chart(desk: Desk, site: str, target: str) -> Chart | None:
+    times = desk.store.snapshot_times(site)
+    step = max(1, -(-len(times) // _SNAPSHOTS))
+    chosen = times[::-1][::step][::-1]
+    names = {"used_bytes", "available_bytes"}
+    readings, _ = desk.store.telemetry_frames(site, chosen, names=names)
+    import polars as pl
+
+    of_target = readings.filter(pl.col("target") == target)
+    by_time: dict[datetime, dict[str, float]] = {}
+    for at, name, number in of_target.select("at", "name", "number").iter_rows():
+        if number is not None:
+            by_time.setdefault(at, {})[name] = number
+    rows = [
+        {"at": _milliseconds(at), "value": 100 * values["used_bytes"] / total}
+        for at, values in sorted(by_time.items())
+        if len(values) == 2 and (total := sum(values.values())) > 0
+    ]
+    if not rows:
+        return None
+    return Chart(
+        name="fullness",
+        title="Fullness",
+        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots.",
+        specification=_dots(rows, "full in %", 100.0 / 1.05),
+    )
+
+
+def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
+    x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
+    mark = data(rows).mark_point(filled=True, size=16, color=ACCENT, opacity=1)
+    return layered([mark.encode(x=x, y=y)])
+
+
+# Incidents
+
+
+def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
+    """Return the runs around an incident, its stretch marked; ``None`` where its series is gone."""
+    import polars as pl
+
+    judged = desk.judged(site)
+    probe, metric = incident.document.get("probe"), incident.document.get("metric")
+    frames: Sequence[Any] = [
+        (key, frame)
+        for key, frame in (() if judged is None else judged.frames.items())
+        if key.metric == metric and key.probe == probe
+    ]
+    if not frames:
+        return None
+    key, frame = max(frames, key=lambda pair: pair[1].height)
+    end = incident.until or frame["at"].max()
+    around = max(timedelta(days=3), (end - incident.at) / 2)
+    stretch = frame.filter(pl.col("at").is_between(incident.at - around, end + around))
+    if stretch.is_empty():
+        return None
+    shown = sampling.sampled(stretch, 400)
+    largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
+    scale = value_scale(largest, key.unit)
+    rows = [
+        {"at": _milliseconds(at), "value": (value or 0.0) / scale.divisor, "lost": lost}
+        for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
+    ]
+    finished = data(row for row in rows if not row["lost"])
+    unfinished = data(row for row in rows if row["lost"])
+    x = time_axis(rows)
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
+    span = [{"at": _milliseconds(incident.at), "to": _milliseconds(end)}]
+    layers = [
+        data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
+        finished.mark_point(filled=True, size=14, color=ACCENT, opacity=1).encode(x=x, y=y),
+        unfinished.mark_point(shape="cross", filled=True, size=50, color=ALARM, opacity=1).encode(
+            x=x, y=y
+        ),
+        data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
+    ]
+    return Chart(
+        name="incident",
+        title=f"{metric_title(key.metric)} of {visible(key.probe)}",
+        caption="Runs around it; the grey stretch is the incident. Crosses: unfinished.",
+        specification=layered(layers, width=760),
+    )

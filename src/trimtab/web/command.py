@@ -1,0 +1,171 @@
+"""``trimtab serve`` and ``trimtab demo``: the dashboard."""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from trimtab.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trimtab.loop.event_log import Place
+    from trimtab.record.store import Store
+    from trimtab.web.settings import WebSettings
+
+DEFAULT: Final = "127.0.0.1:8765"
+bind_option = click.option(
+    "--bind",
+    metavar="HOST:PORT",
+    default=DEFAULT,
+    show_default=True,
+    help="Address to listen on. Others than this host's own need --config with a proxy.",
+)
+
+
+@click.command("serve")
+@click.option("--site", "where", metavar="SITE", help="Serve this site alone. Default: all.")
+@click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Where results are kept. Default: the site's own place, else $TRIMTAB_STORE, else "
+    "/var/lib/trimtab (root) or the user's data directory.",
+)
+@bind_option
+@click.option(
+    "--config",
+    "config",
+    metavar="FILE",
+    help="File with host names, the reverse proxy and roles. Default: none; a link that works "
+    "once is printed.",
+)
+def command(where: str | None, store_url: str | None, bind: str, config: str | None) -> None:
+    """Serve the dashboard and its API from the store.
+
+    It reads the store and nothing else: no file system, no server. Ends with Ctrl-C.
+    """
+    refuse_without_libraries()
+    from trimtab.loop.event_log import Place
+    from trimtab.loop.sites import open_site, with_store
+    from trimtab.loop.stores import open_store
+    from trimtab.web.settings import load_settings
+
+    host, port = address(bind)
+    settings = None if config is None else load_settings(config)
+    _refuse_open(host, settings)
+    site = None if where is None else open_site(where).site
+    with open_store(with_store(site, store_url)) as store:
+        only = None if site is None or where is None else (where, Place(site.name, site))
+        serve(store, only, host, port, settings)
+
+
+def serve(
+    store: Store,
+    only: tuple[str, Place] | None,
+    host: str,
+    port: int,
+    settings: WebSettings | None = None,
+    *,
+    beside: Callable[[], object] | None = None,
+) -> None:
+    """Serve the sites of a store until the process is ended.
+
+    Parameters
+    ----------
+    only
+        The word that names the one site that is served, and the site; ``None``: all of the store.
+    beside
+        Done once, while the server runs.
+    """
+    import time
+    from functools import partial
+
+    from trimtab.loop.watching.log import configured
+    from trimtab.web.access import ProxyAccess, TokenAccess
+    from trimtab.web.desk import Desk, warmed
+    from trimtab.web.server import guarded, in_background, listening, server_of
+
+    log = configured()
+    listener = listening(host, port)
+    port = listener.getsockname()[1]
+    desk = Desk(store, only)
+    hosts = _hosts(host, port, settings)
+    if settings is not None and settings.proxy.peers:
+        access = ProxyAccess(settings)
+        click.echo(f"Listening on {_shown(host, port)} for {', '.join(settings.proxy.peers)}.")
+        if settings.secret is None and any(n.is_loopback for n in settings.proxy.networks):
+            log.warning("every user of this host can name any user: set [proxy] secret_file")
+    else:
+        access = TokenAccess(
+            lambda token: click.echo(
+                f"Open http://{_shown(host, port)}/enter?token={token} (works once)"
+            ),
+            user=getpass.getuser(),
+            elapsed_s=time.monotonic,
+        )
+        access.offer()
+    if beside is not None:
+        in_background(beside, log, "what runs beside the dashboard failed")
+    in_background(partial(warmed, desk), log, "the first pages were not prepared")
+    server_of(guarded(desk, access, hosts=hosts, log=log), listener).run()
+
+
+def address(bind: str) -> tuple[str, int]:
+    """Return host and port of an address to listen on.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    host, _, port = bind.rpartition(":")
+    host = host.strip("[]")
+    try:
+        ipaddress.ip_address(host)
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**16:
+        raise UsageError(f"{bind!r} is no address", code="address-malformed", hint=DEFAULT)
+    return host, number
+
+
+def _refuse_open(host: str, settings: WebSettings | None) -> None:
+    """Raise where a token would cross a network in the clear."""
+    if not ipaddress.ip_address(host).is_loopback and not (settings and settings.proxy.peers):
+        raise RefusedError(
+            f"{host} can be reached from other hosts, and no proxy signs people in",
+            code="bind-not-loopback",
+            hint="--config FILE with [proxy] peers; or bind to 127.0.0.1 and forward the port: "
+            "ssh -L 8765:127.0.0.1:8765 HOST",
+        )
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _hosts(host: str, port: int, settings: WebSettings | None) -> frozenset[str]:
+    """Return the values of ``Host`` that are answered."""
+    names = {_shown(host, port), f"localhost:{port}"}
+    if settings is not None:
+        names |= {name.lower() for name in settings.hosts}
+    return frozenset(names)
+
+
+def refuse_without_libraries() -> None:
+    """Raise where the extra ``web`` is not installed, with what to do."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"the dashboard needs {error.name}, which is not installed",
+            code="extra-missing",
+            hint="pip install 'trimtab[web]'",
+        ) from error

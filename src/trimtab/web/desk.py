@@ -1,0 +1,313 @@
+"""What the dashboard knows of its sites: read from the store, judged once for each state of it.
+
+::
+
+    request ──> Desk.remembered(site, name, make) ──same mark──> value of before
+                     │ Store.mark: newest rows, counts            one works it out,
+                     └──another mark──> make() ──────────────────> others wait
+
+Nothing is kept on disk: after a kill everything is worked out again from the store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from trimtab.errors import UsageError
+from trimtab.loop.event_log import Place
+from trimtab.loop.overview import overview, stored_state, target_overviews
+from trimtab.loop.site_judgement import Judged, judge_site
+from trimtab.loop.sites import clock_of, site_file
+from trimtab.loop.status import status_of
+from trimtab.model.overview import Overview, TargetOverview
+from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.model.site import SiteLimits
+from trimtab.model.target import SiteState
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.model.event import Event
+    from trimtab.model.status import SeriesStatus, Status
+    from trimtab.record.kept import KeptIncident, Site
+    from trimtab.record.store import Store
+
+Value = TypeVar("Value")
+Mark = tuple[object, ...]
+
+_REMEMBERED: Final = 512
+_ANSWERS: Final = 256
+"""Judgements of single series that are remembered: most stay as they were when one gets a run."""
+LOOKS_S: Final = 1.0
+"""A store is asked at most so often whether it has changed."""
+_ID: Final = 16
+BODIES_MAX_BYTES: Final = 32 * 2**20
+"""Of documents that are remembered as they are sent."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    mark: Mark | None = None
+    value: object = None
+
+
+class Desk:
+    """The sites of one store.
+
+    Parameters
+    ----------
+    only
+        The one site that is served, with its file; ``None``: every site of the store.
+    elapsed_s
+        A clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        only: tuple[str, Place] | None = None,
+        *,
+        elapsed_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store, self._only, self._elapsed_s = store, only, elapsed_s
+        self._lock = threading.Lock()
+        self._slots: OrderedDict[tuple[str, ...], _Slot] = OrderedDict()
+        self._marks: dict[str, tuple[float, Mark]] = {}
+        self._places: dict[str, Place] = {}
+        self._answers: OrderedDict[object, object] = OrderedDict()
+        self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
+        self._bodies_bytes = 0
+
+    def sites(self) -> tuple[Site, ...]:
+        """Return the sites that are served."""
+        return tuple(
+            site
+            for site in self.store.sites()
+            if self._only is None or site.name == self._only[1].name
+        )
+
+    def place(self, name: str) -> Place:
+        """Return a site that is served, with its file where there is one.
+
+        Raises
+        ------
+        UsageError
+            There is no such site: `code` is ``site-unknown``.
+        """
+        if name not in {site.name for site in self.sites()}:
+            raise UsageError(f"no site {visible(name[:80])} is served here", code="site-unknown")
+        if self._only is not None:
+            return self._only[1]
+        with self._lock:
+            known = self._places.get(name)
+        if known is None:
+            known = Place(name, _site_of(name))
+            with self._lock:
+                self._places[name] = known
+        return known
+
+    def where(self, name: str) -> str:
+        """Return the word by which the record functions know a site."""
+        return name if self._only is None else self._only[0]
+
+    def now(self, name: str) -> datetime:
+        """Return the time by a site's own clock."""
+        return clock_of(self.place(name).site)()
+
+    def mark(self, site: str) -> Mark:
+        """Return what differs when anything of a site has changed."""
+        now = self._elapsed_s()
+        with self._lock:
+            at, mark = self._marks.get(site, (float("-inf"), ()))
+        if now - at >= LOOKS_S:
+            mark = self.store.mark(site)
+            with self._lock:
+                self._marks[site] = (now, mark)
+        return mark
+
+    def forget_mark(self, site: str) -> None:
+        """Look at the store again at the next question: something was just written."""
+        with self._lock:
+            self._marks.pop(site, None)
+
+    def remembered(self, site: str, *name: str, make: Callable[[], Value]) -> Value:
+        """Return a value that depends on a site's store alone, worked out once for each state."""
+        mark = self.mark(site)
+        with self._lock:
+            slot = self._slots.setdefault((site, *name), _Slot())
+            self._slots.move_to_end((site, *name))
+            while len(self._slots) > _REMEMBERED:
+                self._slots.popitem(last=False)
+        with slot.lock:
+            if slot.mark != mark:
+                slot.value, slot.mark = make(), mark
+            return cast("Value", slot.value)
+
+    def encoded(self, site: str, *name: str, make: Callable[[], bytes]) -> bytes:
+        """Return a document as it is sent, made once for each state of a site's store."""
+        mark = self.mark(site)
+        with self._lock:
+            known = self._bodies.get((site, *name))
+            if known is not None and known[0] == mark:
+                self._bodies.move_to_end((site, *name))
+                return known[1]
+        body = make()
+        with self._lock:
+            _, old = self._bodies.pop((site, *name), (mark, b""))
+            self._bodies[(site, *name)] = (mark, body)
+            self._bodies_bytes += len(body) - len(old)
+            while self._bodies_bytes > BODIES_MAX_BYTES:
+                _, (_, oldest) = self._bodies.popitem(last=False)
+                self._bodies_bytes -= len(oldest)
+        return body
+
+    # What pages and the API show
+
+    def status(self, name: str) -> Status:
+        """Return the status of one site."""
+        place = self.place(name)
+        limits = SiteLimits() if place.site is None else place.site.limits
+
+        def make() -> Status:
+            return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
+
+        return self.remembered(name, "status", make=make)
+
+    def judged(self, name: str) -> Judged | None:
+        """Return every series of a site judged, ``None`` where no run can be."""
+        place = self.place(name)
+
+        def make() -> Judged | None:
+            try:
+                return judge_site(self.store, place, together=self._together)
+            except UsageError as error:
+                if error.code in {"no-series", "runs-rejected"}:
+                    return None
+                raise
+
+        return self.remembered(name, "judged", make=make)
+
+    def state(self, name: str) -> SiteState | None:
+        """Return every target as the last stored snapshot has it."""
+        place = self.place(name)
+        return self.remembered(name, "state", make=lambda: stored_state(self.store, place))
+
+    def targets(self, name: str) -> tuple[TargetOverview, ...]:
+        """Return the targets of the last stored snapshot, those in trouble first."""
+        state = self.state(name)
+        if state is None:
+            return ()
+        return self.remembered(
+            name,
+            "targets",
+            make=lambda: target_overviews(self.store, name, state, self.events(name)),
+        )
+
+    def events(self, name: str) -> tuple[Event, ...]:
+        """Return the log book of a site, the oldest first."""
+        self.place(name)
+        return self.remembered(name, "events", make=lambda: self.store.events(site=name))
+
+    def overview(self, name: str) -> Overview:
+        """Return a site at one glance; its clock and the watch are looked at now."""
+        return overview(
+            self.store,
+            self.place(name),
+            self.status(name),
+            snapshot_at=None if (state := self.state(name)) is None else state.snapshot.at,
+            targets=self.targets(name),
+            events=self.events(name),
+            now=self.now(name),
+        )
+
+    def incidents(self, name: str) -> tuple[KeptIncident, ...]:
+        """Return the incidents of a site as they were last found, the newest first."""
+        self.place(name)
+        return self.remembered(name, "incidents", make=lambda: self.store.incidents(name))
+
+    def incident(self, name: str, identifier: str) -> KeptIncident:
+        """Return one incident.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        for incident in self.incidents(name):
+            if incident.id == identifier:
+                return incident
+        raise UsageError("no such incident", code="incident-unknown")
+
+    def series(self, name: str, identifier: str) -> tuple[SeriesJudgement, pl.DataFrame]:
+        """Return one series judged, and its runs.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        judged = self.judged(name)
+        for series in () if judged is None else judged.judgement.series:
+            if series_id(series.key) == identifier:
+                assert judged is not None
+                return series, judged.frames[series.key]
+        raise UsageError("no such series", code="series-unknown")
+
+    def series_ids(self, name: str) -> dict[str, SeriesStatus]:
+        """Return id to status of the series of a site."""
+        judged = self.judged(name)
+        statuses = {
+            _likeness(entry.probe, entry.kind, entry.verdict.metric, entry.asked): entry
+            for entry in self.status(name).series
+        }
+        pairs: dict[str, SeriesStatus] = {}
+        for series in () if judged is None else judged.judgement.series:
+            key = series.key
+            entry = statuses.get(_likeness(key.probe, key.kind, key.metric, series.asked))
+            if entry is not None:
+                pairs[series_id(key)] = entry
+        return pairs
+
+    def _together(self, questions: Iterable[Any]) -> Iterator[Any]:
+        """Yield the answers of questions: those of before where nothing differs."""
+        for question in questions:
+            name = question.fingerprint()
+            with self._lock:
+                known = self._answers.get(name)
+            if known is None:
+                known = question.answer()
+                with self._lock:
+                    self._answers[name] = known
+                    while len(self._answers) > _ANSWERS:
+                        self._answers.popitem(last=False)
+            yield known
+
+
+def series_id(key: SeriesKey) -> str:
+    """Return the id of a series in addresses: its comparability, shortened, and its metric."""
+    return f"{key.comparability[:_ID]}.{key.metric}"
+
+
+def _likeness(*parts: object) -> str:
+    *names, requested = parts
+    return repr((names, sorted(dict(cast("Mapping[str, object]", requested)).items(), key=repr)))
+
+
+def _site_of(name: str) -> Any:
+    loaded = site_file(name, only_sites=True)
+    return None if loaded is None or loaded.site.name != name else loaded.site
+
+
+def warmed(desk: Desk, most: int = 8) -> None:
+    """Work out the first pages of some sites before anybody asks for them."""
+    for site in desk.sites()[:most]:
+        desk.overview(site.name)
+        desk.judged(site.name)

@@ -1,0 +1,294 @@
+"""What every request passes: host, rate, identity, size, forgery; and what every answer carries.
+
+An ASGI application around the dashboard's own. Nothing behind it runs for a request it refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from trimtab.loop.watching.log import fields
+from trimtab.message import Message, code_of
+from trimtab.visible import visible
+from trimtab.web.access import COOKIE, Access, Asking, Identity, TokenAccess
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_MAX: Final = 64 * 1024
+"""Bytes of a request: changes are a few words."""
+BODY_S: Final = 10.0
+"""A body that takes longer is no form that a person sent."""
+TARGET_MAX: Final = 4096
+RATE_PER_S: Final = 30.0
+BURST: Final = 240.0
+"""Requests of one user or address at once: a page asks for a dozen."""
+REFUSED_PER_S: Final = 0.2
+REFUSED_BURST: Final = 20.0
+"""Likewise of requests that were not let in."""
+_CLIENTS_MAX: Final = 4096
+ENTER: Final = "/enter"
+CSRF_HEADER: Final = "x-csrf-token"
+CSRF_FIELD: Final = "csrf"
+_READS: Final = frozenset({"GET", "HEAD"})
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Buckets:
+    """How many requests of each client may still come; at most so many clients are remembered."""
+
+    def __init__(self, per_s: float, burst: float, elapsed_s: Callable[[], float]) -> None:
+        self._per_s, self._burst, self._elapsed_s = per_s, burst, elapsed_s
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, *, most: float = 1.0) -> bool:
+        """Return whether another request of a client may come, and count it; 0: only look."""
+        now = self._elapsed_s()
+        left, at = self._left.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_s)
+        allowed = left >= 1.0
+        self._left[client] = (left - most if allowed else left, now)
+        while len(self._left) > _CLIENTS_MAX:
+            self._left.popitem(last=False)
+        return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Exception):
+    """A request that is not answered: the status, and why."""
+
+    status: int
+    reason: Message
+
+
+class Guard:
+    """The application behind its checks.
+
+    Parameters
+    ----------
+    hosts
+        Values of ``Host`` that are answered, lower case: another name that points here is a page of
+        somebody else's.
+    refuse
+        Makes the page for a refusal.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        access: Access,
+        *,
+        hosts: frozenset[str],
+        log: logging.Logger,
+        elapsed_s: Callable[[], float],
+        refuse: Callable[[Refusal, bool], bytes],
+    ) -> None:
+        self._application, self._access, self._hosts = application, access, hosts
+        self._log, self._refuse = log, refuse
+        self._rate = Buckets(RATE_PER_S, BURST, elapsed_s)
+        self._refused = Buckets(REFUSED_PER_S, REFUSED_BURST, elapsed_s)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets: the server closes what nobody accepts
+        status: list[int] = []
+        guarded = _with_headers(send, status)
+        asking = _asking(scope)
+        identity = None
+        try:
+            self._check_target(scope, asking)
+            if scope["path"] == ENTER and isinstance(self._access, TokenAccess):
+                await self._enter(scope, asking, self._access, guarded)
+                return
+            identity = self._identify(asking)
+            await self._pass_on(scope, receive, guarded, asking, identity)
+        except Refusal as refusal:
+            wants_json = scope["path"].startswith("/api/")
+            await _answer(guarded, refusal, self._refuse(refusal, wants_json), json=wants_json)
+        finally:
+            self._audit(scope, asking, identity, status)
+
+    def _check_target(self, scope: Scope, asking: Asking) -> None:
+        hosts = asking.headers.get("host", ())
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            raise Refusal(421, Message("host-unknown", "this server has another name"))
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_MAX:
+            raise Refusal(414, Message("address-too-long", "the address is too long"))
+        if scope["method"] not in {*_READS, "POST"}:
+            raise Refusal(405, Message("method-unknown", "only GET, HEAD and POST are answered"))
+
+    async def _enter(self, scope: Scope, asking: Asking, access: TokenAccess, send: Send) -> None:
+        """Let in whoever brings the token; from then on a cookie does."""
+        self._count_refused(asking, most=0.0)
+        query = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        cookie = access.enter(query.get("token", [""])[0]) if scope["method"] == "GET" else None
+        if cookie is None:
+            self._count_refused(asking)
+            raise Refusal(
+                401, Message("token-used", "this link was used already, or is not the newest one")
+            )
+        # Not a redirect: from a link in another page the browser would not send the cookie along.
+        body = (
+            b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
+            b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
+        )
+        headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"set-cookie", f"{COOKIE}={cookie}; Path=/; HttpOnly; SameSite=Strict".encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _identify(self, asking: Asking) -> Identity:
+        self._count_refused(asking, most=0.0)
+        identity = self._access.identify(asking)
+        if isinstance(identity, Message):
+            self._count_refused(asking)
+            raise Refusal(403 if code_of(identity) == "role-missing" else 401, identity)
+        if not self._rate.take(f"{identity.user}\0{asking.peer}"):
+            raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
+        return identity
+
+    def _count_refused(self, asking: Asking, *, most: float = 1.0) -> None:
+        if not self._refused.take(asking.peer, most=most):
+            raise Refusal(
+                429, Message("too-many-refusals", "too many refused requests; wait a minute")
+            )
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, asking: Asking, identity: Identity
+    ) -> None:
+        body = await _body(receive, asking)
+        if scope["method"] not in _READS:
+            _refuse_forged(asking, identity, body)
+        scope["trimtab.identity"] = identity
+        sent = False
+
+        async def replay() -> MutableMapping[str, Any]:
+            nonlocal sent
+            if not sent:
+                sent = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            return await receive()
+
+        await self._application(scope, replay, send)
+
+    def _audit(
+        self, scope: Scope, asking: Asking, identity: Identity | None, status: list[int]
+    ) -> None:
+        """Log every change and every refusal, with who asked."""
+        outcome = status[0] if status else 500
+        is_change = scope["method"] not in _READS
+        if not is_change and outcome not in {401, 403, 421, 429}:
+            return
+        extra = fields(
+            user=None if identity is None else identity.user,
+            role=None if identity is None else identity.role.value,
+            peer=asking.peer,
+            method=visible(scope["method"][:16]),
+            path=visible(scope["path"][:200]),
+            status=outcome,
+        )
+        if identity is not None and outcome < 400:
+            self._log.info("changed through the dashboard", extra=extra)
+        else:
+            self._log.warning("refused by the dashboard", extra=extra)
+
+
+def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
+    """Raise unless a change comes from a page of ours: same origin, and the page's own token."""
+    origins = asking.headers.get("origin", ())
+    (host,) = asking.headers["host"]
+    if origins and (len(origins) > 1 or urlsplit(origins[0]).netloc.lower() != host.lower()):
+        raise Refusal(403, Message("origin-foreign", "the change comes from another site's page"))
+    sent = list(asking.headers.get(CSRF_HEADER, ()))
+    (content_type, *_) = asking.headers.get("content-type", ("",))
+    if not sent and content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
+        sent = parse_qs(body.decode("utf-8", "replace")).get(CSRF_FIELD, [])
+    if len(sent) != 1 or not hmac.compare_digest(sent[0].encode(), identity.csrf.encode()):
+        raise Refusal(
+            403, Message("forgery-suspected", "the page is from an earlier start: load it again")
+        )
+
+
+async def _body(receive: Receive, asking: Asking) -> bytes:
+    """Return the body of a request, which must be small and come soon."""
+    lengths = asking.headers.get("content-length", ())
+    too_large = Refusal(413, Message("body-too-large", f"more than {BODY_MAX // 1024} KiB"))
+    if any(not length.isdecimal() or int(length[:20]) > BODY_MAX for length in lengths):
+        raise too_large
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise Refusal(400, Message("client-gone", "the client went away"))
+                body += message.get("body", b"")
+                if len(body) > BODY_MAX:
+                    raise too_large
+                if not message.get("more_body", False):
+                    return body
+    except TimeoutError:
+        raise Refusal(408, Message("body-too-slow", "the request did not arrive in time")) from None
+
+
+def _asking(scope: Scope) -> Asking:
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    client = scope.get("client")
+    return Asking(client[0] if client else "", headers)
+
+
+def _with_headers(send: Send, status: list[int]) -> Send:
+    async def guarded(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            status.append(message["status"])
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            added = [pair for pair in HEADERS if pair[0] not in names]
+            if b"cache-control" not in names:
+                added.append((b"cache-control", b"no-store"))
+            message["headers"] = [*message.get("headers", ()), *added]
+        await send(message)
+
+    return guarded
+
+
+async def _answer(send: Send, refusal: Refusal, body: bytes, *, json: bool) -> None:
+    kind = b"application/json" if json else b"text/html; charset=utf-8"
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

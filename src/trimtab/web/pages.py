@@ -1,0 +1,355 @@
+"""The pages of what was measured: overview, series, runs, targets. All state is in the address."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.report import judge_charts
+from trimtab.report.kit import GOAL_TONES
+from trimtab.report.render import drawn, stylesheet
+from trimtab.units import format_duration, format_percent
+from trimtab.web import charts
+from trimtab.web.api import DeskOf, between, compared, conditional, moment
+from trimtab.web.desk import Desk
+from trimtab.web.render import ROWS, link, listed_sites, page, when
+
+if TYPE_CHECKING:
+    from trimtab.model.overview import Overview, TargetOverview
+    from trimtab.report.kit import Tone
+
+router = APIRouter(include_in_schema=False)
+Address = Annotated[str, Query(max_length=90)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+PANELS: Final = 4
+_FILES: Final = {
+    "app.css": "text/css",
+    "app.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+@router.get("/")
+def home(desk: DeskOf) -> Response:
+    """Go to the one site, or list them."""
+    sites = desk.sites()
+    if len(sites) == 1:
+        return Response(status_code=303, headers={"location": link(sites[0].name, "overview")})
+    return Response(listed_sites([site.name for site in sites]), media_type="text/html")
+
+
+@router.get("/static/{name}")
+def static(request: Request, name: str) -> Response:
+    """Return a file that belongs to the pages; only those of a table are read."""
+    if name == "kit.css":
+        return conditional(request, str(stylesheet().text).encode(), "text/css")
+    if name == "vega.js":
+        return conditional(request, charts.vega_bundle().encode(), "text/javascript")
+    if name not in _FILES:
+        raise UsageError("there is no such file", code="page-unknown")
+    data = (resources.files("trimtab.web") / "static" / name).read_bytes()
+    return conditional(request, data, _FILES[name])
+
+
+# Overview
+
+
+@router.get("/s/{site:path}/overview")
+def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
+    """Show a site at one glance; htmx asks for it again every minute."""
+    glance = desk.overview(site)
+    judged = desk.judged(site)
+    panels = desk.remembered(site, "panels", make=lambda: _panels(desk, site))
+    names = {_status_key(entry): name for name, entry in desk.series_ids(site).items()}
+    return page(
+        request,
+        desk,
+        site,
+        "overview",
+        "overview.html.j2",
+        glance=glance,
+        tone=_tone(glance),
+        ages=_ages(glance),
+        rows=[(names.get(_status_key(entry)), entry) for entry in glance.series],
+        slow=()
+        if judged is None
+        else [t for tail in judged.judgement.tails for t in tail.stragglers],
+        panels=panels,
+        panel_keys=judge_charts.PANEL_KEYS,
+        cells=[
+            (target, _fullness_step(target), _target_title(target)) for target in glance.targets
+        ],
+        trims=_trim_ages(glance),
+    )
+
+
+def _status_key(entry: Any) -> str:
+    return repr(
+        (entry.probe, entry.kind, entry.verdict.metric, sorted(map(repr, entry.asked.items())))
+    )
+
+
+def _panels(desk: Desk, site: str) -> Any:
+    judged = desk.judged(site)
+    series = () if judged is None else judged.judgement.series[:PANELS]
+    return drawn(judge_charts.panel_chart(entry, f"panel{n}") for n, entry in enumerate(series))
+
+
+def _tone(glance: Overview) -> Tone:
+    if any(incident.state == "open" for incident in glance.incidents):
+        return "critical"
+    statuses = {entry.verdict.status.value for entry in glance.series}
+    if (
+        glance.incidents
+        or "missed" in statuses
+        or any(target.severity == "critical" for target in glance.targets)
+    ):
+        return "warning"
+    return "healthy" if "met" in statuses else "unclear"
+
+
+def _ages(glance: Overview) -> list[tuple[str, str]]:
+    def age(at: datetime | None) -> str:
+        if at is None:
+            return "none"
+        return f"{format_duration(max(0.0, (glance.at - at).total_seconds()))} old ({when(at)})"
+
+    judged = glance.judged[0] if glance.judged else None
+    searched = "not yet" if judged is None else when(judged.at)
+    if judged is not None and judged.newer_runs:
+        searched += f", {judged.newer_runs:,} runs since"
+    return [
+        ("last run", age(glance.last_run_at)),
+        ("last snapshot", age(glance.snapshot_at)),
+        ("incidents searched", searched),
+        ("watched by", glance.watched_by or "no process"),
+    ]
+
+
+def _fullness_step(target: TargetOverview) -> int:
+    return 0 if target.fullness is None else min(10, max(0, int(target.fullness * 10)))
+
+
+def _target_title(target: TargetOverview) -> str:
+    full = (
+        "fullness not known"
+        if target.fullness is None
+        else f"{format_percent(target.fullness)} full"
+    )
+    return "; ".join([f"{target.name}: {full}", *target.troubles])
+
+
+def _trim_ages(glance: Overview) -> list[tuple[str, str]]:
+    osts = [target for target in glance.targets if target.kind != "mdt"]
+    known = sorted(
+        ((glance.at - target.trimmed_at).total_seconds(), target.name)
+        for target in osts
+        if target.trimmed_at is not None
+    )
+    if not osts:
+        return []
+    never = len(osts) - len(known)
+    pairs = [("targets with a recorded trim", f"{len(known):,} of {len(osts):,}")]
+    if known:
+        pairs += [
+            ("median age", format_duration(known[len(known) // 2][0])),
+            ("oldest", f"{format_duration(known[-1][0])} ({known[-1][1]})"),
+        ]
+    if never:
+        pairs.append(("no trim recorded", f"{never:,}"))
+    return pairs
+
+
+# Series
+
+
+@router.get("/s/{site:path}/series")
+def series_page(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    *,
+    name: Address = "",
+    since: Address = "",
+    until: Address = "",
+    before: Address = "",
+    after: Address = "",
+    offset: Offset = 0,
+) -> Response:
+    """List the series, and show one: chart, changes, a comparison, its runs."""
+    entries = desk.series_ids(site)
+    chosen = name or next(iter(entries), "")
+    if not chosen:
+        return page(request, desk, site, "series", "series.html.j2", entries={}, chosen="")
+    judgement, frame = desk.series(site, chosen)
+    stretch = between(frame, moment(since or None), moment(until or None))
+    comparison, problem = None, None
+    if before and after:
+        try:
+            key = judgement.key
+            comparison = compared(desk, site, before, after, probe=key.probe, metric=key.metric)
+        except UsageError as error:
+            problem = error
+    rows = stretch.reverse().slice(offset, ROWS)
+    return page(
+        request,
+        desk,
+        site,
+        "series",
+        "series.html.j2",
+        entries=entries,
+        chosen=chosen,
+        series=judgement,
+        tone=GOAL_TONES[judgement.verdict.status],
+        sides=_sides(judgement.changes),
+        comparison=comparison,
+        problem=problem,
+        query={"since": since, "until": until, "before": before, "after": after},
+        total=stretch.height,
+        offset=offset,
+        rows_each=ROWS,
+        runs=list(rows.select("at", "value", "unfinished", "run").iter_rows()),
+        chart=link(site, "chart", chosen, since=since, until=until),
+    )
+
+
+def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
+    """Return each change with the stretches between its neighbours, as `compare` takes them."""
+    edges = [f"{change.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for change in changes]
+    ends = ["", *edges, ""]
+    return [
+        (change, f"{ends[n]}..{edges[n]}", f"{edges[n]}..{ends[n + 2]}")
+        for n, change in enumerate(changes)
+    ]
+
+
+@router.get("/s/{site:path}/chart/{name}")
+def chart_data(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    name: str,
+    *,
+    since: Address = "",
+    until: Address = "",
+) -> Response:
+    """Return the specification of the chart of a series, with as many points as can be seen."""
+
+    def make() -> str:
+        judgement, frame = desk.series(site, name)
+        stretch = between(frame, moment(since or None), moment(until or None))
+        largest: Any = frame["value"].max()
+        return json.dumps(charts.series_chart(judgement, stretch, largest=largest), allow_nan=False)
+
+    body = desk.remembered(site, "chart", name, since, until, make=make)
+    return Response(body, media_type="application/json")
+
+
+_EXCERPT: Final = 40
+
+
+@router.get("/s/{site:path}/runs/{identifier}")
+def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
+    """Show one run: each number beside the line of output that it was read from."""
+    desk.place(site)
+    run = desk.store.run(identifier)
+    if run.site != site:
+        raise UsageError("no such run", code="run-unknown")
+    outputs, problem = [], None
+    try:
+        whole = desk.store.run(identifier, outputs=True)
+        for place, output in enumerate(whole.outputs):
+            lines = sorted({s.line for s in run.samples if s.output == place and s.line})
+            outputs.append((output, _excerpt(output.stdout, lines)))
+    except TrimtabError as error:
+        problem = error
+    return page(
+        request, desk, site, "series", "run.html.j2", run=run, outputs=outputs, problem=problem
+    )
+
+
+def _excerpt(content: bytes, lines: Sequence[int]) -> list[tuple[int, str, bool]]:
+    """Return the lines of an output that numbers came from, each with two around it."""
+    every = content.decode("utf-8", "surrogateescape").splitlines()
+    near = sorted({line + step for line in lines for step in range(-2, 3)} or set(range(1, 11)))
+    numbered = [n for n in near if 1 <= n <= len(every)][:_EXCERPT]
+    return [(n, every[n - 1][:400], n in lines) for n in numbered]
+
+
+# Targets
+
+
+@router.get("/s/{site:path}/targets")
+def targets_page(
+    request: Request, desk: DeskOf, site: str, *, find: Address = "", offset: Offset = 0
+) -> Response:
+    """List the targets, those in trouble first, and draw every survey."""
+    state = desk.state(site)
+    everything = desk.targets(site)
+    words = find.lower()
+    matching = [
+        target
+        for target in everything
+        if words in " ".join([target.name, target.server or "", *target.troubles]).lower()
+    ]
+    return page(
+        request,
+        desk,
+        site,
+        "targets",
+        "targets.html.j2",
+        at=None if state is None else state.snapshot.at,
+        now=desk.now(site),
+        find=find,
+        total=len(everything),
+        found=len(matching),
+        offset=offset,
+        rows_each=ROWS,
+        targets=matching[offset : offset + ROWS],
+        metrics=charts.survey_metrics(desk, site),
+    )
+
+
+@router.get("/s/{site:path}/survey/{metric}")
+def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
+    """Return the specification of the heat map of survey rates."""
+
+    def make() -> str:
+        return json.dumps(charts.survey_map(desk, site, metric), allow_nan=False)
+
+    desk.place(site)
+    return Response(
+        desk.remembered(site, "survey", metric, make=make), media_type="application/json"
+    )
+
+
+@router.get("/s/{site:path}/target/{name:path}")
+def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Response:
+    """Show one target: its readings now, its surveys, what happened to it."""
+    state = desk.state(site)
+    by_name = {target.name: target for target in desk.targets(site)}
+    if state is None or name not in by_name:
+        raise UsageError("no such target", code="target-unknown")
+    seen = state.snapshot.of(name)
+    events = [event for event in desk.events(site) if name in event.targets or not event.targets]
+    return page(
+        request,
+        desk,
+        site,
+        "targets",
+        "target.html.j2",
+        target=by_name[name],
+        seen=seen,
+        at=state.snapshot.at,
+        figures=desk.remembered(
+            site, "life", name, make=lambda: drawn(charts.life_charts(desk, site, name))
+        ),
+        events=events[: -ROWS - 1 : -1],
+    )

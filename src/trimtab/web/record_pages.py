@@ -1,0 +1,200 @@
+"""The pages of what was recorded: incidents, actions, the log book, settings; and its two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from trimtab.errors import UsageError
+from trimtab.model.event import EventKind
+from trimtab.report.render import drawn
+from trimtab.site.schema import SCHEMA
+from trimtab.units import format_percent
+from trimtab.web import charts
+from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
+from trimtab.web.pages import Address, Offset
+from trimtab.web.render import ROWS, link, page
+
+if TYPE_CHECKING:
+    from trimtab.config.schema import Entry
+    from trimtab.model.site import Site
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/s/{site:path}/incidents")
+def incidents_page(
+    request: Request, desk: DeskOf, site: str, *, state: Address = "", offset: Offset = 0
+) -> Response:
+    """List the incidents, the newest first."""
+    chosen = [entry for entry in desk.incidents(site) if state in ("", entry.state)]
+    return page(
+        request,
+        desk,
+        site,
+        "incidents",
+        "incidents.html.j2",
+        state=state,
+        total=len(chosen),
+        offset=offset,
+        rows_each=ROWS,
+        incidents=[(entry, likeliest(entry.document)) for entry in chosen[offset : offset + ROWS]],
+        judged=desk.store.judged(site),
+        kinds=[kind.value for kind in EventKind],
+    )
+
+
+def likeliest(document: Mapping[str, Any]) -> str:
+    """Return the likeliest cause of a stored incident with its probability."""
+    causes = document.get("causes") or []
+    if not causes or document.get("unexplained"):
+        return "cause unknown"
+    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"
+
+
+@router.get("/s/{site:path}/incident/{identifier}")
+def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
+    """Show one incident with all its evidence in the order of time."""
+    incident = desk.incident(site, identifier)
+    document: Mapping[str, Any] = incident.document
+    events = desk.events(site)
+    prefix = f"{ACKNOWLEDGED} {incident.id}"
+    return page(
+        request,
+        desk,
+        site,
+        "incidents",
+        "incident.html.j2",
+        incident=incident,
+        document=document,
+        cause=likeliest(document),
+        line=_time_line(incident, document, events),
+        figure=drawn([charts.incident_chart(desk, site, incident)]),
+        acknowledged=[event for event in events if event.detail.startswith(prefix)],
+    )
+
+
+def _time_line(
+    incident: Any, document: Mapping[str, Any], events: Sequence[Any]
+) -> list[tuple[datetime, str, str]]:
+    """Return everything with a time that belongs to an incident, the oldest first."""
+    rows = [
+        (incident.at, "incident", "first bad run"),
+        (incident.detected_at, "incident", "detected"),
+    ]
+    if incident.until is not None:
+        rows.append((incident.until, "incident", "last bad run"))
+    for cause in (document.get("causes") or [])[:3]:
+        for evidence in cause.get("evidence") or []:
+            if evidence.get("at") and (evidence.get("weight") or 0) > 0:
+                at = datetime.fromisoformat(evidence["at"])
+                rows.append((at, cause["title"], evidence["what"]))
+    begin, end = (
+        incident.at.timestamp() - 86400.0,
+        (incident.until or incident.at).timestamp() + 3600,
+    )
+    near = [event for event in events if begin <= event.at.timestamp() <= end]
+    rows += [(event.at, f"event: {event.kind.value}", event.detail) for event in near[:ROWS]]
+    return sorted(rows, key=lambda entry: entry[0])
+
+
+@router.post("/s/{site:path}/incident/{identifier}/acknowledge")
+async def acknowledge_form(
+    request: Request, desk: DeskOf, operator: Operator, site: str, identifier: str
+) -> Response:
+    """Record that somebody looks after an incident, and show it again."""
+    detail = await _field(request, "detail")
+    await run_in_threadpool(acknowledged, desk, site, operator, identifier, detail)
+    return Response(status_code=303, headers={"location": link(site, "incident", identifier)})
+
+
+@router.post("/s/{site:path}/log")
+async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str) -> Response:
+    """Write into the log book, and show it."""
+    names = ("kind", "detail", "at", "targets")
+    values = {name: await _field(request, name) for name in names}
+    if values["kind"] not in {kind.value for kind in EventKind}:
+        raise UsageError("no such kind of event", code="event-kind-unknown")
+    await run_in_threadpool(lambda: recorded(desk, site, operator, **values))
+    return Response(status_code=303, headers={"location": link(site, "actions")})
+
+
+async def _field(request: Request, name: str) -> str:
+    form = parse_qs((await request.body()).decode("utf-8", "replace"))
+    return form.get(name, [""])[0][:2000]
+
+
+# Actions and settings
+
+
+@router.get("/s/{site:path}/actions")
+def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
+    """Show what was done and what waits, and the log book."""
+    glance = desk.overview(site)
+    ledger = desk.store.actions(site)[::-1]
+    events = desk.events(site)[::-1]
+    return page(
+        request,
+        desk,
+        site,
+        "actions",
+        "actions.html.j2",
+        glance=glance,
+        ledger=ledger[:ROWS],
+        ledger_total=len(ledger),
+        events=events[offset : offset + ROWS],
+        total=len(events),
+        offset=offset,
+        rows_each=ROWS,
+        kinds=[kind.value for kind in EventKind],
+    )
+
+
+@router.get("/s/{site:path}/settings")
+def settings_page(request: Request, desk: DeskOf, site: str) -> Response:
+    """Show the site file, read-only, and what is armed."""
+    place = desk.place(site)
+    glance = desk.overview(site)
+    rows = [] if place.site is None else list(_settings(place.site))
+    return page(
+        request,
+        desk,
+        site,
+        "settings",
+        "settings.html.j2",
+        tables=rows,
+        armed=glance.armed,
+        store=str(desk.store.location),
+    )
+
+
+_HIDDEN: Final = frozenset({"alerts", "webhook", "store", "metrics"})
+"""Tables that may lead to a receiver of alerts or a database."""
+
+
+def _settings(site: Site) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the tables of a site file as they would stand in it, without what has its default."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for entry in SCHEMA.every_key():
+        _add(tables, ".".join(entry.location[:-1]), entry, site)
+    for name in ("probe", "launcher"):
+        group = SCHEMA.group(name)
+        for item in getattr(site, group.path[-1]):
+            for entry in group.item.every_key():
+                _add(tables, f"{name}.{item.name}", entry, item)
+    return ((name, rows) for name, rows in tables.items() if name.split(".")[0] not in _HIDDEN)
+
+
+def _add(tables: dict[str, list[tuple[str, str]]], name: str, entry: Entry, holder: Any) -> None:
+    value = attrgetter(".".join(entry.path))(holder)
+    if value in (entry.default, None):
+        return
+    text = f"{len(value):,} entries" if isinstance(value, Mapping) else entry.kind.write(value)
+    if text is not None:
+        tables.setdefault(name, []).append((entry.name, text))

@@ -1,0 +1,110 @@
+"""Pages as text: templates over the reports' kit, with what they need to show values and links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from fastapi import Request, Response
+
+from trimtab.errors import TrimtabError
+from trimtab.report.answers import short_summary
+from trimtab.report.kit import GOAL_TONES
+from trimtab.report.render import environment
+from trimtab.report.text import VERDICT_WORDS, range_text
+from trimtab.units import format_duration, format_percent, format_value
+from trimtab.web.access import Role
+from trimtab.web.api import identity_of
+from trimtab.web.desk import Desk
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from trimtab.report.kit import Tone
+
+ROWS: Final = 50
+"""Of a table on one page."""
+REFRESH_S: Final = 60
+_NAV: Final = (
+    ("overview", "Overview"),
+    ("series", "Series"),
+    ("targets", "Targets"),
+    ("incidents", "Incidents"),
+    ("actions", "Actions"),
+    ("settings", "Settings"),
+)
+STATE_TONES: Final[Mapping[str, Tone]] = {
+    "open": "critical",
+    "lasting": "warning",
+    "ended": "unclear",
+}
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import ChoiceLoader, PackageLoader
+
+    kit = environment()
+    loader = ChoiceLoader([PackageLoader("trimtab.web", "templates"), kit.loader])  # type: ignore[list-item]
+    made = kit.overlay(loader=loader)
+    made.globals |= {
+        "value": format_value,
+        "percent": format_percent,
+        "duration": format_duration,
+        "interval": range_text,
+        "link": link,
+        "when": when,
+        "goal_tones": GOAL_TONES,
+        "goal_words": VERDICT_WORDS,
+        "state_words": STATE_TONES,
+        "short": short_summary,
+        "Role": Role,
+    }
+    return made
+
+
+def link(site: str, page: str, *parts: str, **query: object) -> str:
+    """Return the address of a page, every part of it quoted."""
+    path = "/".join(quote(part, safe="") for part in ("s", site, page, *parts))
+    values = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    return f"/{path}" + (f"?{urlencode(values)}" if values else "")
+
+
+def when(at: datetime | None) -> str:
+    """Return a time to the minute in UTC."""
+    return "never" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def page(
+    request: Request, desk: Desk, site: str, current: str, template: str, **values: Any
+) -> Response:
+    """Return a page of a site."""
+    identity = identity_of(request)
+    html = (
+        _templates()
+        .get_template(template)
+        .render(
+            site=site,
+            sites=[entry.name for entry in desk.sites()],
+            nav=_NAV,
+            current=current,
+            identity=identity,
+            may_write=identity.role.covers(Role.OPERATOR),
+            refresh_s=REFRESH_S,
+            **values,
+        )
+    )
+    return Response(html, media_type="text/html")
+
+
+def problem_page(error: TrimtabError, status: int) -> str:
+    """Return the page of a problem."""
+    return _templates().get_template("problem.html.j2").render(error=error, status=status)
+
+
+def listed_sites(names: list[str]) -> str:
+    """Return the page that lists the sites."""
+    return _templates().get_template("sites.html.j2").render(sites=names)

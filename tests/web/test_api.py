@@ -1,0 +1,232 @@
+"""The API says what the library says, in pages, and hides no outlier."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.support.documents import misfits
+from tests.web.conftest import RUNS, SITE, hour
+
+from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.site_judgement import judge_site
+from trimtab.report import documents
+from trimtab.report.documents.encode import to_json
+from trimtab.web import desk as desks
+from trimtab.web import sampling
+from trimtab.web.desk import Desk
+
+ROOT = f"/api/v1/sites/{SITE}"
+
+
+@pytest.fixture
+def series(client) -> str:
+    (entry,) = client.get(f"{ROOT}/series").json()["series"]
+    return entry["id"]
+
+
+def test_a_series_is_judged_as_by_the_library(client, desk, series):
+    document = client.get(f"{ROOT}/series/{series}").json()
+    judged = judge_site(desk.store, Place(SITE, None))
+    expected = documents.judged.JudgeDocument(judged.judgement, judged.store)
+    (of_api,), (of_library,) = document["series"], _plain(expected)["series"]
+    assert of_api == of_library
+    assert of_api["change_points"]
+    assert misfits(document, "judge") == []
+
+
+def test_status_fits_its_schema(client):
+    assert misfits(client.get(f"{ROOT}/status").json(), "status") == []
+    assert misfits(client.get(f"{ROOT}/actions").json(), "actions") == []
+
+
+def _plain(document):
+    import json
+
+    return json.loads(to_json(document))
+
+
+def test_runs_come_in_pages_that_join_to_the_whole(client, desk, series):
+    offset, runs, page = 0, [], {}
+    while offset is not None:
+        page = client.get(f"{ROOT}/series/{series}/runs?offset={offset}&limit=70").json()
+        runs += page["points"]
+        offset = page["paging"]["next_offset"]
+    _, frame = desk.series(SITE, series)
+    assert [run["run"] for run in runs] == frame["run"].to_list()
+    assert len(runs) == page["of"] == RUNS
+
+
+def test_a_stretch_is_in_utc_unless_it_says_otherwise(client, series):
+    def times(since):
+        answer = client.get(f"{ROOT}/series/{series}/runs", params={"since": since, "limit": 1})
+        return [point["at"] for point in answer.json()["points"]]
+
+    assert times("2026-01-06T05:00") == times("2026-01-06T05:00Z") == ["2026-01-06T05:00:00Z"]
+    assert times("2026-01-06T05:00+02:00") == ["2026-01-06T03:00:00Z"]
+
+
+@pytest.mark.parametrize(("form", "read"), [("csv", pl.read_csv), ("parquet", pl.read_parquet),
+                                            ("arrow", pl.read_ipc)])  # fmt: skip
+def test_every_run_is_in_the_files(client, desk, series, form, read):
+    answer = client.get(f"{ROOT}/series/{series}/runs.{form}")
+    frame = read(io.BytesIO(answer.content))
+    _, expected = desk.series(SITE, series)
+    assert frame.columns == ["at", "value", "unfinished", "run"]
+    assert frame["run"].to_list() == expected["run"].to_list()
+    assert frame["value"].to_list() == expected["value"].to_list()
+    assert answer.headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.system  # the word that names a site may be a path: a child looks
+def test_a_comparison_is_the_librarys(client, series):
+    sides = {"before": "2026-01-05..2026-01-09", "after": "2026-01-10T12:00..2026-01-14"}
+    document = client.get(f"{ROOT}/compare", params=sides).json()
+    assert misfits(document, "compare") == []
+    (effect,) = document["series"][0]["effects"]
+    assert effect["ratio"] == pytest.approx(0.7, abs=0.05)
+    assert client.get(f"{ROOT}/compare?before=/etc/passwd&after=x").status_code == 400
+
+
+def test_incidents_targets_and_events(client):
+    (incident,) = client.get(f"{ROOT}/incidents?state=open").json()["incidents"]
+    assert client.get(f"{ROOT}/incidents/{incident['id']}").json()["incidents"] == [incident]
+    assert client.get(f"{ROOT}/incidents?state=ended").json()["incidents"] == []
+    page = client.get(f"{ROOT}/targets?limit=2").json()
+    assert (page["paging"]["total"], page["paging"]["next_offset"]) == (3, 2)
+    assert page["targets"][0]["fullness"] == pytest.approx(0.6)
+    assert page["targets"][0]["trimmed_at"] == "2026-01-05T09:00:00Z"
+    events = client.get(f"{ROOT}/events").json()["events"]
+    assert [event["at"] for event in events] == sorted((e["at"] for e in events), reverse=True)
+
+
+def test_the_overview_has_the_answer_and_the_age(client):
+    overview = client.get(f"{ROOT}/overview").json()
+    assert overview["last_run_at"] == "2026-01-14T23:00:00Z"
+    assert overview["incidents"][0]["id"] == "incident-1"
+    assert overview["answer"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/api/v1/sites/other/overview", 404, "site-unknown"),
+        ("/api/v1/sites/..%2f..%2fetc%2fpasswd/overview", 404, "site-unknown"),
+        (f"{ROOT}/series/nothing", 404, "series-unknown"),
+        (f"{ROOT}/series/x'%20OR%201=1--/runs", 404, "series-unknown"),
+        (f"{ROOT}/incidents/none", 404, "incident-unknown"),
+        (f"{ROOT}/events?since=yesterday", 400, "time-malformed"),
+        (f"{ROOT}/events?limit=0", 422, "request-invalid"),
+        (f"{ROOT}/events?offset=-1", 422, "request-invalid"),
+        ("/api/v1/nothing", 404, "page-unknown"),
+    ],
+)
+def test_what_is_wrong_has_a_code(client, path, status, code):
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert misfits(answer.json(), "error") == []
+
+
+def test_what_is_the_same_is_not_sent_again(client, series):
+    first = client.get(f"{ROOT}/series/{series}")
+    again = client.get(f"{ROOT}/series/{series}", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_description_holds_together(client):
+    document = client.get("/api/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    references = set(_references(document))
+    assert {name.removeprefix("#/components/schemas/") for name in references} <= set(schemas)
+    answer = document["paths"]["/api/v1/sites/{site}/series/{name}"]["get"]["responses"]["200"]
+    name = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert name == "judged.JudgeDocument"
+    assert "change_points" in schemas[f"{name}.SeriesJudgement"]["properties"]
+
+
+def _references(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+@pytest.mark.parametrize("points", [8, 40, 400, 20_000])
+def test_a_sample_hides_no_outlier(client, desk, series, points):
+    _, frame = desk.series(SITE, series)
+    document = client.get(f"{ROOT}/series/{series}/runs?points={points}").json()
+    shown = {point["run"] for point in document["points"]}
+    outliers = frame.filter(sampling.outliers(frame))["run"].to_list()
+    assert len(outliers) >= 5  # four slow ones, one unfinished
+    assert shown.issuperset(outliers)
+    assert len(shown) <= min(RUNS, points + len(outliers))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sampling_keeps_extremes_ends_and_order(seed):
+    chance = np.random.default_rng(seed)
+    count = int(chance.integers(1, 3000))
+    values = chance.lognormal(0, chance.choice([0.1, 1.0]), count)
+    unfinished = chance.random(count) < 0.01
+    frame = pl.DataFrame(
+        {
+            "at": [hour(int(step)) for step in np.sort(chance.integers(0, 9000, count))],
+            "value": [None if lost else v for v, lost in zip(values, unfinished, strict=True)],
+            "unfinished": unfinished,
+        }
+    ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")), row=pl.int_range(pl.len()))
+    sample = sampling.sampled(frame, 64)
+    rows = set(sample["row"])
+    finished = frame.filter(~pl.col("unfinished"))
+    if finished.height:
+        assert finished["value"].max() == sample["value"].max()
+        assert finished["value"].min() == sample["value"].min()
+    assert {0, count - 1} <= rows
+    assert rows.issuperset(frame.filter(sampling.outliers(frame))["row"])
+    assert sample["row"].is_sorted()
+
+
+def test_a_judgement_is_remembered_until_the_store_changes(desk, monkeypatch):
+    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
+    judged, calls = alone.judged(SITE), []
+    assert judged is not None
+    whole = desks.judge_site
+    monkeypatch.setattr(desks, "judge_site", lambda *a, **k: calls.append(1) or whole(*a, **k))
+    assert alone.judged(SITE) is judged
+    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(300))
+    again = alone.judged(SITE)
+    assert again is not None
+    assert calls == [1]
+    assert again is not judged
+    assert again.judgement == judged.judgement
+    # Nothing was judged anew: what was asked is the same.
+    assert all(a is b for a, b in zip(again.judgement.series, judged.judgement.series, strict=True))
+
+
+def test_documents_that_are_remembered_are_bounded_and_of_this_state(desk, monkeypatch):
+    monkeypatch.setattr(desks, "BODIES_MAX_BYTES", 100)
+    alone = Desk(desk.store, elapsed_s=iter(range(10**6)).__next__)
+    made = []
+
+    def body(name: str, size: int) -> bytes:
+        return alone.encoded(SITE, name, make=lambda: made.append(name) or b"x" * size)
+
+    assert [len(body(name, 40)) for name in "abab"] == [40] * 4
+    assert made == ["a", "b"]
+    body("c", 40)  # the oldest goes
+    body("b", 40)
+    assert made == ["a", "b", "c"]
+    body("a", 40)
+    assert made == ["a", "b", "c", "a"]
+    assert len(body("large", 1000)) == 1000
+    assert alone._bodies_bytes == 0
+    add_event(desk.store, Place(SITE, None), kind="note", detail="something", now=hour(301))
+    body("a", 10)
+    body("a", 10)
+    assert made[-2:] == ["large", "a"]
