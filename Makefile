@@ -26,9 +26,12 @@
 # make bench-judge  change points against Apache Otava, ruptures, control charts; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
+# make screenshots  every page of Trimtab as pictures (two widths, light, dark, print, colour blindness), under build/screenshots
 # make docs   the documentation as pages, under build/docs
 # make bench-watch  a year under the watch on the twin: without, measuring, acting and killed 500 times; result beside it
 # make packages  a .deb and a .rpm for this kind of machine, under build/packages
+# make release       wheel (glibc 2.28), sdist, offline wheelhouse, .deb, .rpm, Spack recipe, SBOM, sums: build/release
+# make release-test  then each of them installed and used, without cargo and without network; as root
 # make lock   resolve the dependencies again
 
 PYTHON ?= python3
@@ -54,7 +57,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages bench-watch clean
+.PHONY: purge-case reproduce bench-judge soak soak-purge docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-scan bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
 
@@ -94,6 +97,12 @@ packages: .venv/.core .venv/.dev
 	@rm -rf build/wheels && mkdir -p build/wheels
 	$(BIN)/maturin build --release --locked --quiet --out build/wheels
 	$(BIN)/python scripts/packages.py --wheel build/wheels/*.whl --uv $(UV)
+
+release: .venv/.core .venv/.dev .tools/release/.ready
+	.tools/release/bin/python scripts/release.py --uv $(UV) --python $(CURDIR)/$(BIN)/python $(ARGS)
+
+release-test: release
+	$(BIN)/pytest -m soak tests/docs/test_release.py
 
 bench: .venv/.core
 	$(BIN)/python benchmarks/ioload_vs_fio.py $(ARGS)
@@ -184,18 +193,25 @@ soak: .venv/.core .venv/.dev
 soak-purge: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/purge_soak.py $(ARGS)
 
+screenshots: .venv/.core .venv/.dev
+	$(BIN)/python scripts/screenshots.py build/screenshots $(ARGS)
+
 docs: .venv/.core .venv/.dev
 	$(BIN)/python scripts/schemas.py docs/schemas
 	$(BIN)/python scripts/benchmarks_page.py
 	$(BIN)/python scripts/metrics_page.py
+	$(BIN)/python scripts/reference_pages.py
 	$(BIN)/python scripts/dashboard.py deploy/grafana
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
+# requirements.lock has what packages bring: the program with its charts and PostgreSQL.
 lock: $(UV)
-	$(UV) pip compile $(COMPILE) pyproject.toml --group build -o requirements.lock
-	$(UV) pip compile $(COMPILE) pyproject.toml --group build --group dev --group docs \
-	    -c requirements.lock -o requirements-dev.lock
+	$(UV) pip compile $(COMPILE) pyproject.toml --extra charts --extra postgresql -o requirements.lock
+	$(UV) pip compile $(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
+	$(UV) pip compile $(COMPILE) pyproject.toml --extra charts --group build --group dev --group docs \
+	    -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
 	$(UV) pip compile $(COMPILE) --group pyproject.toml:tools -o requirements-tools.lock
+	$(UV) pip compile $(COMPILE) --group pyproject.toml:release -c requirements-build.lock -o requirements-release.lock
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 clean:
@@ -208,11 +224,17 @@ clean:
 	.tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.lock
 	@touch $@
 
-.venv/.requirements: requirements.lock $(UV)
+# Beside .venv: zig alone is as large as everything else.
+.tools/release/.ready: requirements-release.lock $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) .tools/release
+	$(UV) pip install --quiet --python .tools/release/bin/python --require-hashes -r $<
+	@touch $@
+
+.venv/.requirements: requirements.lock requirements-build.lock $(UV)
 	@scripts/prerequisites $(PYTHON)
 	@echo 'Setting up .venv ...'
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-build.lock
 	@touch $@
 
 .venv/.dev: requirements-dev.lock .venv/.requirements

@@ -331,7 +331,9 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
     }
     if panel.kind == "stat":
         options = {"reduceOptions": {"calcs": ["lastNotNull"], "values": False}}
-        options |= {"colorMode": "value", "graphMode": "none"}
+        options |= {"colorMode": "value", "graphMode": "none", "justifyMode": "auto"}
+        options |= {"textMode": "auto", "wideLayout": True, "orientation": "auto"}
+        options |= {"showPercentChange": False, "percentChangeColorMode": "standard"}
     else:
         defaults |= {"min": 0, "custom": {"fillOpacity": 0, "showPoints": "auto"}}
     if panel.most is not None:

@@ -6,6 +6,7 @@ from the data. Without arguments the page is written; with ``--check`` it is onl
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 from scripts.page_blocks import names_of, remade, text_of, write_or_check  # noqa: E402
 
 PAGE = ROOT / "docs" / "ladder.md"
+_WIDTH = 120
 
 
 def main(arguments: list[str]) -> int:
@@ -41,7 +43,12 @@ def ladder_output(file: str) -> str:
     """Return what the command prints of a file, up to the printed values."""
     trimtab = Path(sys.executable).parent / "trimtab"
     ended = subprocess.run(
-        [str(trimtab), "ladder", file], cwd=ROOT, check=True, capture_output=True, text=True
+        [str(trimtab), "ladder", file],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": str(_WIDTH)},
     )
     text = ended.stdout.partition("\nprinted values, and")[0]
     return text_of([f"$ trimtab ladder {file}", *(line.rstrip() for line in text.splitlines())])

@@ -95,6 +95,14 @@ def test_the_dashboard_is_what_its_script_writes() -> None:
     assert script("dashboard").text() == text, "run scripts/dashboard.py deploy/grafana"
 
 
+OPTIONS = {
+    "stat": {
+        *("reduceOptions", "colorMode", "graphMode", "justifyMode", "textMode", "wideLayout"),
+        *("orientation", "showPercentChange", "percentChangeColorMode"),
+    },
+    "timeseries": {"legend", "tooltip"},
+}
+"""What the schema of each type of panel requires."""
 UNITS = {"none", "s", "bytes", "Bps", "percentunit", "ops"}
 
 
@@ -117,6 +125,7 @@ def test_the_dashboard_has_what_grafana_requires() -> None:
         assert panel["type"] in {"stat", "timeseries"}
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+        assert set(panel["options"]) == OPTIONS[panel["type"]]
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
 
 

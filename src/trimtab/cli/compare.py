@@ -157,11 +157,13 @@ _NAMED = 3
 def _print_sides(result: CompareResult, out: Console) -> None:
     print_wrapped(out, f"A  {result.before}", hang=3)
     print_wrapped(out, f"B  {result.after}", hang=3)
+    titles = set[str]()
     for series in sorted(result.series, key=lambda series: min(map(_rank, series.effects))):
         out.print()
-        _print_series(out, series)
+        titles |= _print_series(out, series)
     out.print()
-    print_wrapped(out, "detectable: the smallest difference that so many runs can show", "dim")
+    if "detectable" in titles:
+        print_wrapped(out, "detectable: the smallest difference that so many runs can show", "dim")
     for line in _lines(result.series):
         print_wrapped(out, line, "dim")
     for name, alone in (("A", result.only_before), ("B", result.only_after)):
@@ -171,13 +173,14 @@ def _print_sides(result: CompareResult, out: Console) -> None:
         out.print(f"note  {visible(note)}", style="dim")
 
 
-def _print_series(out: Console, series: SeriesComparison) -> None:
+def _print_series(out: Console, series: SeriesComparison) -> frozenset[str]:
+    """Print a series, and return the titles of its columns."""
     out.print(_title(series), style="bold")
     for difference in series.differences:
         before, after = (_plain(value) for value in (difference.before, difference.after))
         print_indented(out, f"{visible(difference.name)}: {before} against {after}")
     effects = sorted(series.effects, key=_rank)
-    print_rows(out, _COLUMNS, [_row(effect) for effect in effects])
+    return print_rows(out, _COLUMNS, [_row(effect) for effect in effects])
 
 
 _COLUMNS = (

@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     metavar="ZONE",
     help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
 )
+@options.dask
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 def command(
     files: tuple[str, ...],
     store_url: str | None,
     kind: str | None,
+    dask: str | None,
     dry_run: bool,
     **terms_given: str | None,
 ) -> None:
@@ -69,7 +71,9 @@ def command(
     opened = nullcontext() if dry_run else open_store(with_store(site, store_url), create=True)
     tally = _Tally()
     with opened as store, progress_bar() as progress:
-        imported = tally.of(import_files(files, terms, store, kind=kind, progress=progress))
+        imported = tally.of(
+            import_files(files, terms, store, kind=kind, dask=dask, progress=progress)
+        )
         where = None if store is None else str(store.location)
         if options.wants_json():
             from trimtab.report.documents.measured import import_json

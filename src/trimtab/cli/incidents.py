@@ -28,9 +28,8 @@ def command(where: str, store_url: str | None, since: str | None, until: str | N
     from trimtab.report import documents
 
     with opened(where, store_url) as record, progress_bar() as progress:
-        span = {"since": since, "until": until}
         explained = incidents_of(
-            record.store, record.place, now=record.now, progress=progress, **span
+            record.store, record.place, now=record.now, since=since, until=until, progress=progress
         )
         whole = since is None and until is None
         unkept = keep_incidents(record.store, explained) if whole else None

@@ -9,6 +9,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import (
     GAP,
     console,
@@ -22,6 +23,7 @@ from trimtab.report.ladder_text import (
     MATCH_WORDS,
     TRACK_NAMES,
     absent_text,
+    answer_text,
     claim_text,
     computed_text,
     efficiency_text,
@@ -118,6 +120,8 @@ _WORDS_MINIMUM: Final = 24
 def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
     """Print a ladder, the highest layer first, as it stands in the stack."""
     out = console() if out is None else out
+    for number, track in enumerate(ladder.tracks):
+        print_wrapped(out, visible(answer_text(track)), "" if number else "bold")
     out.print(f"{visible(ladder.name)}", style="bold")
     if ladder.source:
         print_indented(out, visible(ladder.source))

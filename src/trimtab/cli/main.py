@@ -84,7 +84,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trimtab.cli.purge",
         "Keep a file system below its limit: age cut-off, notices, verified deletion.",
     ),
+    "report": ("trimtab.cli.report", "Write the report of one month: HTML, PDF or Markdown."),
+    "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
+    "demo": ("trimtab.web.demo", "Show the dashboard on nine simulated months."),
     "runs": ("trimtab.cli.runs", "List kept runs."),
+    "store": ("trimtab.cli.store", "Copy the store from SQLite to PostgreSQL, or back."),
     "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
 }
 """Every subcommand: the module that holds ``command``, and one line of help."""
@@ -140,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Not click's own main, which turns a closed pipe into exit code 1.
         with interruptible(), trimtab.make_context(_PROGRAM, words) as context:
-            trimtab.invoke(context)
+            _invoke(context)
         code = 0
     except click.exceptions.Exit as request:
         code = request.exit_code
@@ -165,6 +169,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         problem = f"the output cannot be written: {error.strerror}"
         code = _report(UnreadableError(problem, code="output-unwritable"))
     sys.exit(code)
+
+
+_OF_CHARTS = {"altair", "vl_convert"}
+
+
+def _invoke(context: click.Context) -> None:
+    """Run the command of a context; what an extra of the installation lacks is an error of use."""
+    try:
+        trimtab.invoke(context)
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_CHARTS:
+            raise
+        raise UsageError(
+            f"pages need {error.name}, which is not installed",
+            code="charts-missing",
+            hint="pip install 'trimtab[charts]'",
+        ) from error
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}

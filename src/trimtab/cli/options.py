@@ -176,6 +176,10 @@ fail_on = click.option(
     help="Exit with 10 when a verdict over history is missed.",
 )
 report = click.option("--report", metavar="FILE", help="Also write an HTML page with charts.")
+dask = click.option(
+    "--dask", metavar="SCHEDULER",
+    help="Address or file of a Dask scheduler whose workers do the work; local starts one.",
+)  # fmt: skip
 until = click.option("--until", metavar="TIME", help="Ignore everything after this time.")
 
 

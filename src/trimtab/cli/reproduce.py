@@ -39,10 +39,15 @@ if TYPE_CHECKING:
     "--workers", type=click.IntRange(1, 1024), metavar="N",
     help="Processes; default one a processor. The figures are the same.",
 )  # fmt: skip
+@options.dask
 @options.report
 @options.as_json
 def command(
-    names: tuple[str, ...], report: str | None, workers: int | None, **options_given: Any
+    names: tuple[str, ...],
+    report: str | None,
+    workers: int | None,
+    dask: str | None,
+    **options_given: Any,
 ) -> None:
     """Compare every printed number within the model with the twin, and list the misses.
 
@@ -59,7 +64,9 @@ def command(
 
     terms = Terms(tuple(dict.fromkeys(names)) or tuple(DOCUMENTS), **options_given)
     with progress_bar() as progress:
-        reproduction = reproduced(terms, workers=workers, report=report, progress=progress)
+        reproduction = reproduced(
+            terms, workers=workers, dask=dask, report=report, progress=progress
+        )
     show(
         lambda: documents.simulated.ReproduceDocument(reproduction, report),
         lambda: print_reproduction(reproduction, report),

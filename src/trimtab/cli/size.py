@@ -52,7 +52,7 @@ def _fullness() -> float:
     "daily_probe_writes_bytes",
     type=options.SIZE,
     default=0,
-    help="What benchmarks write a day.",
+    help="What benchmarks write a day, in hourly runs.",
 )
 @click.option(
     "--kept", "kept_share", type=options.FRACTION, default=1.0,
@@ -122,8 +122,9 @@ def _fullness() -> float:
 def command(explained: bool, **options_given: Any) -> None:
     """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
-    Write amplification is simulated on a miniature of one OST; it takes some ten seconds. Every
-    figure is a simulation or a formula with its source (--explain), and the assumptions are listed.
+    Write amplification is simulated on a miniature of one OST, which takes some twenty seconds, and
+    a minute beside a probe. Every figure is a simulation or a formula with its source (--explain),
+    and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.report import documents

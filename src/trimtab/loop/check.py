@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
 from trimtab.loop.sites import open_driver, site_of_path, site_with_path
 from trimtab.loop.stores import open_store
+from trimtab.message import Message
 from trimtab.model.check import CheckResult, HistoryPoint
 from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.filesystem import PathDescription
@@ -392,9 +394,12 @@ class _Check:
         from trimtab.report.check import render_check
         from trimtab.report.write import write_report
 
+        if self.wanted.report is None and find_spec("altair") is None:
+            reason = Message("charts-missing", "it needs charts: pip install 'trimtab[charts]'")
+            not_seen = (*result.not_available, Missing("report", reason))
+            return replace(result, not_available=not_seen, report=None)
         self.progress("writing the report", 1.0)
-        if self.wanted.report is None:
-            report = report_of(report, result.run)
+        report = report_of(report, result.run, named=self.wanted.report is not None)
         result = replace(result, report=str(report))
         try:
             write_report(report, render_check(result))
@@ -429,11 +434,14 @@ def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
         )
 
 
-def report_of(report: Path, run: Run | None) -> Path:
+def report_of(report: Path, run: Run | None, *, named: bool = False) -> Path:
     """Return where the report of a check goes that may have measured nothing.
 
-    The report of the last check that did is worth more: it is not written over.
+    The report of the last check that did is worth more: it is not written over. A file that a
+    person named is written as named unless there is one already.
     """
+    if named and not report.exists():
+        return report
     measured = run is not None and any(sample.believed for sample in run.samples)
     return report if measured else report.with_stem(f"{report.stem}-inspection")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.loop.workers import processors, side_by_side
+from trimtab.loop.dask_workers import answering
 from trimtab.report.reproduce import render_reproduction
 from trimtab.report.write import check_report_path, write_report
 from trimtab.visible import visible
@@ -17,6 +17,7 @@ def reproduced(
     terms: Terms,
     *,
     workers: int | None = None,
+    dask: str | None = None,
     report: str | None = None,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Reproduction:
@@ -26,13 +27,18 @@ def reproduced(
     ----------
     workers
         Processes; ``None``: one a processor. The figures do not depend on it.
+    dask
+        As `trimtab.loop.dask_workers.answering` has it.
     report
         Where the page goes; looked at before the first simulation.
 
     Raises
     ------
     UsageError
-        There is no such document, nothing of it is left, or the page cannot be there.
+        There is no such document, nothing of it is left, the page cannot be there, or Dask is not
+        installed.
+    ToolError
+        A worker was killed, or the scheduler cannot be reached.
     """
     for name in terms.documents:
         if name not in DOCUMENTS:
@@ -43,9 +49,8 @@ def reproduced(
             )
     if report is not None:
         check_report_path(Path(report))
-    count = min(workers if workers is not None else processors(), max(1, len(runs(terms))))
     hint = "fewer --workers or --classes need less memory"
-    with side_by_side(count, hint=hint) as together:
+    with answering(workers, dask, most=len(runs(terms)), hint=hint) as together:
         reproduction = reproduce(terms, together, progress)
     if all(seeded.row.twin is None for seeded in reproduction.rows):
         raise UsageError(

@@ -103,6 +103,12 @@ class _OfSeries:
     left: tuple[LeftOut, ...]
     asked: Mapping[str, object]
 
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what is equal for two questions that have the same answer."""
+        limits, requested = self.limits, sorted(map(repr, self.asked.items()))
+        rest = (limits.cov, limits.window_s, self.timezone, self.since, self.due, self.left)
+        return (self.key, *rest, *requested, *_content(self.frame))
+
     def answer(self) -> SeriesJudgement:
         """Return what is said of it."""
         return judge_series(
@@ -118,6 +124,14 @@ class _OfSeries:
         )
 
 
+def _content(frame: pl.DataFrame) -> tuple[object, ...]:
+    """Return rows and columns of a frame in few digits."""
+    import hashlib
+
+    rows = frame.hash_rows(seed=1).to_numpy().tobytes()
+    return (tuple(frame.columns), frame.height, hashlib.sha256(rows).hexdigest())
+
+
 @dataclass(frozen=True, slots=True)
 class _OfTargets:
     """What is to be said of single targets by one metric."""
@@ -125,6 +139,10 @@ class _OfTargets:
     surveys: pl.DataFrame
     metric: str
     timezone: str
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what is equal for two questions that have the same answer."""
+        return (self.metric, self.timezone, *_content(self.surveys))
 
     def answer(self) -> TargetTails:
         """Return what is said of them."""

@@ -72,6 +72,18 @@ def status(
         Nothing is kept of that path or site.
     """
     site = None if where is None else site_of(store, where)
+    return status_of(store, site, goal=goal, window_s=window_s, progress=progress)
+
+
+def status_of(
+    store: Store,
+    site: str | None,
+    *,
+    goal: float = LIMITS.cov,
+    window_s: float = LIMITS.window_s,
+    progress: Callable[[str, float], None] = lambda text, fraction: None,
+) -> Status:
+    """Return the status of a site of the store, or of every one; no path is touched."""
     stored = store.series(site)
     sweeps = sweeps_of(store, stored)
     of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
@@ -255,9 +267,11 @@ STRETCH: Final = timedelta(days=7)
 _DAY_S: Final = 86_400.0
 
 
-def cost_of(store: Store, site: str, until: datetime) -> ProbeCost:
-    """Return what the probes of a site cost in the week up to a time."""
-    since = until - STRETCH
+def cost_of(
+    store: Store, site: str, until: datetime, *, since: datetime | None = None
+) -> ProbeCost:
+    """Return what the probes of a site cost up to a time: since another one, else in a week."""
+    since = until - STRETCH if since is None else since
     stored = store.parameters(site, since=since, until=until)
     costs = [cost for _, parameters in stored if (cost := as_dict(parameters.get("cost")))]
     first = stored[0][0] if stored else until

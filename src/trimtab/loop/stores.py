@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.launch import bounded
 from trimtab.record.location import locate
 
 if TYPE_CHECKING:
+    from trimtab.record.copying import Copied
     from trimtab.record.store import Store
 
 _AT_HAND: Final[dict[str, Store]] = {}
@@ -38,6 +40,23 @@ def open_store(url: str | None, *, create: bool = False) -> Store:
     from trimtab.record.store import Store
 
     return Store.open(url, answers=bounded.describe, create=create)
+
+
+def copy_store(
+    source: str, target: str, *, progress: Callable[[str, float], None]
+) -> tuple[tuple[str, str], Copied]:
+    """Copy a store into an empty one; return both places as people may see them, and what it is.
+
+    Raises
+    ------
+    UsageError
+        The target holds something.
+    RefusedError
+        A watch writes into the source.
+    """
+    with open_store(source) as original, open_store(target, create=True) as copy:
+        copied = original.copy_to(copy, now=datetime.now(UTC), progress=progress)
+        return (str(original.location), str(copy.location)), copied
 
 
 @contextmanager

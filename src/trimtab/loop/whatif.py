@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site
-from trimtab.loop.workers import processors, side_by_side
 from trimtab.model.driver import DRIVERS
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
@@ -35,6 +35,8 @@ class WhatIf:
         Simulated time; ``None``: all of the scenario.
     workers
         Processes; ``None``: one a processor. The figures do not depend on it.
+    dask
+        As `trimtab.loop.dask_workers.answering` has it.
     results
         Where figures are kept; ``None``: nowhere.
     """
@@ -45,6 +47,7 @@ class WhatIf:
     until_s: float | None = None
     classes: int | None = None
     workers: int | None = None
+    dask: str | None = None
     most: int = MOST
     results: Path | None = None
 
@@ -60,9 +63,9 @@ def what_if(
     Raises
     ------
     UsageError
-        There is no such scenario, setting or value, or too much is asked.
+        There is no such scenario, setting or value, too much is asked, or Dask is not installed.
     ToolError
-        A worker was killed.
+        A worker was killed, or the scheduler cannot be reached.
     """
     if not 1 <= question.seeds <= _SEEDS_MOST:
         raise UsageError(
@@ -83,8 +86,8 @@ def what_if(
         )
     cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
     hint = "fewer --workers need less memory; what was done is kept, so start it again"
-    workers = question.workers if question.workers is not None else processors()
-    with side_by_side(min(workers, len(cases) * question.seeds), hint=hint) as together:
+    most = len(cases) * question.seeds
+    with answering(question.workers, question.dask, most=most, hint=hint) as together:
         swept = sweep(
             cases,
             seeds=question.seeds,

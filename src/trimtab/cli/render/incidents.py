@@ -28,6 +28,7 @@ from trimtab.report.answers import (
     effect_text,
     explain_answer,
     incidents_answer,
+    is_worse,
     rank,
 )
 from trimtab.report.text import metric_text
@@ -192,7 +193,6 @@ def _speed_row(speed: SpeedAt) -> tuple[str | Text, ...]:
     from rich.text import Text
 
     ratio = speed.ratio
-    worse = ratio is not None and (ratio < 1) == speed.key.more_is_better
     notable = ratio is not None and abs(ratio - 1) >= NOTABLE
     unfinished = f", {speed.unfinished} unfinished" if speed.unfinished else ""
     return (
@@ -201,7 +201,7 @@ def _speed_row(speed: SpeedAt) -> tuple[str | Text, ...]:
         f"{speed.at.astimezone(UTC):%Y-%m-%d %H:%M}",
         value_text(speed.value, speed.key.unit),
         value_text(speed.usual, speed.key.unit),
-        Text(effect_text(ratio), style="red" if worse and notable else ""),
+        Text(effect_text(ratio), style="red" if notable and is_worse(ratio, speed.key) else ""),
     )
 
 

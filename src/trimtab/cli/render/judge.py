@@ -23,6 +23,7 @@ from trimtab.report.answers import (
     judge_answer,
     lasting_change,
     series_label,
+    series_rank,
     size_of,
 )
 from trimtab.units import format_percent, format_value, plural
@@ -74,7 +75,7 @@ def _print_body(judgement: SiteJudgement, out: Console) -> None:
     place = visible(judgement.site)
     stretch = f"{place}, {moment(judgement.from_)} to {moment(judgement.to)}"
     print_wrapped(out, stretch, "dim")
-    ranked = sorted(judgement.series, key=_rank)
+    ranked = sorted(judgement.series, key=series_rank)
     rows = requested.rows(ROWS)
     print_rows(out, _COLUMNS, [_series_row(series) for series in ranked[:rows]])
     if (hidden := len(ranked) - rows) > 0:
@@ -111,19 +112,6 @@ _LEGEND: Final = (
 )
 
 
-def _rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
-    """Return where a series is listed: worse first, then by size of change, then by goal."""
-    change = lasting_change(series_judgement)
-    worse = change is not None and is_worse(change, series_judgement)
-    goals = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
-    return (
-        not worse,
-        0.0 if change is None else -size_of(change.effect),
-        goals.index(series_judgement.verdict.status),
-        series_label(series_judgement),
-    )
-
-
 def _series_row(series_judgement: SeriesJudgement) -> tuple[str | Text, ...]:
     from rich.text import Text
 
@@ -134,7 +122,7 @@ def _series_row(series_judgement: SeriesJudgement) -> tuple[str | Text, ...]:
         effect = Text("suspected", style="yellow") if suspected else "-"
         since = f"{last.at:%Y-%m-%d}" if last is not None and suspected else "-"
     else:
-        style = "red" if is_worse(change, series_judgement) else "green"
+        style = "red" if is_worse(change.effect, series_judgement.key) else "green"
         effect, since = Text(effect_text(change.effect), style=style), f"{change.at:%Y-%m-%d}"
     return (
         series_label(series_judgement),
@@ -223,7 +211,7 @@ def _change(change: ChangePoint, series_judgement: SeriesJudgement) -> Text:
     from rich.text import Text
 
     style = (
-        ("red" if is_worse(change, series_judgement) else "green")
+        ("red" if is_worse(change.effect, series_judgement.key) else "green")
         if change.status is ChangeStatus.CONFIRMED
         else "yellow"
     )

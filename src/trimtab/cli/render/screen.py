@@ -128,8 +128,10 @@ def print_wrapped(
 
 def print_rows(
     out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: int = 0
-) -> None:
-    """Print a table that fits the page: words are not broken, and rows that are alike say it once.
+) -> frozenset[str]:
+    """Print a table that fits the page, and return the titles of the columns that are on it.
+
+    Words are not broken, and rows that are alike say it once.
 
     Columns without any content are left out, and those that may give way on a narrow page.
 
@@ -142,7 +144,7 @@ def print_rows(
     from rich.text import Text
 
     if not rows:
-        return
+        return frozenset()
     widths = {
         place: natural_width((column.title, *(_plain(row[place]) for row in rows)))
         for place, column in enumerate(columns)
@@ -167,6 +169,7 @@ def print_rows(
         text = Text.assemble(*parts)
         text.rstrip()
         out.print(text, soft_wrap=True)
+    return frozenset(columns[place].title for place in widths)
 
 
 def _bound(cell: Cell) -> Cell:

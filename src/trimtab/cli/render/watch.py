@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.acting import print_plan
+from trimtab.cli.render.screen import print_wrapped
 from trimtab.cli.render.text import console, moment, print_table, table
 from trimtab.record.slots import SlotState
-from trimtab.units import format_value
+from trimtab.units import enumerated, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -34,7 +35,18 @@ def print_state(state: WatchState, plans: Sequence[Plan] | None) -> None:
         out.print(f"{visible(state.site)}: not watched. Start it: trimtab watch {state.site}")
     else:
         since = moment(state.lease.taken_at)
-        out.print(f"{visible(state.site)}: watched by {visible(state.lease.holder)} since {since}")
+        failed = [item for item in state.items if item.last and item.last.state is SlotState.FAILED]
+        holder = visible(state.lease.holder)
+        print_wrapped(
+            out,
+            f"{visible(state.site)}: watched by {holder} since {since}; "
+            + (
+                f"{plural(len(failed), 'item')} of {len(state.items)} failed last: "
+                f"{enumerated(visible(item.item) for item in failed)}"
+                if failed
+                else f"none of {plural(len(state.items), 'item')} failed last"
+            ),
+        )
     if not state.items:
         out.print("  nothing is scheduled")
     else:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.errors import UsageError
+from trimtab.loop.dask_workers import answering
 from trimtab.loop.importing import lfs_df
 from trimtab.loop.importing.files import Candidate, candidates
 from trimtab.loop.importing.reading import Reading, kinds, mains, read_file, says_the_same
@@ -43,12 +46,14 @@ PUT_BYTES = 32 * 1024**2
 FEW = 64
 """Up to so many files are read in this process: workers take half a second to start."""
 
+_HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
 _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
 _ALIKE = "row "
 """As well, of one that tells the same in each of them: copies are not held against one another."""
 
 Progress = Callable[[str, float], None]
+_Task = tuple[Candidate, tuple[str, ...]]
 _STATUS = {
     RunStatus.OK: FileStatus.OK,
     RunStatus.PARTIAL: FileStatus.PARTIAL,
@@ -85,6 +90,7 @@ def import_files(
     kind: str | None = None,
     progress: Progress = lambda text, fraction: None,
     workers: int | None = None,
+    dask: str | None = None,
 ) -> Iterator[ImportedFile]:
     """Yield what came of each file, in the order in which they were named, once it is kept.
 
@@ -98,17 +104,29 @@ def import_files(
         The format of all of them, where a person says it.
     workers
         Processes that read; by default one for each processor when there are many files.
+    dask
+        Scheduler whose workers read in their place, as `trimtab.loop.dask_workers.answering` has
+        it; they find the files under the same absolute names.
 
     Raises
     ------
+    UsageError, ToolError
+        Dask is not installed, or workers or the scheduler were lost.
     UnreadableError
         The store cannot be written; batches before that are kept.
     """
     progress("looking for files", 0.0)
+    if dask is not None:
+        paths = [str(Path(path).absolute()) for path in paths]
     files_found = list(candidates(paths))
     raw = None if store is None else store.raw
     keeper, done = _Keeper(terms, store), 0
-    for batch in _read_batches(files_found, kind, raw, _worker_count(len(files_found), workers)):
+    if dask is None:
+        count = _worker_count(len(files_found), workers)
+        batches = _read_batches(files_found, kind, raw, count)
+    else:
+        batches = _batches_of_dask(files_found, kind, raw, dask)
+    for batch in batches:
         files = keeper.keep(batch)
         done += len(files)
         progress(f"{done} of {len(files_found)} files", done / len(files_found))
@@ -124,21 +142,16 @@ def _worker_count(files: int, requested: int | None) -> int:
 def _read_batches(
     files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, workers: int
 ) -> Iterator[list[_Read]]:
-    named = {candidate.path for candidate in files}
-    tasks = [
-        (candidate, tuple(main for main in mains(candidate.path) if main in named))
-        for candidate in files
-    ]
+    tasks, put = _tasks(files), None if raw is None else raw.put_many
     batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
     if workers == 0:
         for batch in batches:
-            yield _read_batch(batch, kind, raw)
+            yield _read_batch(batch, kind, put)
         return
-    hint = "what was imported so far is kept: start it again, perhaps with fewer files"
-    with worker_pool(workers, hint=hint) as pool:
+    with worker_pool(workers, hint=_HINT) as pool:
         waiting: deque[Future[list[_Read]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(_read_batch, batch, kind, raw))
+            waiting.append(pool.submit(_read_batch, batch, kind, put))
             # A few ahead, so that memory does not grow with the number of files.
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
@@ -146,8 +159,68 @@ def _read_batches(
             yield waiting.popleft().result()
 
 
+def _tasks(files: Sequence[Candidate]) -> list[_Task]:
+    """Return files, each with those of its mains that are read too."""
+    named = {candidate.path for candidate in files}
+    return [
+        (candidate, tuple(main for main in mains(candidate.path) if main in named))
+        for candidate in files
+    ]
+
+
+def _batches_of_dask(
+    files: Sequence[Candidate], kind: str | None, raw: RawDirectory | None, dask: str
+) -> Iterator[list[_Read]]:
+    """Yield what workers have read; their raw outputs are put here, where the store is."""
+    batches = _small_batches(_tasks(files))
+    parts = [_Batch(tuple(batch), kind, keeps=raw is not None) for batch in batches]
+    with answering(None, dask, most=len(parts), hint=_HINT) as together:
+        for read, contents in together(parts):
+            if raw is not None:
+                raw.put_many(contents)
+            yield read
+
+
+def _small_batches(tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
+    """Yield files by the hundred, fewer where they are large: their texts go through memory."""
+    batch: list[_Task] = []
+    room = PUT_BYTES
+    for task in tasks:
+        size_bytes = 0
+        with suppress(OSError):
+            size_bytes = Path(task[0].path).stat().st_size
+        if batch and (size_bytes > room or len(batch) == BATCH):
+            yield batch
+            batch, room = [], PUT_BYTES
+        batch.append(task)
+        room -= size_bytes
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Files to read, by whoever has time.
+
+    Attributes
+    ----------
+    keeps
+        Whether raw outputs are returned as well, by their hash.
+    """
+
+    files: tuple[_Task, ...]
+    kind: str | None
+    keeps: bool
+
+    def answer(self) -> tuple[list[_Read], dict[str, bytes]]:
+        """Return what was read, and raw outputs."""
+        contents: dict[str, bytes] = {}
+        read = _read_batch(self.files, self.kind, contents.update if self.keeps else None)
+        return read, contents
+
+
 def _read_batch(
-    batch: Sequence[tuple[Candidate, tuple[str, ...]]], kind: str | None, raw: RawDirectory | None
+    batch: Sequence[_Task], kind: str | None, put: Callable[[Mapping[str, bytes]], None] | None
 ) -> list[_Read]:
     """Read files, each with its mains that are read too; put raw outputs where they are kept."""
     read: list[_Read] = []
@@ -163,15 +236,15 @@ def _read_batch(
             sha256 = hashlib.sha256(content).hexdigest()
             outputs.append((label, len(content), sha256))
             contents[sha256] = content
-        if raw is not None and sum(map(len, contents.values())) > PUT_BYTES:
-            raw.put_many(contents)
+        if put is not None and sum(map(len, contents.values())) > PUT_BYTES:
+            put(contents)
             contents = {}
         name = None if source is None else Source(source.name, b"")
         raw_sha256, sha256 = (None, None) if source is None else _identity(reading, source)
         reading = replace(reading, source=name, original=None)
         read.append(_Read(candidate, reading, tuple(outputs), sha256, raw_sha256))
-    if raw is not None:
-        raw.put_many(contents)
+    if put is not None:
+        put(contents)
     return read
 
 

@@ -1,0 +1,130 @@
+"""Write the reference of the documentation from the code: commands, tables of the store, library.
+
+docs/commands.md, docs/store-tables.md and docs/library-api.md. ``--check`` says which differ.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from scripts.page_blocks import text_of, write_or_check  # noqa: E402
+
+DOCS: Final = ROOT / "docs"
+PACKAGES: Final = ("trimtab", "trimtab.judge")
+"""Packages whose ``__all__`` programs may rely on."""
+
+
+def commands_page() -> str:
+    """Return the page of every command with its options."""
+    from trimtab.cli.main import COMMANDS, trimtab
+
+    lines = [
+        "# Commands",
+        "",
+        "Made from `trimtab --help`. Each page of the guide names its commands.",
+    ]
+    for name, (module, _) in COMMANDS.items():
+        command = importlib.import_module(module).command
+        lines += _command(f"trimtab {name}", command, click.Context(trimtab, info_name="trimtab"))
+    return text_of(lines)
+
+
+def _command(words: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, parent=parent, info_name=words.rpartition(" ")[2])
+    pieces = " ".join(command.collect_usage_pieces(context))
+    yield from ("", f"## {words}", "", "```", f"{words} {pieces}".rstrip(), "```", "")
+    yield from inspect.cleandoc((command.help or "").partition("\f")[0]).splitlines()
+    rows = [
+        record
+        for option in command.params
+        if option.name != "help" and (record := option.get_help_record(context)) is not None
+    ]
+    if rows:
+        yield from ("", "| option | |", "|---|---|")
+        for names, help_text in rows:
+            described = " ".join(help_text.split()).replace("|", "\\|")
+            yield f"| `{names.replace('|', '/')}` | {described} |"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _command(f"{words} {name}", below, context)
+
+
+def tables_page() -> str:
+    """Return the page of the tables of the store."""
+    from trimtab.record import schema
+
+    lines = [
+        "# Tables of the store",
+        "",
+        f"Schema revision {schema.HEAD}, the same in SQLite and PostgreSQL. Read them with SQL, or",
+        "from Python with [`trimtab.open`](library.md); write them with Trimtab alone. Times are",
+        "microseconds since 1970 UTC, JSON is text. [The store](store.md) describes it.",
+    ]
+    for table in schema.metadata.tables.values():
+        lines += ["", f"## {table.name}", "", "| column | type | |", "|---|---|---|"]
+        for column in table.columns:
+            notes = ["key"] if column.primary_key else []
+            notes += [f"→ {key.target_fullname}" for key in column.foreign_keys]
+            notes += ["may be null"] if column.nullable else []
+            lines.append(f"| `{column.name}` | {_type_of(column.type)} | {', '.join(notes)} |")
+    return text_of(lines)
+
+
+def _type_of(kind: Any) -> str:
+    known = {"UtcMicroseconds": "time", "PlainJson": "JSON", "AnyText": "text", "Text": "text"}
+    numbers = {"BigInteger": "integer", "Integer": "integer", "Double": "number"}
+    more = {"Boolean": "true or false", "LargeBinary": "bytes"}
+    return {**known, **numbers, **more}[type(kind).__name__]
+
+
+def library_page() -> str:
+    """Return the page of what programs may import."""
+    lines = ["# Functions for programs", "", "[As a library](library.md) shows how they are used."]
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        lines += ["", f"## {name}"]
+        for export in package.__all__:
+            if export != "__version__":
+                lines += _export(f"{name}.{export}", getattr(package, export))
+    return text_of(lines)
+
+
+def _export(name: str, value: Any) -> Iterator[str]:
+    yield from ("", f"### {name}", "", "```", *_described(name, value))
+    if inspect.isclass(value):
+        for method, function in vars(value).items():
+            if not method.startswith("_") and callable(function):
+                yield from ("", *_described(f".{method}", function))
+    yield "```"
+
+
+def _described(name: str, value: Any) -> Iterator[str]:
+    signature = str(inspect.signature(value)).replace("'", "")
+    yield f"{name}{signature.partition(' -> ')[0]}"
+    for line in (inspect.getdoc(value) or "").splitlines():
+        yield f"    {line}".rstrip()
+
+
+def pages() -> dict[Path, str]:
+    """Return each page with its text."""
+    return {
+        DOCS / "commands.md": commands_page(),
+        DOCS / "store-tables.md": tables_page(),
+        DOCS / "library-api.md": library_page(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check(pages(), sys.argv[1:]))

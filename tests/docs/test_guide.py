@@ -1,0 +1,142 @@
+"""The guide: its commands are understood, its tutorial and notebooks run, its reference holds."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import click
+import pytest
+from scripts.reference_pages import pages
+from tests.support.command import trimtab as run_trimtab
+
+from trimtab.cli.main import trimtab
+
+ROOT = Path(__file__).parents[2]
+MADE = ROOT / "docs/commands.md"
+"""Made from the commands: usage lines, not words to type."""
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {MADE})
+BLOCK = re.compile(r"^ *```[a-z]*\n(.*?)^ *```$", re.M | re.S)
+TYPED = re.compile(r"^(?:\$ |root# )?(trimtab [a-z-].*)$", re.M)
+SHELL = re.compile(r"[|><;&]|\$\(|\.\.\.| …")
+NOTEBOOKS = {
+    "csv-file": "18 August 2026: x 0.82, confirmed",
+    "site-record": "x 0.75",
+    "slow-targets": "['OST0012']\na job over 8 OSTs loses 13% to its slowest",
+}
+
+
+def typed(page: Path) -> list[list[str]]:
+    """Return the words of every command of a page that is typed as it stands."""
+    lines = []
+    for block in BLOCK.findall(page.read_text()):
+        for line in TYPED.findall(block.replace("\\\n", " ")):
+            words = shlex.split(line, comments=True)
+            if not SHELL.search(" ".join(words)):
+                lines.append(words[1:])
+    return lines
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_is_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that a command names need not be there."""
+    monkeypatch.setattr(click.Path, "convert", lambda self, value, param, context: value)
+    for words in typed(page):
+        with contextlib.suppress(click.exceptions.Exit):  # of --version and --help
+            parse(trimtab, words)
+
+
+def parse(group: click.Group, words: list[str], parent: click.Context | None = None) -> None:
+    """Let click read the words of a command and of what is below it, without running it."""
+    parent = parent or click.Context(trimtab)
+    name, command, rest = group.resolve_command(parent, list(words))
+    assert command is not None, words
+    context = command.make_context(name, rest, parent=parent, resilient_parsing=False)
+    if isinstance(command, click.Group) and context._protected_args:
+        parse(command, [*context._protected_args, *context.args], context)
+
+
+@pytest.mark.cli
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    for file in (ROOT / "docs/examples").iterdir():
+        shutil.copy(file, tmp_path)
+    commands = typed(ROOT / "docs/tutorial.md")
+    assert len(commands) == 8
+    (tmp_path / "scratch").mkdir()
+    names = {
+        ".": "scratch",
+        **{name: name for name in ("reads.csv", "reads.html", "perlmutter.toml")},
+    }
+    printed = []
+    for words in commands:
+        placed = [tmp_path / names[word] if word in names else word for word in words]
+        ended = run_trimtab(*placed, store=tmp_path / "t.db")
+        assert ended.code == 0, (words, ended.stderr)
+        printed.append(ended.stdout)
+    assert "-18 % since 2026-08-18" in printed[0]
+    assert (tmp_path / "reads.html").exists()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_run(name: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        runpy.run_path(str(ROOT / f"docs/notebooks/{name}.py"))
+    assert NOTEBOOKS[name] in printed.getvalue()
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    for path, text in pages().items():
+        assert path.read_text() == text, f"run scripts/reference_pages.py: {path.name} differs"
+
+
+def test_the_recipe_for_reframe_reads_the_document_of_a_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReFrame is not here: its decorators are."""
+    reframe, utility = types.ModuleType("reframe"), types.ModuleType("reframe.utility.sanity")
+    sanity = {"evaluate": lambda value: value, "assert_eq": lambda a, b: a == b}
+    vars(utility).update(sanity)
+    vars(reframe).update(simple_test=lambda test: test, RunOnlyRegressionTest=object)
+    for name, module in (("reframe", reframe), ("reframe.utility.sanity", utility)):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "reframe.utility", types.ModuleType("reframe.utility"))
+    reframe.utility = sys.modules["reframe.utility"]  # type: ignore[attr-defined]
+    reframe.utility.sanity = utility  # type: ignore[attr-defined]
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/peers.md").read_text(), re.M | re.S
+    )
+    names = {
+        "sanity_function": lambda method: method,
+        "performance_function": lambda unit: lambda method: method,
+    }
+    exec(compile(code, "peers.md", "exec"), names)
+    test = names["ScratchBandwidth"]()
+    test.stagedir, test.stdout = str(tmp_path), "out"
+    values = [{"metric": "write_bandwidth", "value": value} for value in (1e9, None, 2e9)]
+    document = {"runs": [{"status": "ok", "samples": values}]}
+    (tmp_path / "out").write_text(json.dumps(document))
+    assert test.ran()
+    assert test.write_bandwidth() == 2e9
+
+
+def test_every_page_has_its_place() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in (*PAGES, MADE):
+        if page.is_relative_to(ROOT / "docs"):
+            assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation
+
+
+def test_the_readme_is_one_screen() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 40
+    assert sum(line.startswith("![") for line in lines) == 1

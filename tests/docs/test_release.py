@@ -1,0 +1,206 @@
+"""Each part of a release, as `make release` left it, installed and used: `make release-test`.
+
+Without cargo, without a compiler, and without a network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+from tests.docs.test_packages import RUN, in_a_copy
+
+ROOT = Path(__file__).parents[2]
+RELEASE = ROOT / "build/release"
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+INSTALLED_MB_MAXIMUM = 350
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(not RELEASE.is_dir(), reason="make release was not run"),
+]
+
+
+def only(pattern: str) -> Path:
+    (file,) = RELEASE.glob(pattern)
+    return file
+
+
+def offline(*words: object, cwd: Path, path: str = SYSTEM, **environment: str) -> str:
+    """Run a program in a network namespace of its own, which has no network."""
+    ended = subprocess.run(
+        ["unshare", "--net", *(str(word) for word in words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={"PATH": path, "HOME": str(cwd), "LC_ALL": "C.UTF-8", **environment},
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheelhouse")
+    with tarfile.open(only("trimtab-wheelhouse-*.tar")) as tar:
+        tar.extractall(directory, filter="data")
+    (house,) = directory.iterdir()
+    return house
+
+
+def environment_of(tmp_path: Path, wheelhouse: Path, *what: object) -> Path:
+    """Return a new virtual environment with what pip installs from the wheelhouse alone."""
+    home = tmp_path / "trimtab"
+    subprocess.run([sys.executable, "-m", "venv", home], check=True)
+    pip = (home / "bin/pip", "install", "--quiet", "--no-index", "--find-links", wheelhouse)
+    offline(*pip, *what, cwd=tmp_path)
+    return home
+
+
+def used(tmp_path: Path, home: Path, *options: object) -> dict[str, object]:
+    """Return what a check says that was run from an environment, without network."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    check = (home / "bin/trimtab", "check", scratch, "--no-probe", "--json")
+    answer = json.loads(offline(*check, "--store", tmp_path / "t.db", *options, cwd=tmp_path))
+    offline(home / "bin/trimtab", "status", "--store", tmp_path / "t.db", cwd=tmp_path)
+    assert "--dir" in offline(home / "bin/trimtab-ioload", "--help", cwd=tmp_path)
+    return answer
+
+
+def test_the_sums_are_those_of_all_files() -> None:
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], check=True, cwd=RELEASE)
+    named = {line.split()[1] for line in (RELEASE / "SHA256SUMS").read_text().splitlines()}
+    assert named == {file.name for file in RELEASE.iterdir()} - {"SHA256SUMS"}
+
+
+def test_the_wheel_needs_no_newer_c_library_than_rhel_8() -> None:
+    wheel = only("trimtab-*.whl")
+    assert "-cp311-abi3-manylinux_2_28_" in wheel.name
+    auditwheel = ROOT / ".tools/release/bin/auditwheel"
+    shown = subprocess.run([auditwheel, "show", wheel], capture_output=True, text=True, check=True)
+    tags = set(shown.stdout.replace('"', " ").split())
+    assert tags & {f"manylinux_2_{minor}_{os.uname().machine}" for minor in (17, 24, 26, 27, 28)}
+
+
+def test_the_wheel_alone_is_small_and_says_what_it_lacks(tmp_path: Path, wheelhouse: Path) -> None:
+    home = environment_of(tmp_path, wheelhouse, only("trimtab-*.whl"))
+    packages = next(home.glob("lib/python3*/site-packages"))
+    ours = [file for file in packages.rglob("*") if file.is_file() and not file.is_symlink()]
+    installers = ("pip", "setuptools", "_distutils_hack", "pkg_resources")
+    size = sum(
+        file.stat().st_size
+        for file in ours
+        if file.relative_to(packages).parts[0].split("-")[0] not in installers
+    )
+    assert size < INSTALLED_MB_MAXIMUM * 1e6
+    answer = used(tmp_path, home)
+    assert "charts-missing" in json.dumps(answer)
+
+
+def test_the_wheelhouse_installs_everything_without_a_network(
+    tmp_path: Path, wheelhouse: Path
+) -> None:
+    home = environment_of(tmp_path, wheelhouse, "trimtab[charts,postgresql]")
+    page = tmp_path / "page.html"
+    used(tmp_path, home, "--report", page)
+    assert "</html>" in page.read_text()
+    offline(home / "bin/python", "-c", "import psycopg, vl_convert", cwd=tmp_path)
+
+
+def test_the_source_builds(tmp_path: Path) -> None:
+    """Without link-time optimisation, beside what is compiled already."""
+    with tarfile.open(only("trimtab-*.tar.gz")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    maturin = ROOT / ".tools/release/bin/maturin"
+    build = ["nice", "-n", "19", maturin, "build", "--release", "--locked", "--out", tmp_path]
+    settings = {"CARGO_TARGET_DIR": str(ROOT / "target"), "CARGO_PROFILE_RELEASE_LTO": "off"}
+    subprocess.run([*build, "--quiet"], check=True, cwd=source, env={**os.environ, **settings})
+    assert list(tmp_path.glob("trimtab-*.whl"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "install"),
+    [("*.deb", "dpkg --install"), ("*.rpm", "rpm --install --nodeps")],
+)
+def test_packages_install_and_run(tmp_path: Path, pattern: str, install: str) -> None:
+    script = f"""
+dpkg --purge trimtab > /dev/null 2>&1 || true
+rm -rf /opt/trimtab /var/lib/trimtab /etc/trimtab
+{install} /tmp/package 2> /dev/null
+{RUN}
+"""
+    assert "trimtab, version " in in_a_copy(tmp_path, only(pattern), script)
+
+
+def test_the_bill_of_materials_has_every_locked_part() -> None:
+    parts = json.loads((RELEASE / "trimtab.cdx.json").read_text())["components"]
+    crates = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    expected = {f"pkg:cargo/{one['name']}@{one['version']}" for one in crates if "source" in one}
+    urls = {part["purl"].replace("%2B", "+") for part in parts}
+    assert expected <= urls
+    assert {"pkg:pypi/polars", "pkg:pypi/numpy"} <= {url.partition("@")[0] for url in urls}
+    assert all(part["hashes"] for part in parts)
+
+
+def test_the_recipe_of_spack_installs_from_the_wheelhouse(
+    tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spack itself is not here: its functions that the recipe calls are."""
+    directives: dict[str, tuple[object, dict[str, object]]] = {}
+
+    def directive(name: str) -> object:
+        return lambda value, **more: directives.__setitem__(name, (value, more))
+
+    def executable(path: str) -> object:
+        return lambda *words: offline(path, *words, cwd=wheelhouse)
+
+    stub = types.ModuleType("spack.package")
+    for name in ("depends_on", "license", "version"):
+        setattr(stub, name, directive(name))
+    made = {"mkdirp": lambda path: Path(path).mkdir(parents=True), "symlink": os.symlink}
+    named = {"Package": object, "Executable": executable, "join_path": os.path.join, **made}
+    for name, value in named.items():
+        setattr(stub, name, value)
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", stub)
+    recipe: dict[str, object] = {}
+    exec(compile((RELEASE / "package.py").read_text(), "package.py", "exec"), recipe)
+
+    archive = only("trimtab-wheelhouse-*.tar")
+    (_, options) = directives["version"]
+    (sums,) = [
+        line for line in (RELEASE / "SHA256SUMS").read_text().splitlines() if archive.name in line
+    ]
+    assert options["sha256"] == sums.split()[0]
+    python = types.SimpleNamespace(command=executable(sys.executable))
+    recipe["Trimtab"]().install({"python": python}, str(tmp_path / "prefix"))  # type: ignore[operator]
+    used(tmp_path, tmp_path / "prefix")
+
+
+def test_the_container_file_makes_an_image_that_checks(tmp_path: Path) -> None:
+    """From the image that ``TRIMTAB_TEST_BASE`` names, since no registry can be relied upon."""
+    base = os.environ.get("TRIMTAB_TEST_BASE")
+    if shutil.which("buildah") is None or base is None:
+        pytest.skip("buildah is not installed, or TRIMTAB_TEST_BASE names no image")
+    build = ["buildah", "build", "--isolation", "chroot", "--build-arg", f"BASE={base}"]
+    file = ROOT / "deploy/container/Containerfile"
+    subprocess.run([*build, "-q", "-f", file, "-t", "trimtab-test", RELEASE], check=True)
+    script = """
+container=$(buildah from trimtab-test)
+buildah run --isolation chroot "$container" -- trimtab check /tmp --no-probe --json
+buildah rm "$container" > /dev/null
+"""
+    ended = subprocess.run(["sh", "-ec", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)
