@@ -87,7 +87,7 @@ def test_a_horizon_is_that_of_one_process(index: Path, scheduler: str) -> None:
     root = load_manifest(index).root.decode()
     policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
     question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
-    now = datetime(2026, 11, 24, tzinfo=UTC)
+    now = datetime.now(UTC)
     alone = ask_horizon(question, now=now)
     assert alone.answer.needed.eligible.files > 0
     assert ask_horizon(replace(question, dask=scheduler), now=now) == alone
@@ -100,7 +100,7 @@ def test_candidates_are_those_of_one_process(
 ) -> None:
     """To the byte: rows, their order and their encoding."""
     manifest = load_manifest(index)
-    now = datetime(2026, 11, 24, tzinfo=UTC)
+    now = datetime.now(UTC)
     root = manifest.root.decode()
     policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
     question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
