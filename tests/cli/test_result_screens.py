@@ -36,7 +36,7 @@ def _horizon() -> None:
         answer=horizon_answer_of(0.7), usage=USAGE, rules=rules, notes=("The index is 6 h old.",),
         policy=SimpleNamespace(root="/scratch"), files=21_000_000, allocated_bytes=10**16,
     )  # fmt: skip
-    print_horizon(cast(Any, horizons), top=5)
+    print_horizon(cast(Any, horizons))
 
 
 def _ladder() -> None:
@@ -57,7 +57,7 @@ SCREENS: dict[str, Callable[[], None]] = {
     "check": _check,
     "ladder": _ladder,
     "purge horizon": _horizon,
-    "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge", top=3),
+    "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge"),
     "sweep": _sweep,
     "whatif": lambda: print_swept(*swept_policies()),
 }
