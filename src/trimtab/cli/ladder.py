@@ -150,7 +150,7 @@ def _print_body(ladder: Ladder, answers: Sequence[str], out: Console, *, everyth
         out.print()
     # What a sign means stands wherever the sign does.
     for line in explanations(ladder):
-        if everything or line.startswith((PARITY_SIGN, DOUBT_SIGN)):
+        if everything or line.startswith((PARITY_SIGN, DOUBT_SIGN, "(")):
             _print_indented(out, visible(line))
     for absent in ladder.absent:
         _print_indented(out, absent_text(absent))

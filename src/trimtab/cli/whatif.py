@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trimtab.twin.scenario.model import Scenario
-    from trimtab.whatif.sweep import Row, Swept
+    from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
 @click.command("whatif")
@@ -132,16 +132,25 @@ def _print_body(scenario: Scenario, swept: Swept, idle: Sequence[str], out: Cons
         print_wrapped(out, f"{key}: {why}", "dim", indent=2)
 
 
+def _cell(figure: SummedFigure, unit: str) -> str:
+    """Return a figure, its interval on a line of its own."""
+    from trimtab.report.whatif import with_interval
+
+    if figure.median is None:
+        return "-"
+    return with_interval(figure.median, figure.interval, unit).replace(" (", "\n(", 1)
+
+
 def _print_policies(out: Console, swept: Swept) -> None:
     """Print a row for each policy: the best first, then in its order, figures that differ."""
-    from trimtab.report.whatif import policy_kinds, ranked, with_interval
+    from trimtab.report.whatif import policy_kinds, ranked
     from trimtab.whatif.best import best_of
 
     best = best_of(swept)
     kinds = policy_kinds(swept, best)
     columns = [Column("policy", wraps=True, least=12), Column("")]
     columns += [
-        Column(kind.title, right=True, drop=place, wraps=True, least=16)
+        Column(kind.title, right=True, drop=place, wraps=True, least=12)
         for place, kind in enumerate(kinds)
     ]
     shown = options.extent().rows(ROWS)
@@ -151,19 +160,8 @@ def _print_policies(out: Console, swept: Swept) -> None:
         word = "first" if number == 0 else ""
         if best is not None:
             word = "best" if number == best.row else "tied" if number in best.tied else word
-        cells = (row.figure(kind.name) for kind in kinds)
-        rows.append(
-            (
-                visible(row.combination.title),
-                word,
-                *(
-                    "-"
-                    if cell.median is None
-                    else with_interval(cell.median, cell.interval, kind.unit)
-                    for cell, kind in zip(cells, kinds, strict=True)
-                ),
-            )
-        )
+        cells = (_cell(row.figure(kind.name), kind.unit) for kind in kinds)
+        rows.append((visible(row.combination.title), word, *cells))
     print_rows(out, columns, rows)
     if len(swept.rows) > shown:
         out.print(f"... {len(swept.rows) - shown:,} more combinations: --all", style="dim")

@@ -69,16 +69,20 @@ def test_no_line_is_wider_than_the_terminal(
     assert all(cell_len(line) <= width for line in lines_at(width))
 
 
-def test_on_a_narrow_terminal_it_stands_below_its_layer(perlmutter: Ladder) -> None:
-    lines = printed(perlmutter, 80)
+def test_on_a_narrow_terminal_it_stands_below_its_layer(
+    lines_at: Callable[[int], list[str]],
+) -> None:
+    lines = lines_at(80)
     client = next(index for index, line in enumerate(lines) if line.startswith("client "))
     assert "64.3 % of network" in lines[client + 1]
     assert lines[client + 2] == "    IOR, 20 to 250 clients, 27 GB/s"
 
 
 @pytest.mark.parametrize("width", [56, 80, 120])
-def test_what_was_printed_and_what_it_is_of_can_be_read(perlmutter: Ladder, width: int) -> None:
-    lines = printed(perlmutter, width)
+def test_what_was_printed_and_what_it_is_of_can_be_read(
+    lines_at: Callable[[int], list[str]], width: int
+) -> None:
+    lines = lines_at(width)
     row = next(index for index, line in enumerate(lines) if line.split()[:2] == ["88.4", "%"])
     words = " ".join(" ".join(lines[row : row + 3]).split())
     assert "NVMe write bandwidth" in words
