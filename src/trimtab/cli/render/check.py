@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.options import extent
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
@@ -30,6 +30,8 @@ _SEVERITY_STYLE = {
 }
 
 _TONES = {"healthy": "bold green", "info": "bold green"}
+_DOUBTED: Final = 2
+"""Figures that are not judged, on the screen, each with its reason."""
 _OF_TARGETS = ("servers", "targets")
 """What is missing of a parallel file system: named in full, since troubles may hide there."""
 
@@ -160,7 +162,10 @@ def _not_believed(run: Run | None) -> list[str]:
             name = f"{sample.metric.split('_')[0]} {sample.repetition}"
             value = format_value(sample.value, sample.unit)
             figures.setdefault(sample.reason, []).append(f"{name} {value}")
-    return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
+    lines = [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
+    if extent().everything or len(lines) <= _DOUBTED:
+        return lines
+    return [*lines[:_DOUBTED], f"... {len(lines) - _DOUBTED} more that are not believed: --all"]
 
 
 def _print_findings(out: Console, result: CheckResult) -> None:
