@@ -10,7 +10,7 @@ from trimtab.errors import RefusedError
 from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
@@ -63,6 +63,7 @@ def arm_plan(
     RefusedError
         Nobody has seen the plan yet, it expired, or it is not what was signed.
     """
+    require_plan(directory)
     loaded = load_plan(directory, read_key(place.key, owner=place.owner), owner=place.owner)
     if loaded.publication is None:
         raise RefusedError(
