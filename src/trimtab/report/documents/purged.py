@@ -384,7 +384,9 @@ shape(OwnerRow, inline={"owned": ()})
 shape(
     GroupHorizon,
     omit=["group", "cut_off_hour", "best", "after"],
+    optional=["limit"],
     derive={
+        "limit": "group.limit",
         "name": _text("name"),
         "before": mapped("cut_off_hour", _hour, datetime | None),
         "usage_after": "after",
@@ -395,7 +397,6 @@ shape(
     PoolRow,
     inline={"horizon": ()},
     derive={
-        "limit": "horizon.group.limit",
         "osts": (tuple[str, ...], lambda pool: list(map(ost_name, pool.horizon.group.osts))),
     },
 )
