@@ -61,8 +61,17 @@ def operator_of(request: Request) -> Identity:
     return identity
 
 
+def admin_of(request: Request) -> Identity:
+    """Return the person, who must be an admin."""
+    identity = identity_of(request)
+    if not identity.role.covers(Role.ADMIN):
+        raise UsageError("this needs the role admin", code="role-too-low")
+    return identity
+
+
 DeskOf = Annotated[Desk, Depends(desk_of)]
 Operator = Annotated[Identity, Depends(operator_of)]
+Admin = Annotated[Identity, Depends(admin_of)]
 
 
 def answer(request: Request, document: object) -> Response:

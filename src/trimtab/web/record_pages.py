@@ -109,7 +109,7 @@ async def acknowledge_form(
     request: Request, desk: DeskOf, operator: Operator, site: str, identifier: str
 ) -> Response:
     """Record that somebody looks after an incident, and show it again."""
-    detail = await _field(request, "detail")
+    detail = await form_field(request, "detail")
     await run_in_threadpool(acknowledged, desk, site, operator, identifier, detail)
     return Response(status_code=303, headers={"location": link(site, "incident", identifier)})
 
@@ -118,14 +118,15 @@ async def acknowledge_form(
 async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str) -> Response:
     """Write into the log book, and show it."""
     names = ("kind", "detail", "at", "targets")
-    values = {name: await _field(request, name) for name in names}
+    values = {name: await form_field(request, name) for name in names}
     if values["kind"] not in {kind.value for kind in EventKind}:
         raise UsageError("no such kind of event", code="event-kind-unknown")
     await run_in_threadpool(lambda: recorded(desk, site, operator, **values))
     return Response(status_code=303, headers={"location": link(site, "actions")})
 
 
-async def _field(request: Request, name: str) -> str:
+async def form_field(request: Request, name: str) -> str:
+    """Return a field of a form, empty where it has none."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     return form.get(name, [""])[0][:2000]
 

@@ -15,7 +15,7 @@ from trimtab.report.answers import short_summary
 from trimtab.report.kit import GOAL_TONES
 from trimtab.report.render import environment
 from trimtab.report.text import VERDICT_WORDS, range_text
-from trimtab.units import format_duration, format_percent, format_value
+from trimtab.units import format_bytes, format_duration, format_percent, format_value
 from trimtab.web.access import Role
 from trimtab.web.api import identity_of
 from trimtab.web.desk import Desk
@@ -33,6 +33,10 @@ _NAV: Final = (
     ("series", "Series"),
     ("targets", "Targets"),
     ("incidents", "Incidents"),
+    ("ladder", "Ladder"),
+    ("sweeps", "Sweeps"),
+    ("purge", "Purge"),
+    ("twin", "Twin"),
     ("actions", "Actions"),
     ("settings", "Settings"),
 )
@@ -52,6 +56,7 @@ def _templates() -> Environment:
     made = kit.overlay(loader=loader)
     made.globals |= {
         "value": format_value,
+        "bytes": format_bytes,
         "percent": format_percent,
         "duration": format_duration,
         "interval": range_text,

@@ -348,8 +348,9 @@ shape(
     RulesInForce,
     omit=[
         *("as_of_s", "old_enough_before_s", "exempt_paths", "exempt_users", "exempt_groups"),
-        *("exempt_projects", "words"),
+        "exempt_projects",
     ],
+    optional=["words"],
     derive={
         "old_enough_before": _time("old_enough_before_s"),
         "exemptions": mapped("exemptions", _exemptions, tuple[str, ...]),
