@@ -172,6 +172,10 @@ class Desk:
         """Return a value that depends on files, worked out again when it is `FILES_S` old."""
         return self._marked(("", *name), (self._elapsed_s() // FILES_S,), make)
 
+    def lasting(self, *name: str, make: Callable[[], Value]) -> Value:
+        """Return a value that depends on its name alone."""
+        return self._marked(("", *name), ("",), make)
+
     def _marked(self, key: tuple[str, ...], mark: Mark, make: Callable[[], Value]) -> Value:
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())

@@ -90,7 +90,7 @@ def ladder_page(
         "ladder",
         "ladder.html.j2",
         document=document,
-        sections=_drawn(desk, site, document),
+        sections=_drawn(desk, document),
         published=published,
         file=file,
         per=per,
@@ -98,10 +98,10 @@ def ladder_page(
     )
 
 
-def _drawn(desk: Desk, site: str, document: Document) -> tuple[tuple[Section, Drawings], ...]:
+def _drawn(desk: Desk, document: Document) -> tuple[tuple[Section, Drawings], ...]:
     """Return a document's sections with their drawings; an equal document is drawn once."""
     fingerprint = hashlib.sha256(repr(document).encode()).hexdigest()
-    return desk.remembered(site, "drawn", fingerprint, make=lambda: drawn_sections(document))
+    return desk.lasting("drawn", fingerprint, make=lambda: drawn_sections(document))
 
 
 # Sweeps
@@ -131,7 +131,7 @@ def sweeps_page(
         workload=workload,
         stored=stored,
         document=document,
-        sections=_drawn(desk, site, document),
+        sections=_drawn(desk, document),
         doubts=doubts_text(stored.doubts),
         measured=f"{when(times[0])} to {when(times[-1])}" if times else "not known",
     )
@@ -167,7 +167,7 @@ def purge_page(
             notes=held.notes,
             only=only,
         )
-        sections = _drawn(desk, site, document)
+        sections = _drawn(desk, document)
     else:
         document, sections = of_runs, ()
     events = [event for event in desk.events(site) if event.kind is EventKind.PURGE]
@@ -181,7 +181,7 @@ def purge_page(
         chosen=chosen,
         document=document,
         sections=sections,
-        runs=() if of_runs is None else _drawn(desk, site, of_runs),
+        runs=() if of_runs is None else _drawn(desk, of_runs),
         plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
         plans_directory=None
         if (at := desk.place(site).site) is None
@@ -248,7 +248,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, file: Address = "") 
     if chosen is not None:
         held = chosen.value
         document = whatif_document(held.scenario, held.swept)
-        sections = _drawn(desk, site, document)
+        sections = _drawn(desk, document)
     return page(
         request,
         desk,
