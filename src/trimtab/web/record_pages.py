@@ -15,11 +15,10 @@ from trimtab.errors import UsageError
 from trimtab.model.event import EventKind
 from trimtab.report.render import drawn
 from trimtab.site.schema import SCHEMA
-from trimtab.units import format_percent
 from trimtab.web import charts
 from trimtab.web.api import ACKNOWLEDGED, DeskOf, Operator, acknowledged, recorded
 from trimtab.web.pages import Address, Offset
-from trimtab.web.render import ROWS, link, page
+from trimtab.web.render import ROWS, likeliest, link, page
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -48,14 +47,6 @@ def incidents_page(
         judged=desk.store.judged(site),
         kinds=[kind.value for kind in EventKind],
     )
-
-
-def likeliest(document: Mapping[str, Any]) -> str:
-    """Return the likeliest cause of a stored incident with its probability."""
-    causes = document.get("causes") or []
-    if not causes or document.get("unexplained"):
-        return "cause unknown"
-    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"
 
 
 @router.get("/s/{site:path}/incident/{identifier}")

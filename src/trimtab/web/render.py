@@ -113,3 +113,11 @@ def problem_page(error: TrimtabError, status: int) -> str:
 def listed_sites(names: list[str]) -> str:
     """Return the page that lists the sites."""
     return _templates().get_template("sites.html.j2").render(sites=names)
+
+
+def likeliest(document: Mapping[str, Any]) -> str:
+    """Return the likeliest cause of a stored incident with its probability."""
+    causes = document.get("causes") or []
+    if not causes or document.get("unexplained"):
+        return "cause unknown"
+    return f"{causes[0]['title']} ({format_percent(causes[0]['confidence'], 0)})"

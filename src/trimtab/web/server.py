@@ -24,7 +24,7 @@ from trimtab.loop.watching.log import fields
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
-from trimtab.web import api, pages, record_pages, result_api, result_pages
+from trimtab.web import api, files_api, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
 from trimtab.web.guard import Guard, Refusal
 from trimtab.web.openapi import described
@@ -62,6 +62,7 @@ def application_of(desk: Desk) -> FastAPI:
     )
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
+    application.include_router(files_api.router)
     application.include_router(api.router)
     application.include_router(result_api.router)
     application.include_router(pages.router)
