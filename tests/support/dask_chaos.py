@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
 import os
 import selectors
@@ -106,6 +107,11 @@ class Relay:
             each.close()
 
 
+def _quiet() -> None:
+    """Keep what Dask says of lost connections out of the output of tests."""
+    logging.disable(logging.CRITICAL)
+
+
 def _scheduler(port: int) -> None:
     from dask import config
     from distributed import Scheduler
@@ -114,6 +120,7 @@ def _scheduler(port: int) -> None:
         async with Scheduler(host="127.0.0.1", port=port, dashboard=False) as scheduler:
             await scheduler.finished()
 
+    _quiet()
     with config.set(TERMS):
         asyncio.run(run())
 
@@ -131,6 +138,7 @@ def _worker(scheduler_port: int, port: int, seen_at: int, directory: str) -> Non
         await worker
         await worker.finished()
 
+    _quiet()
     with config.set(TERMS):
         asyncio.run(run())
 
