@@ -33,14 +33,16 @@ def side_of_files(paths: Sequence[str], operand: Operand, *, probe: str | None) 
     from trimtab.record.store import Store
 
     terms = Terms()
-    with TemporaryDirectory(prefix="trimtab-") as directory:
-        with Store.open(Path(directory) / "files.db") as store:
-            for file in import_files(paths, terms, store, workers=0):
-                if not file.results:
-                    reason = file.reason or "it holds no result"
-                    raise UnreadableError(
-                        f"{visible(file.file)} cannot be compared: {reason}",
-                        code="file-unreadable",
-                        hint="docs/import.md lists the formats",
-                    )
-            return side_of_site(store, terms.site, operand, timezone="UTC", probe=probe)
+    with (
+        TemporaryDirectory(prefix="trimtab-") as directory,
+        Store.open(Path(directory) / "files.db") as store,
+    ):
+        for file in import_files(paths, terms, store, workers=0):
+            if not file.results:
+                reason = file.reason or "it holds no result"
+                raise UnreadableError(
+                    f"{visible(file.file)} cannot be compared: {reason}",
+                    code="file-unreadable",
+                    hint="docs/import.md lists the formats",
+                )
+        return side_of_site(store, terms.site, operand, timezone="UTC", probe=probe)
