@@ -25,7 +25,7 @@ from trimtab.loop.watching.log import fields
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
-from trimtab.web import api, pages, record_pages
+from trimtab.web import api, files_api, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
 from trimtab.web.guard import Guard, Refusal
 from trimtab.web.openapi import described
@@ -50,6 +50,8 @@ _STATUSES: Final = {
     "target-unknown": 404,
     "run-unknown": 404,
     "page-unknown": 404,
+    "sweep-unknown": 404,
+    "plan-unknown": 404,
     "role-too-low": 403,
 }
 
@@ -65,9 +67,12 @@ def application_of(desk: Desk) -> FastAPI:
     )
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
+    application.include_router(files_api.router)
     application.include_router(api.router)
+    application.include_router(result_api.router)
     application.include_router(pages.router)
     application.include_router(record_pages.router)
+    application.include_router(result_pages.router)
     application.add_exception_handler(TrimtabError, _failed)
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _missing)
