@@ -50,45 +50,47 @@ def _tracked(*suffixes: str) -> Iterator[Path]:
 
 
 def _text() -> Iterator[str]:
+    banned = re.compile("|".join(BANNED))
     for path in _tracked(".py", ".rs", ".toml", ".sh", ".md", ".j2"):
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
+        text = path.read_text()
+        if path == Path(__file__).resolve() or not banned.search(text):
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
             for pattern, reason in BANNED.items():
-                if re.search(pattern, line) and path != Path(__file__).resolve():
+                if re.search(pattern, line):
                     yield f"{path.relative_to(ROOT)}:{number}: {reason}"
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Yield every node of the package's code, with where it is."""
+def _code() -> Iterator[str]:
+    """Apply the rules for nodes to the package's code, each file parsed once."""
     for path in _tracked(".py"):
         if path.is_relative_to(ROOT / "src"):
             for node in ast.walk(ast.parse(path.read_text())):
-                yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", node
+                for rule in (_functions, _names, _codes):
+                    for complaint in rule(node):
+                        yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {complaint}"
 
 
-def _functions() -> Iterator[str]:
-    for where, node in _nodes():
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > FUNCTION_LINES_MAXIMUM:
-                yield f"{where}: {node.name} has {lines} lines; it does not fit in a head"
+def _functions(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES_MAXIMUM:
+            yield f"{node.name} has {lines} lines; it does not fit in a head"
 
 
-def _names() -> Iterator[str]:
+def _names(node: ast.AST) -> Iterator[str]:
     """Find bindings that say nothing; fields are data, named as documents and stores name them."""
-    for where, node in _nodes():
-        match node:
-            case ast.Attribute(value=ast.Name(), attr=name, ctx=ast.Store()):
-                names = [name]
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                names = [getattr(node, "name", ""), *_parameters(node)]
-                names += _variables(node)
-            case _:
-                names = []
-        yield from (
-            f"{where}: {name} names nothing: say what it holds"
-            for name in names
-            if EMPTY_NAMES.fullmatch(name)
-        )
+    match node:
+        case ast.Attribute(value=ast.Name(), attr=name, ctx=ast.Store()):
+            names = [name]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            names = [getattr(node, "name", ""), *_parameters(node)]
+            names += _variables(node)
+        case _:
+            names = []
+    yield from (
+        f"{name} names nothing: say what it holds" for name in names if EMPTY_NAMES.fullmatch(name)
+    )
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:
@@ -103,14 +105,13 @@ def _variables(function: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def _codes() -> Iterator[str]:
+def _codes(node: ast.AST) -> Iterator[str]:
     """Find errors whose sentence is written in place and has no code; a `Message` has its own."""
-    for where, node in _nodes():
-        match node:
-            case ast.Call(func=ast.Name(id=error), args=[ast.Constant() | ast.JoinedStr(), *_]) if (
-                ERRORS.fullmatch(error) and "code" not in {word.arg for word in node.keywords}
-            ):
-                yield f"{where}: {error} without a code, which programs and tests hold on to"
+    match node:
+        case ast.Call(func=ast.Name(id=error), args=[ast.Constant() | ast.JoinedStr(), *_]) if (
+            ERRORS.fullmatch(error) and "code" not in {word.arg for word in node.keywords}
+        ):
+            yield f"{error} without a code, which programs and tests hold on to"
 
 
 def _sizes() -> Iterator[str]:
@@ -123,7 +124,7 @@ def _sizes() -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: {lines} lines; split it"
 
 
-RULES = (_text, _functions, _names, _codes, _sizes)
+RULES = (_text, _code, _sizes)
 
 if __name__ == "__main__":
     sys.exit(main())
