@@ -69,6 +69,9 @@ class Lack(StrEnum):
         No group: 4294967295, which is no group.
     PLAIN_NAMES
         A name with a line feed in it cannot be told from two records.
+    READS
+        Reads since the scan: changelogs do not record them. An access time is that of the scan,
+        or of the last change of the file since.
     """
 
     IDENTITY = "identity"
@@ -85,6 +88,7 @@ class Lack(StrEnum):
     POOL = "pool"
     GROUP = "group"
     PLAIN_NAMES = "unambiguous names"
+    READS = "reads since the scan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,28 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """The rows of a shard that later shards replace.
+
+    Attributes
+    ----------
+    name
+        Of the file with their numbers, 32 bits each, little-endian, increasing.
+    sha256
+        In hexadecimal.
+    """
+
+    name: str
+    rows: int
+    sha256: str
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is."""
+        return 4 * self.rows
+
+
+@dataclass(frozen=True, slots=True)
 class Shard:
     """One Parquet file of an index.
 
@@ -196,14 +222,24 @@ class Shard:
     ----------
     name
         Of the file, within the directory of the index.
+    rows
+        In the file.
     sha256
         In hexadecimal; ``None`` where it was not taken.
+    superseded
+        Rows of it that count no more; ``None``: all count.
     """
 
     name: str
     rows: int
     size_bytes: int
     sha256: str | None
+    superseded: Superseded | None = None
+
+    @property
+    def rows_in_force(self) -> int:
+        """How many rows count."""
+        return self.rows - (0 if self.superseded is None else self.superseded.rows)
 
 
 class SizesMode(StrEnum):
@@ -236,6 +272,71 @@ class Sizes:
     looked_at: int = 0
     unknown: int = 0
     elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedMdt:
+    """How far an index follows the changelog of one MDT.
+
+    Attributes
+    ----------
+    mdt
+        ``MDT0000``.
+    user
+        The changelog user that is Trimtab's: ``cl2-trimtab``.
+    mark
+        Every change up to this record is in the index. It never goes down.
+    scanned
+        Changes up to this record may be of while the scan ran: a directory that was renamed then
+        may have been listed twice, or not at all.
+    due
+        Whether something was read since that user cleared last.
+    missing
+        A record that was not there when the changelog was read last, though a later one was.
+    stale
+        Why changes may have been lost, a sentence each; empty: none was.
+    """
+
+    mdt: str
+    user: str
+    mark: int
+    scanned: int
+    due: bool = False
+    missing: int | None = None
+    stale: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A file of an index that later ones replace; who reads it may still do so."""
+
+    name: str
+    since_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a scanned index learnt from changelogs since.
+
+    Attributes
+    ----------
+    generation
+        How often something was added.
+    mdts
+        Every MDT of the file system.
+    again
+        Files to look at once more, beside the shards; ``None``: none.
+    stale
+        Why the index may be wrong whatever the MDT, a sentence each.
+    retired
+        Files to be removed some time.
+    """
+
+    generation: int
+    mdts: tuple[FollowedMdt, ...]
+    again: Shard | None = None
+    stale: tuple[str, ...] = ()
+    retired: tuple[Retired, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +376,8 @@ class Manifest:
     sizes
         How sizes were learned where a source has lazy ones; ``None`` where it has none, or an
         earlier version made the index.
+    followed
+        How it was kept up to date since the scan; ``None``: it was not.
     """
 
     index_id: str
@@ -296,12 +399,13 @@ class Manifest:
     notes: tuple[str, ...] = ()
     atime_settings: Mapping[str, str] | None = None
     sizes: Sizes | None = None
+    followed: Followed | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
     def rows(self) -> int:
         """How many names it has."""
-        return sum(shard.rows for shard in self.shards)
+        return sum(shard.rows_in_force for shard in self.shards)
 
     @property
     def size_bytes(self) -> int:
@@ -339,3 +443,9 @@ def _obstacles(manifest: Manifest):
         yield "it is not known when the file system was looked at"
     if manifest.filesystem is None:
         yield "it is not known which file system it is of"
+    if manifest.followed is not None:
+        for mdt in manifest.followed.mdts:
+            for reason in mdt.stale:
+                yield f"{mdt.mdt} has to be scanned again: {reason}"
+        for reason in manifest.followed.stale:
+            yield f"it has to be scanned again: {reason}"

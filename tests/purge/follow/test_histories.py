@@ -1,0 +1,265 @@
+"""Random histories of a Lustre, followed through kills, losses and races: equal to a fresh listing.
+
+A scan runs while users work; rounds of following are killed between any two durable steps; records
+come twice, are lost, and users are dropped. In the end the index is what a listing finds, row by
+row, or it says that it has to be scanned again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.fake_lustre.namespace import BEGAN_NS, ROOT, ClearRefusedError, FakeNamespace
+from trimtab.drivers.lustre.changelog import RecordType
+from trimtab.loop.purging import following
+from trimtab.purge.index import delta, write
+from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.schema import columns
+from trimtab.purge.index.views import scanned
+from trimtab.purge.index.write import ShardWriter
+
+NAMES = (b"a", b"b", b"c\nd", b"[0x1:0x2:0x3]:0", b"\xff")
+
+
+class Users:
+    """People who do something at random."""
+
+    def __init__(self, lustre: FakeNamespace, rng: random.Random) -> None:
+        self.lustre, self.rng = lustre, rng
+
+    def act(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.rng.choice(self._acts())()
+
+    def _acts(self) -> list[Callable[[], None]]:
+        return [
+            self._create, self._create, self._mkdir, self._mkdir, self._link, self._unlink,
+            self._rename, self._rename, self._rename_directory, self._write, self._touch,
+            self._chown, self._migrate,
+        ]  # fmt: skip
+
+    def _some(self, kind: str) -> bytes | None:
+        found = [fid for fid, node in self.lustre.nodes.items() if node.kind == kind]
+        return self.rng.choice(found) if found else None
+
+    def _directory(self) -> bytes:
+        return self._some("d") or ROOT
+
+    def _create(self) -> None:
+        directory, name = self._directory(), self.rng.choice(NAMES)
+        if name not in self.lustre.nodes[directory].children:
+            self.lustre.create(directory, name, kind=self.rng.choice("ffl"))
+
+    def _mkdir(self) -> None:
+        directory, name = self._directory(), self.rng.choice(NAMES)
+        if name not in self.lustre.nodes[directory].children:
+            mdt = self.rng.choice((None, *range(len(self.lustre.logs))))
+            self.lustre.create(directory, name, kind="d", mdt=mdt)
+
+    def _link(self) -> None:
+        fid, directory, name = self._some("f"), self._directory(), self.rng.choice(NAMES)
+        if fid is not None and name not in self.lustre.nodes[directory].children:
+            self.lustre.link(fid, directory, name)
+
+    def _unlink(self) -> None:
+        directory = self._directory()
+        children = self.lustre.nodes[directory].children
+        empty = [name for name, fid in children.items() if not self.lustre.nodes[fid].children]
+        if empty:
+            self.lustre.unlink(directory, self.rng.choice(empty))
+
+    def _rename(self) -> None:
+        self._move(self._directory())
+
+    def _rename_directory(self) -> None:
+        directory = self._some("d")
+        if directory is not None and directory != ROOT:
+            parent, name = self.lustre.nodes[directory].names[0]
+            self._move(parent, name)
+
+    def _move(self, parent: bytes, name: bytes | None = None) -> None:
+        nodes = self.lustre.nodes
+        children = nodes[parent].children
+        if not children:
+            return
+        name = name or self.rng.choice(list(children))
+        moved, to, as_name = children[name], self._directory(), self.rng.choice(NAMES)
+        above = to
+        while above != ROOT:
+            if above == moved:
+                return  # into itself
+            above = nodes[above].names[0][0]
+        over = nodes[to].children.get(as_name)
+        if over is not None and (
+            nodes[over].children or (nodes[over].kind == "d") != (nodes[moved].kind == "d")
+        ):
+            return
+        self.lustre.rename(parent, name, to, as_name)
+
+    def _write(self) -> None:
+        if (fid := self._some("f")) is not None:
+            self.lustre.write(fid, self.rng.randrange(10**6))
+
+    def _touch(self) -> None:
+        if (fid := self._some("f")) is not None:
+            self.lustre.touch(fid, self.rng.choice((RecordType.MTIME, RecordType.CTIME)))
+
+    def _chown(self) -> None:
+        if (fid := self._some(self.rng.choice("fd"))) is not None and fid != ROOT:
+            self.lustre.chown(fid, self.rng.randrange(1000, 1004))
+
+    def _migrate(self) -> None:
+        fid = self._some(self.rng.choice("fd"))
+        if fid is not None and fid != ROOT and self.lustre.nodes[fid].names:
+            self.lustre.migrate(fid, self.rng.randrange(len(self.lustre.logs)))
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+class Killer:
+    """Ends a process before or after the n-th durable step from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lustre: FakeNamespace) -> None:
+        self.left: int | None = None
+        for module, name in (
+            (delta, "write_shard"), (write, "write_shard"), (delta, "_write"),
+            (delta, "save_manifest"), (lustre, "clear"),
+        ):  # fmt: skip
+            monkeypatch.setattr(module, name, self._killing(getattr(module, name)))
+
+    def _killing(self, step: Callable[..., object]) -> Callable[..., object]:
+        def killed(*arguments: object, **keywords: object) -> object:
+            self._count()
+            answer = step(*arguments, **keywords)
+            self._count()
+            return answer
+
+        return killed
+
+    def _count(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise KilledError
+
+
+def scan(lustre: FakeNamespace, directory: Path, *, during: Callable[[], None]) -> Manifest:
+    """Make the index of a scan that others work beside."""
+    started_ns = lustre.now_ns
+    rows = lustre.listing(during=during)
+    writer = ShardWriter(directory, rows_maximum=7, once=False)
+    writer.add(rows)
+    manifest = Manifest(
+        index_id="0", root=b"/scratch", filesystem=FileSystemIdentity("lustre", "scratch"),
+        source=Source.SCAN, tool="test", started_ns=started_ns, ended_ns=lustre.now_ns,
+        times=TimeTrust.MDS_ONLY, time_resolution_ns=1, lacking=frozenset(), complete=True,
+        shards=writer.finish(),
+    )  # fmt: skip
+    save_manifest(manifest, directory)
+    return manifest
+
+
+class Follower:
+    """What one site runs."""
+
+    def __init__(self, lustre: FakeNamespace, directory: Path) -> None:
+        self.lustre, self.directory = lustre, directory
+
+    def begin(self) -> None:
+        following.begin(
+            self.directory, self.lustre, file_system="scratch", now_s=self.lustre.now_ns / 10**9
+        )
+
+    def round(self) -> following.Round:
+        clock = datetime.fromtimestamp(self.lustre.now_ns / 10**9, UTC)
+        return following.follow_once(self.directory, self.lustre, lambda: clock)
+
+    def catch_up(self) -> Manifest:
+        """Follow until nothing is left to be done."""
+        for _ in range(40):
+            manifest = self.round().manifest
+            followed = manifest.followed
+            assert followed is not None
+            if followed.again is None and all(
+                mdt.stale or mdt.mark == log.index
+                for mdt, log in zip(followed.mdts, self.lustre.logs, strict=True)
+            ):
+                return manifest
+        raise AssertionError("it never ends")
+
+    def rows(self) -> pl.DataFrame:
+        frame = scanned(self.directory, load_manifest(self.directory, verify=True)).collect()
+        return in_order(frame)
+
+
+def in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(*columns()).sort("parent", "name", "id")
+
+
+def differences(one: pl.DataFrame, other: pl.DataFrame) -> list[tuple[object, ...]]:
+    first, second = map(following._values, (one, other))
+    return sorted(set(first) ^ set(second), key=repr)[:6]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    lustre = FakeNamespace(rng.choice((1, 2, 3)))
+    users = Users(lustre, rng)
+    users.act(rng.randrange(60))
+    lustre.register()
+    busy = rng.random() < 0.7
+    scan(lustre, tmp_path, during=lambda: users.act(rng.choice((0, 0, 1, 3))) if busy else None)
+    follower = Follower(lustre, tmp_path)
+    follower.begin()
+    killer = Killer(monkeypatch, lustre)
+    kills, races = rng.random() < 0.6, rng.random() < 0.5
+    losing = rng.random() < 0.2
+    lost = False
+    lustre.read_maximum = rng.choice((1, 5, 1000))
+    lustre.repeat = rng.choice((0, 0, 3))
+    if races:
+        lustre.meanwhile = lambda: users.act() if rng.random() < 0.2 else None
+    for _ in range(rng.randrange(1, 8)):
+        users.act(rng.randrange(25))
+        if losing and rng.random() < 0.4:
+            log = rng.randrange(len(lustre.logs))
+            if rng.random() < 0.3:
+                lustre.drop(log)
+                lost = True
+            elif lustre.logs[log].records:
+                lost |= lustre.lose(log, rng.choice(lustre.logs[log].records).index)
+        killer.left = rng.randrange(12) if kills and rng.random() < 0.7 else None
+        try:
+            follower.round()
+        except KilledError:
+            pass
+        if rng.random() < 0.1:
+            delta.merge(tmp_path, load_manifest(tmp_path), whole=rng.random() < 0.5, now_s=0)
+    killer.left, lustre.meanwhile = None, lambda: None
+    manifest = follower.catch_up()
+    if lost and manifest.obstacles:
+        return
+    assert not manifest.obstacles
+    expected = in_order(lustre.listing())
+    found = follower.rows()
+    assert differences(found, expected) == []
+    assert found.equals(expected)
+    assert manifest.rows == expected.height
+    assert manifest.ended_ns >= BEGAN_NS
+    assert not any(isinstance(order, ClearRefusedError) for order in lustre.cleared)
+    merged = delta.merge(tmp_path, load_manifest(tmp_path), whole=True, now_s=0)
+    assert merged.rows == expected.height
+    assert follower.rows().equals(expected)
