@@ -12,7 +12,7 @@ import errno
 import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -36,7 +36,7 @@ _SUPPRESSED = (RecordType.MTIME, RecordType.CTIME, RecordType.ATIME)
 
 def encoded(record: Record, *, rng: random.Random | None = None) -> bytes:
     """Return a record as a device hands it out, with some of the extensions that it may have."""
-    rng = rng or random.Random(record.index)  # noqa: S311
+    rng = rng or random.Random(record.index)
     names = record.name + (b"\0" + record.old_name if record.old_name else b"")
     flags, more = 0x1000, b""
     if record.type in (RecordType.RENAME, RecordType.MIGRATE):
@@ -80,6 +80,8 @@ class Node:
     names: list[tuple[bytes, bytes]] = field(default_factory=list)
     children: dict[bytes, bytes] = field(default_factory=dict)
     logged_ns: int = -1
+    nlink: int = 0
+    """Only of a copy."""
 
 
 @dataclass
@@ -125,7 +127,9 @@ class FakeNamespace:
 
     # -- operations of users --
 
-    def create(self, parent: bytes, name: bytes, *, kind: str = "f", mdt: int | None = None) -> bytes:
+    def create(
+        self, parent: bytes, name: bytes, *, kind: str = "f", mdt: int | None = None
+    ) -> bytes:
         """Make a file, link or directory; a directory may be on another MDT than its parent."""
         above = self.nodes[parent]
         node = self._node(self._fid(mdt if mdt is not None else above.mdt), kind,
@@ -258,7 +262,7 @@ class FakeNamespace:
     def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
         log = self.logs[int(mdt[3:], 16)]
         records = [record for record in log.records if record.index > after - self.repeat]
-        part = records[: self.read_maximum]
+        part = records[: self.read_maximum + self.repeat]
         return b"".join(map(encoded, part)), len(part) == len(records)
 
     def clear(self, order: Clear) -> None:
@@ -290,7 +294,7 @@ class FakeNamespace:
             elif node is None or not (node.names or fid == ROOT):
                 gone.add(fid)
             else:
-                rows += [(parent, name, node) for parent, name in node.names]
+                rows += [(parent, name, self._copy(node)) for parent, name in node.names]
             self.meanwhile()
         return Looked(ROOT, self._frame(rows), frozenset(gone), failed)
 
@@ -315,16 +319,14 @@ class FakeNamespace:
                 continue
             for name, child in list(directory.children.items()):
                 node = self.nodes[child]
-                rows.append((path, name, node))
+                rows.append((path, name, self._copy(node)))
                 if node.kind == "d":
                     todo.append((child, path + b"/" + name if path else name))
-            rows = [(*row[:2], self._copy(row[2])) for row in rows]
             during()
         return self._frame(rows)
 
-    @staticmethod
-    def _copy(node: Node) -> Node:
-        return Node(**{**vars(node), "names": list(node.names), "children": dict(node.children)})
+    def _copy(self, node: Node) -> Node:
+        return replace(node, names=list(node.names), nlink=self._nlink(node))
 
     def _frame(self, rows: Iterable[tuple[bytes, bytes, Node]]) -> pl.DataFrame:
         rows = list(rows)
@@ -340,7 +342,7 @@ class FakeNamespace:
             "gid": [node.uid for node in nodes],
             "size_bytes": [node.size for node in nodes],
             "allocated_bytes": [-(-node.size // 4096) * 4096 for node in nodes],
-            "nlink": [self._nlink(node) for node in nodes],
+            "nlink": [node.nlink for node in nodes],
             "atime_ns": [node.atime_ns for node in nodes],
             "mtime_ns": [node.mtime_ns for node in nodes],
             "ctime_ns": [node.ctime_ns for node in nodes],
@@ -355,10 +357,7 @@ class FakeNamespace:
     def _nlink(self, node: Node) -> int:
         if node.kind != "d":
             return len(node.names)
-        return 2 + sum(
-            child in self.nodes and self.nodes[child].kind == "d"
-            for child in node.children.values()
-        )
+        return 2 + sum(self.nodes[child].kind == "d" for child in node.children.values())
 
     # -- inside --
 

@@ -151,9 +151,7 @@ def _record(data: bytes, at: int) -> tuple[Record, int]:
             )
         end += 8 + sum(size for flag, size in _EXTRAS if extra & flag)
     if names_bytes > _NAMES_MAX or kind > _TYPE_MAX:
-        raise DataError(
-            f"there is no changelog record at byte {at}", code="changelog-unreadable"
-        )
+        raise DataError(f"there is no changelog record at byte {at}", code="changelog-unreadable")
     if len(data) < end + names_bytes:
         raise _cut(at)
     name, _, old_name = data[end : end + names_bytes].partition(b"\0")
@@ -234,7 +232,9 @@ class ChangelogUsers:
 
 
 _CURRENT: Final = re.compile(r"current_index: (\d{1,20})")
-_USER: Final = re.compile(r"(cl\d{1,10}(?:-[A-Za-z0-9_.-]{1,15})?)\s+(\d{1,20}) \((\d{1,15})\)(?: .*)?")
+_USER: Final = re.compile(
+    r"(cl\d{1,10}(?:-[A-Za-z0-9_.-]{1,15})?)\s+(\d{1,20}) \((\d{1,15})\)(?: .*)?"
+)
 
 
 def parse_users(users: str, mask: str) -> ChangelogUsers:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
-from trimtab.errors import RefusedError, UsageError
+from trimtab.drivers.lustre.site import lustre_name
+from trimtab.errors import Interrupted, RefusedError, UsageError
+from trimtab.launch.interruption import interruptible
+from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.sites import open_site
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.follow.decide import TRIES_MAX, Clear, Seen, clears, decide, look_again
 from trimtab.purge.follow.place import Name, Places, is_stripe, place
@@ -136,9 +143,89 @@ class Round:
     more: bool
 
 
-def begin(
-    directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float
+def follow(
+    where: str,
+    directory: Path,
+    *,
+    every_s: float,
+    once: bool,
+    threads: int = 0,
+    report: Callable[[Round], None],
 ) -> Manifest:
+    """Return the manifest of an index that was followed until a signal came, or once.
+
+    Parameters
+    ----------
+    where
+        The site, whose MDSs are asked about changelog users.
+    report
+        Is called after each round.
+
+    Raises
+    ------
+    UsageError
+        The site is no Lustre, or the index cannot be followed.
+    RefusedError
+        The changelogs do not reach back to the scan.
+    ToolError, DataError, UnreadableError
+        A changelog, a server, the file system or the index cannot be read, or not be written.
+    """
+    from trimtab.loop.purging.changelogs import LiveChangelogs
+
+    site = open_site(where).site
+    if site.driver != "lustre" or not site.servers.mds:
+        raise UsageError(
+            f"the site {visible(site.name)} names no MDS of a Lustre",
+            code="site-without-mds",
+            hint="[servers] mds = [...] in the site file: they are asked whether the changelog "
+            "user is still registered",
+        )
+    file_system = lustre_name(site)
+    with alone(directory):
+        manifest = load_manifest(directory)
+        root = os.fsdecode(manifest.root)
+        require_answer(root, "following")
+        changelogs = LiveChangelogs(root, file_system, site.servers, manifest, threads=threads)
+        manifest = begin(
+            directory, changelogs, file_system=file_system, now_s=utc_now().timestamp()
+        )
+        with interruptible():
+            try:
+                while True:
+                    done = follow_once(directory, changelogs, utc_now)
+                    manifest = done.manifest
+                    report(done)
+                    if not done.more:
+                        if once:
+                            break
+                        time.sleep(every_s)
+            except Interrupted:
+                if once:
+                    raise
+    return manifest
+
+
+def compact_index(directory: Path) -> Manifest:
+    """Return the manifest of the same index with its changes merged.
+
+    Raises
+    ------
+    UsageError
+        The index is not followed, or somebody follows it now.
+    UnreadableError, DataError
+        It cannot be read or written.
+    """
+    with alone(directory):
+        manifest = load_manifest(directory)
+        if manifest.followed is None:
+            raise UsageError(
+                "the index is not followed: there is nothing to merge", code="index-not-followed"
+            )
+        remove_unnamed(directory, manifest)
+        return merge(directory, manifest, whole=True, now_s=int(utc_now().timestamp()))
+
+
+def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
     """Return the manifest of an index that is followed from now on.
 
     Raises
@@ -245,9 +332,7 @@ def alone(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def follow_once(
-    directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]
-) -> Round:
+def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Round:
     """Return what one round brought; whoever calls holds the index `alone`.
 
     Raises
@@ -326,7 +411,9 @@ def _stale(search: _Search, again: Mapping[bytes, int]) -> Iterator[str]:
         yield f"Lustre does not keep all names of {files}"
     lost = [file for file, count in again.items() if count >= TRIES_MAX]
     if lost:
-        reasons = sorted({os.strerror(search.failed[file]) for file in lost if file in search.failed})
+        reasons = sorted(
+            {os.strerror(search.failed[file]) for file in lost if file in search.failed}
+        )
         why = f": {enumerated(reasons, 3)}" if reasons else ""
         yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"
 
@@ -374,7 +461,7 @@ class _Search:
         delta = Delta()
         if not files:
             return delta
-        now, before = self._found(files)
+        now, before = self._found(files, migrated)
         known = self.looked - self.unknown
         _compare(delta, before.filter(_is_in("id", known)), now)
         moved = _moved(before, now, migrated)
@@ -384,11 +471,14 @@ class _Search:
                 delta.rows.append(renamed)
         return delta
 
-    def _found(self, files: frozenset[bytes]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _found(
+        self, files: frozenset[bytes], migrated: Mapping[bytes, bytes]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows that files have now, and those that the index has of them.
 
         What the index lists under a name that another file has now was renamed or removed too,
-        whether or not its record was read: it is looked at as well.
+        whether or not its record was read: it is looked at as well. So is what it lists beneath a
+        directory that is gone: it was removed, or moved with a directory that has another FID.
         """
         todo = set(files)
         for _ in range(_IN_THE_WAY_MAX):
@@ -396,10 +486,28 @@ class _Search:
             now = self._placed(places)
             before = find(self._directory, self._manifest, self.looked, now)
             todo = set(before["id"].to_list()) - self.looked
+            if doubtful := self._doubtful(before, now, migrated):
+                nowhere = dict.fromkeys(doubtful, b"\0")
+                for rows, _ in beneath(self._directory, self._manifest, nowhere, self.looked):
+                    todo.update(rows["id"].to_list())
             if not todo:
                 break
         self.unknown |= todo
         return now, before
+
+    def _doubtful(
+        self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
+    ) -> set[bytes]:
+        """Return the paths in the index of which it cannot be told where what is beneath went."""
+        placed = _paths(now)
+        followed = {old for new, old in migrated.items() if new in placed}
+        listed = _paths(before)
+        count = Counter(listed.values())
+        return {
+            path
+            for directory, path in listed.items()
+            if count[path] > 1 or (directory in self._gone and directory not in followed)
+        }
 
     def _look_up(self, todo: set[bytes]) -> Places:
         """Look at files, and at the directories above them."""

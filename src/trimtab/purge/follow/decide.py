@@ -186,9 +186,7 @@ def _followed_on(mdt: FollowedMdt, seen: Seen) -> FollowedMdt:
         stale.append(f"record {missing} is not there")
         mark, missing = max([*records, seen.users.index if seen.ended else 0, mark]), None
     due = due or any(record.type != RecordType.MARK for record in records.values())
-    return replace(
-        mdt, mark=mark, due=due, missing=missing, stale=tuple(dict.fromkeys(stale))
-    )
+    return replace(mdt, mark=mark, due=due, missing=missing, stale=tuple(dict.fromkeys(stale)))
 
 
 def _advanced(mark: int, indices: Sequence[int], seen: Seen) -> tuple[int, int | None]:

@@ -52,9 +52,7 @@ def place(names: Mapping[bytes, Sequence[Name]], gone: Collection[bytes], root: 
     for file in names:
         for parent, _ in names[file]:
             _climb(parent, names, known, missing, lost, gone)
-    nowhere = {
-        file for file in names if any(parent in lost for parent, _ in names[file])
-    }
+    nowhere = {file for file in names if any(parent in lost for parent, _ in names[file])}
     return Places(known, frozenset(missing), frozenset(nowhere))
 
 
