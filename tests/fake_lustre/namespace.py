@@ -123,6 +123,7 @@ class FakeNamespace:
         self.repeat = 0
         self.meanwhile: Callable[[], None] = lambda: None
         self.cleared: list[Clear] = []
+        self.refused = 0
         self.nodes[ROOT] = self._node(ROOT, "d", 0)
 
     # -- operations of users --
@@ -274,6 +275,7 @@ class FakeNamespace:
         if order.index > log.index:
             raise ClearRefusedError(errno.EINVAL)
         if order.index < log.users[name][0]:
+            self.refused += 1
             if self.safe:
                 raise ClearRefusedError(errno.EINVAL)
             later = [user for user in log.users if int(user[2:].split("-")[0]) >= order.user]

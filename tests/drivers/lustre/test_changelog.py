@@ -1,7 +1,8 @@
-"""Changelog records and users: what a Lustre wrote, whatever names hold; cut and rubbish refused."""
+"""Changelog records and users: what a Lustre wrote, whatever names hold; the rest is refused."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import struct
@@ -31,7 +32,7 @@ from trimtab.model.site import Servers
 
 _LINE = re.compile(
     r"(?P<index>\d+) (?P<type>\d\d)[A-Z]+ +\S+ \S+ 0x(?P<flags>[0-9a-f]+) t=\[(?P<t>[^]]+)\]"
-    r".*? nid=0@lo(?: m=\S+)?(?: p=\[(?P<p>[^]]+)\])?(?: (?P<name>[^ ]+))?"
+    r".*? nid=\S+(?: m=\S+)?(?: p=\[(?P<p>[^]]+)\])?(?: (?P<name>[^ ]+))?"
     r"(?: s=\[(?P<s>[^]]+)\] sp=\[(?P<sp>[^]]+)\] (?P<old>[^ ]+))?"
 )
 
@@ -48,12 +49,11 @@ def recorded(name: str) -> list[Record]:
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         assert match is not None, line
+        target, parent, source, source_parent = (fid(match[key]) for key in ("t", "p", "s", "sp"))
+        name, old_name = ((match[key] or "").encode() for key in ("name", "old"))
+        index, kind = int(match["index"]), int(match["type"])
         records.append(
-            Record(
-                int(match["index"]), int(match["type"]), 10**18 + 5, fid(match["t"]),
-                fid(match["p"]), (match["name"] or "").encode(), fid(match["s"]), fid(match["sp"]),
-                (match["old"] or "").encode(),
-            )  # fmt: skip
+            Record(index, kind, 10**18 + 5, target, parent, name, source, source_parent, old_name)
         )
     return records
 
@@ -97,7 +97,9 @@ def _records(draw: st.DrawFn) -> Record:
 
 @given(st.lists(_records(), max_size=5), st.integers(0, 2**32))
 @example([Record(1, RecordType.CREATE, 0, None, None, b"a\n2 01CREAT t=[0x1:0x2:0x3] ")], 1)
-def test_whatever_extensions_a_record_has_it_says_the_same(records: list[Record], seed: int) -> None:
+def test_whatever_extensions_a_record_has_it_says_the_same(
+    records: list[Record], seed: int
+) -> None:
     rng = random.Random(seed)
     data = b"".join(encoded(record, rng=rng) for record in records)
     assert list(parse_records(data)) == records
@@ -113,12 +115,10 @@ def test_a_record_that_is_cut_is_an_error(record: Record, seed: int, data: st.Da
 
 @given(st.binary(max_size=400))
 def test_rubbish_is_records_or_an_error_and_nothing_else(data: bytes) -> None:
-    try:
+    records = []
+    with contextlib.suppress(DataError):
         records = list(parse_records(data))
-    except DataError as error:
-        assert error.code == "changelog-unreadable"
-    else:
-        assert len(records) * 64 <= len(data)
+    assert len(records) * 64 <= len(data)
 
 
 def test_an_extension_that_is_not_known_is_refused() -> None:
@@ -166,7 +166,10 @@ def test_servers_say_who_reads() -> None:
     found = changelogs.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
     assert set(found) == {target.name for target in fake.mdts}
     assert found["MDT0000"].index == 40
-    assert found["MDT0000"].users == (ChangelogUser("cl1", 3, 7), ChangelogUser("cl2-trimtab", 12, 9))
+    assert found["MDT0000"].users == (
+        ChangelogUser("cl1", 3, 7),
+        ChangelogUser("cl2-trimtab", 12, 9),
+    )
     assert found["MDT0000"].mask == {"MARK", "CREAT"}
     assert changelogs.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
 
@@ -175,8 +178,8 @@ def test_servers_say_who_reads() -> None:
 
 
 def test_the_mdts_of_a_client_are_its_devices(tmp_path: Path) -> None:
-    for name in ("changelog-scratch-MDT0001", "changelog-scratch-MDT000a", "changelog-other-MDT0000",
-                 "changelog-scratch-MDTx", "null"):  # fmt: skip
+    names = ("scratch-MDT0001", "scratch-MDT000a", "other-MDT0000", "scratch-MDTx")
+    for name in (*(f"changelog-{name}" for name in names), "null"):
         (tmp_path / name).touch()
     assert changelogs.mdts_of_client("scratch", tmp_path) == ("MDT0001", "MDT000a")
 
@@ -202,7 +205,9 @@ def test_clearing_is_one_write(tmp_path: Path) -> None:
     device.touch()
     changelogs.clear_records("scratch", "MDT0000", 2, 4711, devices=tmp_path)
     assert device.read_bytes() == b"clear:cl2:4711\0"
-    changelogs.clear_records("scratch", "MDT0001", 2, 4711, devices=tmp_path)  # ENOENT: user is gone
+    changelogs.clear_records(
+        "scratch", "MDT0001", 2, 4711, devices=tmp_path
+    )  # ENOENT: user is gone
     (tmp_path / "changelog-scratch-MDT0002").mkdir()
     with raises(ToolError, "changelog-unreachable"):
         changelogs.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)
