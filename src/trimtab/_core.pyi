@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray

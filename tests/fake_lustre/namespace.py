@@ -23,7 +23,7 @@ from trimtab.drivers.lustre.changelog import (
     Record,
     RecordType,
 )
-from trimtab.loop.purging.following import Looked
+from trimtab.loop.purging.changed_rows import Looked
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.schema import columns, last_use_s
 

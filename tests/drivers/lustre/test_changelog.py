@@ -50,10 +50,10 @@ def recorded(name: str) -> list[Record]:
         match = _LINE.fullmatch(line)
         assert match is not None, line
         target, parent, source, source_parent = (fid(match[key]) for key in ("t", "p", "s", "sp"))
-        name, old_name = ((match[key] or "").encode() for key in ("name", "old"))
+        last, old_name = ((match[key] or "").encode() for key in ("name", "old"))
         index, kind = int(match["index"]), int(match["type"])
         records.append(
-            Record(index, kind, 10**18 + 5, target, parent, name, source, source_parent, old_name)
+            Record(index, kind, 10**18 + 5, target, parent, last, source, source_parent, old_name)
         )
     return records
 

@@ -272,10 +272,10 @@ def mdts_of(parameters: Mapping[str, str], file_system: str) -> Mapping[str, Cha
     DataError
         An MDT says something else.
     """
-    found = {}
+    mdts = {}
     for name, text in parameters.items():
         match = re.fullmatch(r"mdd\.(.+)-(MDT[0-9a-f]{4})\.changelog_users", name)
         if match is not None and match[1] == file_system:
             mask = parameters.get(f"mdd.{match[1]}-{match[2]}.changelog_current_mask", "")
-            found[match[2]] = parse_users(text, mask)
-    return found
+            mdts[match[2]] = parse_users(text, mask)
+    return mdts

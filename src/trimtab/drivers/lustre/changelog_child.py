@@ -36,12 +36,12 @@ def clear(device, user, index):
 
 def main():
     """Do what the command line says."""
-    what, device, one, other = sys.argv[1:]
+    verb, device, first, second = sys.argv[1:]
     try:
-        if what == "clear":
-            clear(device, int(one), int(other))
+        if verb == "clear":
+            clear(device, int(first), int(second))
             return 0
-        more = read(device, int(one), int(other))
+        more = read(device, int(first), int(second))
         sys.stdout.flush()
         return MORE if more else 0
     except OSError as error:

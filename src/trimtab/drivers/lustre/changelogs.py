@@ -50,15 +50,15 @@ def ask_users(
     """
     request = changelog_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
     results = ask_each(servers.mds, request, servers, fan_out=fan_out)
-    found: dict[str, ChangelogUsers] = {}
+    mdts: dict[str, ChangelogUsers] = {}
     for name, result in results.items():
         view = ServerView(name, file_system, parse_answer(name, result), request)
         if not view.lacks("parameters"):
             parameters = view.parameters
-            found.update(
+            mdts.update(
                 mdts_of({key: parameters.get(key) or "" for key in parameters.names}, file_system)
             )
-    return found
+    return mdts
 
 
 def mdts_of_client(file_system: str, devices: Path = DEVICES) -> tuple[str, ...]:
@@ -108,16 +108,16 @@ def clear_records(
     raise _failed(f"records of {mdt} up to {index} cannot be cleared", result)
 
 
-def _child(what: str, device: Path, *numbers: int, timeout_s: float) -> ProcessResult:
+def _child(verb: str, device: Path, *numbers: int, timeout_s: float) -> ProcessResult:
     script = str(Path(changelog_child.__file__))
-    argv = (sys.executable, "-I", "-S", script, what, str(device), *map(str, numbers))
+    argv = (sys.executable, "-I", "-S", script, verb, str(device), *map(str, numbers))
     return execute(argv, timeout_s=timeout_s, output_limit_bytes=READ_MAX_BYTES + 2 * _MARGIN_BYTES)
 
 
-def _failed(what: str, result: ProcessResult) -> ToolError:
-    said = visible(result.stderr.decode("utf-8", "replace").strip().partition(" ")[2][:200])
+def _failed(failure: str, result: ProcessResult) -> ToolError:
+    complaint = visible(result.stderr.decode("utf-8", "replace").strip().partition(" ")[2][:200])
     return ToolError(
-        f"{what}: {said or result.problem}",
+        f"{failure}: {complaint or result.problem}",
         code="changelog-unreachable",
         hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
     )

@@ -17,8 +17,8 @@ from trimtab.drivers.lustre.changelogs import (
 )
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
+from trimtab.loop.purging.changed_rows import Looked
 from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.following import Looked
 from trimtab.loop.purging.looking import ask_core
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.manifest import Lack, Manifest, SizesMode
@@ -94,5 +94,5 @@ class LiveChangelogs:
         """Return what lies in directories, and those that could not be read."""
         with core_errors("reading directories that were renamed"):
             request = {"root": self.root, "ids": list(directories)}
-            found, failed = ask_core("children", request)
-        return set(found), dict(failed)
+            children, failed = ask_core("children", request)
+        return set(children), dict(failed)

@@ -97,7 +97,7 @@ def decide(mdts: Sequence[FollowedMdt], seen: Mapping[str, Seen]) -> Decision:
         for name in sorted(seen.keys() - followed)
     ]
     after = [_followed_on(mdt, seen[mdt.mdt]) if mdt.mdt in seen else mdt for mdt in mdts]
-    records = [record for one in seen.values() for record in one.records]
+    records = [record for reading in seen.values() for record in reading.records]
     return Decision(
         mdts=(*after, *new),
         look=frozenset(fid for record in records for fid in _concerned(record)),

@@ -1,10 +1,10 @@
-"""Changes beside an index: new shards, and which rows of the others they replace.
+r"""Changes beside an index: new shards, and which rows of the others they replace.
 
 ::
 
     part-000000.parquet   part-000000.superseded-000007   delta-000007-000000.parquet
     rows of the scan      which of them count no more      rows of now
-                     \\______________ manifest.json ______________/
+                     \______________ manifest.json ______________/
 
 What is new has names of its own; the manifest is replaced last. So a kill at any moment leaves the
 index of before or the index of after, and files that no manifest names.
@@ -87,7 +87,7 @@ def find(
 
     wanted = pl.DataFrame({"id": list(ids)}, schema={"id": pl.Binary}).with_columns(by_id=True)
     named = names.select("parent", "name").unique().with_columns(by_name=True)
-    found = []
+    frames = []
     with readable():
         for number, shard in enumerate(manifest.shards):
             rows = rows_in_force(directory, shard, numbered=True)
@@ -97,8 +97,8 @@ def find(
                 .filter(pl.col("by_id").is_not_null() | pl.col("by_name").is_not_null())
                 .select(pl.lit(number, pl.UInt32).alias("shard"), "row", *columns())
             )
-            found.append(located.collect(engine="streaming"))
-    return pl.concat(found) if found else _located_nothing()
+            frames.append(located.collect(engine="streaming"))
+    return pl.concat(frames) if frames else _located_nothing()
 
 
 def _located_nothing() -> pl.DataFrame:
@@ -226,10 +226,10 @@ def merge(directory: Path, manifest: Manifest, *, whole: bool, now_s: int) -> Ma
         for shard in merged:
             writer.add(rows_in_force(directory, shard).collect(engine="streaming"))
     new = writer.finish() if merged else ()
-    kept = [shard for shard in manifest.shards if shard not in merged]
+    others = [shard for shard in manifest.shards if shard not in merged]
     after = replace(
         manifest,
-        shards=(*kept, *new),
+        shards=(*others, *new),
         followed=replace(manifest.followed, generation=generation),
     )
     return _save(directory, after, files_of(manifest), now_s)

@@ -5,7 +5,7 @@ Values only; `trimtab.purge.index.manifest_file` reads and writes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -428,7 +428,7 @@ class Manifest:
         return tuple(_obstacles(self))
 
 
-def _obstacles(manifest: Manifest):
+def _obstacles(manifest: Manifest) -> Iterator[str]:
     if Lack.IDENTITY in manifest.lacking:
         yield "it knows files by their names only, and another file may have the name by now"
     if Lack.PLAIN_NAMES in manifest.lacking:
@@ -444,8 +444,12 @@ def _obstacles(manifest: Manifest):
     if manifest.filesystem is None:
         yield "it is not known which file system it is of"
     if manifest.followed is not None:
-        for mdt in manifest.followed.mdts:
-            for reason in mdt.stale:
-                yield f"{mdt.mdt} has to be scanned again: {reason}"
-        for reason in manifest.followed.stale:
-            yield f"it has to be scanned again: {reason}"
+        yield from _lost_changes(manifest.followed)
+
+
+def _lost_changes(followed: Followed) -> Iterator[str]:
+    for mdt in followed.mdts:
+        for reason in mdt.stale:
+            yield f"{mdt.mdt} has to be scanned again: {reason}"
+    for reason in followed.stale:
+        yield f"it has to be scanned again: {reason}"
