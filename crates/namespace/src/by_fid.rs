@@ -127,8 +127,9 @@ fn answers(
 impl Place {
     fn open(root: &Root, wanted: Wanted, device: Option<u64>) -> Result<Self> {
         let inspector = Inspector::new(root.descriptor(), wanted, None)?.listing_device(device);
-        let fids = openat(root.descriptor(), c".lustre/fid", DIRECTORY | OFlags::PATH, Mode::empty())
-            .map_err(|errno| Error::system("open .lustre/fid of", root.path(), errno))?;
+        let fids =
+            openat(root.descriptor(), c".lustre/fid", DIRECTORY | OFlags::PATH, Mode::empty())
+                .map_err(|errno| Error::system("open .lustre/fid of", root.path(), errno))?;
         Ok(Self { inspector, fids })
     }
 
@@ -224,8 +225,7 @@ mod tests {
         let patience = Patience::new(Duration::from_secs(60));
         let ids = [1, 2, 3, 4, 6].map(fid).to_vec();
         let out = (tree.path(), "rows");
-        let mut looked =
-            look_up(&root, ids.clone(), (wanted, Some(7)), 2, &patience, out).unwrap();
+        let mut looked = look_up(&root, ids.clone(), (wanted, Some(7)), 2, &patience, out).unwrap();
         looked.gone.sort_unstable();
         assert_eq!(looked.root, ROOT);
         assert_eq!(looked.gone, [2, 3, 6].map(fid));

@@ -62,7 +62,14 @@ pub fn select(
     memory_bytes: usize,
 ) -> PyResult<(u64, u64)> {
     py.detach(|| {
-        namespace::selection::select(&parts(shards), &rules.0, before_s, &out, threads, memory_bytes)
+        namespace::selection::select(
+            &parts(shards),
+            &rules.0,
+            before_s,
+            &out,
+            threads,
+            memory_bytes,
+        )
     })
     .map(pair)
     .map_err(|error| raised(py, &error))
@@ -82,7 +89,14 @@ pub fn select_part(
 ) -> PyResult<(u64, u64)> {
     let linked = linked.as_deref().map(|tally| &tally.0);
     py.detach(|| {
-        namespace::selection::select_part(&parts(shards), &rules.0, before_s, &out, memory_bytes, linked)
+        namespace::selection::select_part(
+            &parts(shards),
+            &rules.0,
+            before_s,
+            &out,
+            memory_bytes,
+            linked,
+        )
     })
     .map(pair)
     .map_err(|error| raised(py, &error))
