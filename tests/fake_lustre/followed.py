@@ -120,7 +120,7 @@ def scan(
     """Make the index of a scan that others work beside."""
     started_ns = lustre.now_ns
     rows = lustre.listing(during=during)
-    writer = ShardWriter(directory, rows_maximum=7, once=False)
+    writer = ShardWriter(directory, rows_maximum=7, once=False, prefix="scan")
     writer.add(rows)
     manifest = Manifest(
         index_id="0", root=b"/scratch", filesystem=FileSystemIdentity("lustre", "scratch"),

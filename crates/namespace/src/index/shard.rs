@@ -154,9 +154,9 @@ impl Shard {
 
 fn read_superseded(path: &Path) -> Result<Vec<u32>> {
     let bytes = std::fs::read(path).map_err(|error| Error::system("read", path, error))?;
-    let (rows, rest) = bytes.as_chunks::<4>();
-    let rows: Vec<u32> = rows.iter().map(|row| u32::from_le_bytes(*row)).collect();
-    if rest.is_empty() && rows.is_sorted_by(|one, other| one < other) {
+    let number = |row: &[u8]| u32::from_le_bytes([row[0], row[1], row[2], row[3]]);
+    let rows: Vec<u32> = bytes.chunks_exact(4).map(number).collect();
+    if bytes.len() % 4 == 0 && rows.is_sorted_by(|one, other| one < other) {
         return Ok(rows);
     }
     Err(Error::data(path, "is no increasing list of row numbers"))

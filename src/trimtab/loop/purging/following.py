@@ -31,7 +31,7 @@ from trimtab.loop.purging.changed_rows import Changelogs, Search
 from trimtab.loop.sites import open_site
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.follow.decide import TRIES_MAX, Seen, clears, decide, look_again
-from trimtab.purge.index.delta import commit, deltas, merge, read_again, remove_unnamed
+from trimtab.purge.index.delta import commit, deltas, merge, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Lack, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
@@ -46,7 +46,8 @@ USER: Final = "trimtab"
 
 DELTAS_MAX: Final = 32
 """More small shards are merged into one: each costs every reader a file."""
-_IDLE_SLACK_S: Final = 2
+_IDLE_SLACK_S: Final = 1
+"""Idle times are whole seconds, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,6 @@ def compact_index(directory: Path) -> Manifest:
             raise UsageError(
                 "the index is not followed: there is nothing to merge", code="index-not-followed"
             )
-        remove_unnamed(directory, manifest)
         return merge(directory, manifest, whole=True, now_s=int(utc_now().timestamp()))
 
 
@@ -278,7 +278,6 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
     manifest = load_manifest(directory)
     followed = manifest.followed
     assert followed is not None
-    remove_unnamed(directory, manifest)
     users = changelogs.users()
     for order in clears(followed.mdts, users):
         changelogs.clear(order)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.purge.index.manifest import Followed, Manifest, Retired, Shard, Superseded
-from trimtab.purge.index.manifest_file import MANIFEST, save_manifest, synchronise_directory
+from trimtab.purge.index.manifest import Followed, Manifest, Shard, Superseded
+from trimtab.purge.index.manifest_file import save_manifest, synchronise_directory
 from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import readable, rows_in_force, superseded_rows
 from trimtab.purge.index.write import ShardWriter, write_shard
@@ -37,6 +38,10 @@ RETIRED_S: Final = 6 * 3600
 DELTA: Final = "delta"
 MERGED: Final = "merged"
 _AGAIN: Final = "again"
+_OURS: Final = re.compile(
+    r"(scan|delta|merged|again)-[0-9-]+\.parquet|(scan|delta|merged)-[0-9-]+\.superseded-[0-9]+"
+)
+"""What a scan and a follower call their files; others in the directory are somebody's."""
 _WORN: Final = 0.05
 """From this share of replaced rows on a shard is written anew when an index is merged."""
 
@@ -184,7 +189,7 @@ def commit(
     """
     generation = followed.generation + 1
     before = files_of(manifest)
-    writer = ShardWriter(directory, f"{DELTA}-{generation:06}", once=False)
+    writer = ShardWriter(directory, prefix=f"{DELTA}-{generation:06}", once=False)
     for frame in delta.rows:
         writer.add(frame)
     new = writer.finish() if any(frame.height for frame in delta.rows) else ()
@@ -221,7 +226,9 @@ def merge(directory: Path, manifest: Manifest, *, whole: bool, now_s: int) -> Ma
         for shard in manifest.shards
         if shard.name.startswith(f"{DELTA}-") or (whole and _is_worn(shard))
     ]
-    writer = ShardWriter(directory, f"{MERGED if whole else DELTA}-{generation:06}", once=False)
+    writer = ShardWriter(
+        directory, prefix=f"{MERGED if whole else DELTA}-{generation:06}", once=False
+    )
     with readable():
         for shard in merged:
             writer.add(rows_in_force(directory, shard).collect(engine="streaming"))
@@ -303,27 +310,22 @@ def read_again(directory: Path, followed: Followed) -> dict[bytes, int]:
 
 def _save(directory: Path, manifest: Manifest, before: set[str], now_s: int) -> Manifest:
     """Replace the manifest, and remove what nobody reads any more."""
-    assert manifest.followed is not None
-    retired = [*manifest.followed.retired]
-    retired += [Retired(name, now_s) for name in sorted(before - files_of(manifest))]
-    over = [file for file in retired if file.since_s + RETIRED_S <= now_s]
-    followed = replace(
-        manifest.followed, retired=tuple(file for file in retired if file not in over)
-    )
-    manifest = replace(manifest, followed=followed)
     synchronise_directory(directory)
+    for name in before - files_of(manifest):
+        # Replaced now, whenever it was written: `remove_replaced` goes by that.
+        os.utime(directory / name, (now_s, now_s))
     save_manifest(manifest, directory)
-    for file in over:
-        (directory / file.name).unlink(missing_ok=True)
+    remove_replaced(directory, manifest, now_s)
     return manifest
 
 
-def remove_unnamed(directory: Path, manifest: Manifest) -> None:
-    """Remove what a round that was killed has left; nobody else adds to the index meanwhile."""
-    named = files_of(manifest) | {MANIFEST}
-    if manifest.followed is not None:
-        named |= {file.name for file in manifest.followed.retired}
+def remove_replaced(directory: Path, manifest: Manifest, now_s: int) -> None:
+    """Remove what was replaced long ago, or left by a round that was killed."""
+    named = files_of(manifest)
     for file in directory.iterdir():
-        made_here = file.name.startswith((f"{DELTA}-", f"{MERGED}-", f"{_AGAIN}-"))
-        if (made_here or ".superseded-" in file.name) and file.name not in named:
+        if (
+            file.name not in named
+            and _OURS.fullmatch(file.name)
+            and file.stat().st_mtime + RETIRED_S <= now_s
+        ):
             file.unlink(missing_ok=True)

@@ -307,14 +307,6 @@ class FollowedMdt:
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
-    """A file of an index that later ones replace; who reads it may still do so."""
-
-    name: str
-    since_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class Followed:
     """What a scanned index learnt from changelogs since.
 
@@ -328,15 +320,12 @@ class Followed:
         Files to look at once more, beside the shards; ``None``: none.
     stale
         Why the index may be wrong whatever the MDT, a sentence each.
-    retired
-        Files to be removed some time.
     """
 
     generation: int
     mdts: tuple[FollowedMdt, ...]
     again: Shard | None = None
     stale: tuple[str, ...] = ()
-    retired: tuple[Retired, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

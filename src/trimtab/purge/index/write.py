@@ -33,8 +33,6 @@ class ShardWriter:
     ----------
     directory
         Where the shards are written; it exists.
-    prefix
-        What the names of the shards begin with.
     shards
         What has been written, each on stable storage.
     repeated
@@ -42,15 +40,17 @@ class ShardWriter:
         that changes while it is read may be read twice in part.
     once
         Whether they are left out.
+    prefix
+        What the names of the shards begin with.
     """
 
     directory: Path
-    prefix: str = "part"
     rows_maximum: int = SHARD_ROWS
     bytes_maximum: int = SHARD_BYTES
     shards: list[Shard] = field(default_factory=list)
     repeated: int = 0
     once: bool = True
+    prefix: str = "part"
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _rows: int = 0
     _bytes: int = 0

@@ -332,7 +332,7 @@ shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
 shape(Unread, derive={"path": _text("path")})
 shape(Shard, optional=["superseded"])
 shape(FollowedMdt, omit=["scanned", "due", "missing"])
-shape(Followed, omit=["generation", "again", "retired"])
+shape(Followed, omit=["generation", "again"])
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
