@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site
 from trimtab.model.driver import DRIVERS
+from trimtab.model.site import Site
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -110,14 +112,32 @@ def scenario_of(where: str) -> Scenario:
     """
     if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
         return load_scenario(where)
-    site = open_site(where).site
-    if not DRIVERS[site.driver].simulated or site.scenario is None:
+    try:
+        site = open_site(where).site
+    except UsageError as error:
+        # A name that is near one of a scenario was meant as one.
+        if not is_path(where) and (near := did_you_mean(where, preset_names())):
+            raise UsageError(
+                f"there is no scenario or site {visible(where[:80])!r}",
+                code="scenario-unknown",
+                hint=near,
+            ) from error
+        raise
+    scenario = scenario_of_site(site)
+    if scenario is None:
         raise UsageError(
             f"{visible(where[:80])} is a real site: its users' behaviour is unknown",
             code="not-a-twin",
             hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
         )
+    return scenario
+
+
+def scenario_of_site(site: Site) -> Scenario | None:
+    """Return the scenario of a simulated site; ``None`` of a real one."""
     named = site.scenario
+    if not DRIVERS[site.driver].simulated or named is None:
+        return None
     if site.source is not None and is_path(named) and not Path(named).is_absolute():
         named = str(Path(site.source).parent / named)
     return load_scenario(named)
