@@ -137,20 +137,26 @@ class Search:
         whether or not its record was read: it is looked at as well. So is what it lists beneath a
         directory that is gone: it was removed, or moved with a directory that has another FID.
         """
-        todo = set(files)
+        now, before, todo = self._compared(set(files), migrated)
         for _ in range(_IN_THE_WAY_MAX):
-            places = self._look_up(todo)
-            now = self._placed(places)
-            before = find(self._directory, self._manifest, self.looked, now)
-            todo = set(before["id"].to_list()) - self.looked
-            if doubtful := self._doubtful(before, now, migrated):
-                nowhere = dict.fromkeys(doubtful, b"\0")
-                for rows, _ in beneath(self._directory, self._manifest, nowhere, self.looked):
-                    todo.update(rows["id"].to_list())
             if not todo:
                 break
+            now, before, todo = self._compared(todo, migrated)
         self.unknown |= todo
         return now, before
+
+    def _compared(
+        self, todo: set[bytes], migrated: Mapping[bytes, bytes]
+    ) -> tuple[pl.DataFrame, pl.DataFrame, set[bytes]]:
+        """Look at files; return the rows of all, now and before, and what else to look at."""
+        now = self._placed(self._look_up(todo))
+        before = find(self._directory, self._manifest, self.looked, now)
+        more = set(before["id"].to_list()) - self.looked
+        if doubtful := self._doubtful(before, now, migrated):
+            nowhere = dict.fromkeys(doubtful, b"\0")
+            for rows, _ in beneath(self._directory, self._manifest, nowhere, self.looked):
+                more.update(rows["id"].to_list())
+        return now, before, more
 
     def _doubtful(
         self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
@@ -168,14 +174,18 @@ class Search:
 
     def _look_up(self, todo: set[bytes]) -> Places:
         """Look at files, and at the directories above them."""
+        places = self._look(todo)
         for _ in range(_LEVELS_MAX):
-            self._add(self._changelogs.look(sorted(todo)), todo)
-            places = place(self._names, self._gone | self.failed.keys(), self._root)
             todo = set(places.missing) - self.looked
             if not todo:
                 break
+            places = self._look(todo)
         self.unknown = frozenset(self.failed) | places.nowhere | todo
         return places
+
+    def _look(self, todo: set[bytes]) -> Places:
+        self._add(self._changelogs.look(sorted(todo)), todo)
+        return place(self._names, self._gone | self.failed.keys(), self._root)
 
     def _add(self, answer: Looked, files: set[bytes]) -> None:
         import polars as pl
