@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -653,8 +653,11 @@ class Rules:
         linked: bool,
     ) -> None: ...
 
+ShardPath: TypeAlias = str | PathLike[str] | tuple[str | PathLike[str], str | PathLike[str]]
+"""A shard, or a shard and the file with the numbers of its rows that count no more."""
+
 def tally(
-    shards: Sequence[str | PathLike[str]],
+    shards: Sequence[ShardPath],
     rules: Rules,
     *,
     threads: int = 0,
@@ -667,7 +670,8 @@ def tally(
     Parameters
     ----------
     shards
-        Parquet files with the columns of an index, whoever wrote them.
+        Parquet files with the columns of an index, whoever wrote them; each may be a pair with the
+        file that names its rows which count no more.
     threads
         0: one a core.
     users, projects, osts
@@ -684,7 +688,7 @@ def tally(
     """
 
 def select(
-    shards: Sequence[str | PathLike[str]],
+    shards: Sequence[ShardPath],
     rules: Rules,
     *,
     before_s: int,
@@ -719,7 +723,7 @@ def select(
     """
 
 def select_part(
-    shards: Sequence[str | PathLike[str]],
+    shards: Sequence[ShardPath],
     rules: Rules,
     *,
     before_s: int,
@@ -742,6 +746,50 @@ def select_part(
 
 def merge_parts(parts: Sequence[str | PathLike[str]], out: str | PathLike[str]) -> None:
     """Merge what `select_part` wrote of all shards into the file that `select` would write."""
+
+def look_up(
+    root: str | PathLike[str],
+    ids: Sequence[bytes],
+    *,
+    out: str | PathLike[str],
+    project: bool = False,
+    layout: bool = False,
+    exact_sizes: bool = False,
+    device: int | None = None,
+    threads: int = 0,
+    deadline_s: float = 60.0,
+) -> tuple[bytes, list[bytes], list[tuple[bytes, int]], list[bytes]]:
+    """Look at files of a Lustre by their FIDs, and write a row for each of their names.
+
+    Parameters
+    ----------
+    root
+        Of the mounted file system.
+    ids
+        16 bytes each, as an index keeps a FID.
+    out
+        A Parquet file with the columns of an index, except that ``parent`` is the directory's FID.
+    project, layout, exact_sizes
+        As a scan asks for them.
+    device
+        What stands in that column; ``None``: as this host numbers the file system.
+    deadline_s
+        Of a call that does not return; its file fails with ``ETIMEDOUT``.
+
+    Returns
+    -------
+    tuple
+        The FID of the root; those without a name; those that could not be looked at, with the
+        error number; those of which Lustre does not keep all names.
+    """
+
+def children(
+    root: str | PathLike[str], ids: Sequence[bytes], *, deadline_s: float = 60.0
+) -> tuple[list[bytes], list[tuple[bytes, int]]]:
+    """Return what lies in directories of a Lustre, by FID; and which of them could not be read.
+
+    A directory that is gone holds nothing.
+    """
 
 def glimpse(
     root: str | PathLike[str],

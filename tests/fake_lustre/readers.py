@@ -113,6 +113,12 @@ def _now(state: FakeLustre, one: Instance) -> str:
     return nid_of(state, one.target, one.host)
 
 
+def _changelog_users(_: FakeLustre, one: FakeTarget) -> str:
+    rows = [f"\ncurrent_index: {one.changelog_index}", f"{'ID':<30}index (idle) mask"]
+    rows += [f"{name:<17} {index:17} ({idle_s})" for name, index, idle_s in one.changelog_users]
+    return "\n".join(rows)
+
+
 def _recovery(state: FakeLustre, target: FakeTarget) -> str:
     if target.recovery == "INACTIVE":
         return "status: INACTIVE"
@@ -168,6 +174,8 @@ _READERS: dict[tuple[str, str], Reader] = {
     ("obdfilter", "fstype"): _of(lambda _, one: f"osd-{one.osd}"),
     ("obdfilter", "stats"): _of(obdfilter_stats),
     ("obdfilter", "brw_stats"): _of(brw_stats),
+    ("mdd", "changelog_users"): _of(_changelog_users),
+    ("mdd", "changelog_current_mask"): _of(lambda _, one: one.changelog_mask),
     ("mdt", "no_create"): _of(lambda _, one: int(one.no_create)),
     ("mdt", "readonly"): _of(lambda _, one: int(one.readonly)),
     ("mdt", "recovery_status"): _of(_recovery),

@@ -85,6 +85,9 @@ class FakeTarget:
         What obdfilter-survey has on it now, and the number of its next object.
     survey_mib_s
         What obdfilter-survey finds in its write.
+    changelog_index, changelog_users, changelog_mask
+        Of an MDT: its last record; name, cleared index and idle seconds of each reader; the types
+        that are written.
     criteria
         Counters of the allocator: hits, groups considered, extents scanned, useless loops for
         each criterion from the best to the last.
@@ -138,6 +141,9 @@ class FakeTarget:
     echo_bytes: int = 0
     next_object: int = 2
     survey_mib_s: float = 1400.0
+    changelog_index: int = 0
+    changelog_users: list[tuple[str, int, int]] = field(default_factory=list)
+    changelog_mask: str = "MARK "
 
     @property
     def kind(self) -> str:

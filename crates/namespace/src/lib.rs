@@ -10,6 +10,7 @@
 //! check before a deletion all ask it, so that they cannot disagree.
 
 pub mod beneath;
+pub mod by_fid;
 pub mod entry;
 pub mod error;
 pub mod glimpse;

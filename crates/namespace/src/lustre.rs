@@ -22,6 +22,9 @@ const PATTERN_FLAGS: u32 = 0xffff_0000;
 /// The data were moved to an archive: no objects are left.
 const PATTERN_RELEASED: u32 = 0x8000_0000;
 
+const LINK_MAGIC: u32 = 0x11EA_F1DF;
+const LINK_HEADER_BYTES: usize = 24;
+
 const PLAIN_HEADER_BYTES: usize = 32;
 const POOL_NAME_BYTES: usize = 16;
 const OBJECT_BYTES: usize = 24;
@@ -40,6 +43,37 @@ pub fn identity(fid: &[u8]) -> Option<ObjectId> {
     let sequence = u64::from_le_bytes(fid.get(..8)?.try_into().ok()?);
     let (object, version) = (u32_at(fid, 8)?, u32_at(fid, 12)?);
     (sequence != 0).then_some(ObjectId::Fid { sequence, object, version })
+}
+
+/// What `trusted.link` says of the names of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// The FID of the directory, as the index keeps one, and the name there.
+    pub names: Vec<([u8; 16], Vec<u8>)>,
+    /// Whether the attribute once had no room for a name.
+    pub overflowed: bool,
+}
+
+/// The names in `trusted.link`; `None` where the bytes are something else.
+///
+/// `link_ea_header` and `link_ea_entry` of `lustre_idl.h`: the header as the machine lays it out, the
+/// entries packed and big-endian.
+pub fn links(bytes: &[u8]) -> Option<Links> {
+    if u32_at(bytes, 0)? != LINK_MAGIC || bytes.len() as u64 != u64_at(bytes, 8)? {
+        return None;
+    }
+    let (count, overflowed) = (u32_at(bytes, 4)?, u32_at(bytes, 16)? != 0);
+    let mut rest = bytes.get(LINK_HEADER_BYTES..)?;
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let length = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?).into();
+        let entry = rest.get(..length)?;
+        let parent = entry.get(2..18)?.try_into().ok()?;
+        let name = entry.get(18..).filter(|name| !name.is_empty())?;
+        names.push((parent, name.to_vec()));
+        rest = &rest[length..];
+    }
+    rest.is_empty().then_some(Links { names, overflowed })
 }
 
 /// The layout in `lustre.lov` or `trusted.lov`; `None` where the bytes are something else.
@@ -116,6 +150,10 @@ fn u32_at(bytes: &[u8], from: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(from..from.checked_add(4)?)?.try_into().ok()?))
 }
 
+fn u64_at(bytes: &[u8], from: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(from..from.checked_add(8)?)?.try_into().ok()?))
+}
+
 fn u16_at(bytes: &[u8], from: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(from..from.checked_add(2)?)?.try_into().ok()?))
 }
@@ -153,6 +191,38 @@ pub(crate) mod tests {
             bytes.extend(ost.to_le_bytes());
         }
         bytes
+    }
+
+    /// `trusted.link`, written field by field as the header lays it out.
+    pub(crate) fn link_bytes(names: &[(ObjectId, &[u8])], overflowed_s: u32) -> Vec<u8> {
+        let mut entries = Vec::new();
+        for (parent, name) in names {
+            entries.extend((18 + name.len() as u16).to_be_bytes());
+            entries.extend(parent.to_bytes());
+            entries.extend(*name);
+        }
+        let mut bytes = Vec::new();
+        bytes.extend(LINK_MAGIC.to_le_bytes());
+        bytes.extend((names.len() as u32).to_le_bytes());
+        bytes.extend((24 + entries.len() as u64).to_le_bytes());
+        bytes.extend(overflowed_s.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(entries);
+        bytes
+    }
+
+    #[test]
+    fn names_are_read_and_cut_ones_are_none() {
+        let one = ObjectId::Fid { sequence: 0x2_0000_0402, object: 1, version: 0 };
+        let whole = link_bytes(&[(one, b"a\n b"), (one, b"\xff")], 0);
+        let read = links(&whole).unwrap();
+        assert_eq!(read.names[0], (one.to_bytes(), b"a\n b".to_vec()));
+        assert_eq!((read.names.len(), read.overflowed), (2, false));
+        assert!(links(&link_bytes(&[], 5)).unwrap().overflowed);
+        assert_eq!(links(&link_bytes(&[(one, b"")], 0)), None, "a name without a letter");
+        for length in 0..whole.len() {
+            assert_eq!(links(&whole[..length]), None, "{length}");
+        }
     }
 
     const FLASH: Option<&[u8]> = Some(b"flash");
@@ -283,6 +353,12 @@ pub(crate) mod tests {
                 bytes[..4].copy_from_slice(&magics[magic].to_le_bytes());
             }
             let _ = (layout(&bytes), identity_of_lma(&bytes), identity(&bytes));
+            if bytes.len() >= 16 {
+                bytes[..4].copy_from_slice(&LINK_MAGIC.to_le_bytes());
+                let length = bytes.len() as u64;
+                bytes[8..16].copy_from_slice(&length.to_le_bytes());
+            }
+            let _ = links(&bytes);
         }
     }
 }

@@ -1,23 +1,23 @@
 //! Groups of rows handed out to threads.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
 use crate::error::{Error, Result};
-use crate::index::Shard;
+use crate::index::{Shard, Source};
 
 /// What is still to be done: the rest of the shard at hand, and the shards after it.
 ///
 /// A shard is opened when the one before has been handed out, so that ten thousand of them need neither
 /// descriptors nor memory at once.
-struct Queue<'a> {
-    shards: std::slice::Iter<'a, PathBuf>,
+struct Queue<'a, P> {
+    shards: std::slice::Iter<'a, P>,
     open: Option<(Shard, usize)>,
     failed: Option<Error>,
 }
 
-impl Queue<'_> {
+impl<P: Source> Queue<'_, P> {
     fn next(&mut self) -> Result<Option<(Shard, usize)>> {
         loop {
             if self.failed.is_some() {
@@ -29,8 +29,8 @@ impl Queue<'_> {
                     return Ok(Some((shard.clone(), *next - 1)));
                 }
             }
-            let Some(path) = self.shards.next() else { return Ok(None) };
-            self.open = Some((Shard::open(path)?, 0));
+            let Some(source) = self.shards.next() else { return Ok(None) };
+            self.open = Some((Shard::open_source(source)?, 0));
         }
     }
 }
@@ -38,7 +38,7 @@ impl Queue<'_> {
 /// Lets `threads` threads (0: one a core) work on all groups of all shards, each with a state of its
 /// own; returns the states. The first error ends the work of all.
 pub(crate) fn over_groups<S: Send>(
-    shards: &[PathBuf],
+    shards: &[impl Source],
     threads: usize,
     make: impl Fn() -> S + Sync,
     each: impl Fn(&mut S, &Shard, usize) -> Result<()> + Sync,

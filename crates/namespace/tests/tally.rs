@@ -5,7 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use namespace::index::{Limits, Row, Shard, ShardWriter};
+use namespace::index::{Limits, Part, Row, Shard, ShardWriter};
 use namespace::rules::{Counted, Exempt, Exemptions};
 use namespace::selection::select;
 use namespace::tally::{Options, Tally, tally};
@@ -53,6 +53,32 @@ proptest! {
         let paths = write(directory.path(), &rows, shards, group);
         let counted = tally(&paths, &rules, options, 2).unwrap();
         prop_assert_eq!(twin::told(&counted), twin::tally(&rows, &rules, options));
+    }
+
+    #[test]
+    fn rows_that_later_shards_replace_count_for_nothing(
+        rows in prop::collection::vec((row(), any::<bool>()), 0..80), rules in rules(),
+        options in options(), before in -10i64..300_000, group in 1usize..50,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let all: Vec<Row> = rows.iter().map(|(row, _)| row.clone()).collect();
+        let left: Vec<Row> =
+            rows.iter().filter(|(_, gone)| !gone).map(|(row, _)| row.clone()).collect();
+        let path = write(directory.path(), &all, 1, group).remove(0);
+        let superseded = directory.path().join("superseded");
+        let numbers = rows.iter().enumerate().filter(|(_, (_, gone))| *gone);
+        let bytes: Vec<u8> =
+            numbers.flat_map(|(number, _)| (number as u32).to_le_bytes()).collect();
+        std::fs::write(&superseded, bytes).unwrap();
+        let parts = [Part { path, superseded: Some(superseded) }];
+        let counted = tally(&parts, &rules, options, 2).unwrap();
+        prop_assert_eq!(twin::told(&counted), twin::tally(&left, &rules, options));
+        let out = directory.path().join("candidates.parquet");
+        let amount = select(&parts, &rules, AS_OF_S - before, &out, 2, 0).unwrap();
+        let mut candidates =
+            Shard::open(&out).unwrap().rows_from(0).unwrap().read(usize::MAX).unwrap();
+        candidates.sort_by_key(twin::key);
+        prop_assert_eq!((candidates, amount), twin::select(&left, &rules, AS_OF_S - before));
     }
 
     #[test]
@@ -188,10 +214,11 @@ fn tallies_of_separate_processes_merge_in_any_order() {
 
 #[test]
 fn only_tallies_by_the_same_rules_merge() {
-    let mut whole = tally(&[], &usual(true), EVERYTHING, 1).unwrap();
-    let error = whole.merge(&tally(&[], &usual(false), EVERYTHING, 1).unwrap()).unwrap_err();
+    let none: [PathBuf; 0] = [];
+    let mut whole = tally(&none, &usual(true), EVERYTHING, 1).unwrap();
+    let error = whole.merge(&tally(&none, &usual(false), EVERYTHING, 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("rules"), "{error}");
-    assert!(whole.merge(&tally(&[], &usual(true), Options::default(), 1).unwrap()).is_err());
+    assert!(whole.merge(&tally(&none, &usual(true), Options::default(), 1).unwrap()).is_err());
 }
 
 #[test]

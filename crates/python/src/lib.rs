@@ -11,6 +11,7 @@ macro_rules! dict_of {
 
 mod allocator;
 mod books;
+mod by_fid;
 mod drive;
 mod glimpse;
 mod ost;
@@ -37,6 +38,8 @@ mod _core {
     use crate::allocator::BlockAllocator;
     #[pymodule_export]
     use crate::books::book;
+    #[pymodule_export]
+    use crate::by_fid::{children, look_up};
     #[pymodule_export]
     use crate::drive::{FlashDrive, FlashWorkload};
     #[pymodule_export]

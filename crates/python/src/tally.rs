@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use namespace::index::Part;
 use namespace::tally::{Amount, Options, Tally as Core};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyTuple, PyType};
@@ -15,12 +16,27 @@ type Arrays<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes
 #[pyclass(module = "trimtab._core")]
 pub struct Tally(Core);
 
+/// A shard, or a shard and the file with the numbers of its rows that count no more.
+#[derive(FromPyObject)]
+pub enum Source {
+    Whole(PathBuf),
+    Partly(PathBuf, PathBuf),
+}
+
+fn parts(shards: Vec<Source>) -> Vec<Part> {
+    let part = |source| match source {
+        Source::Whole(path) => Part { path, superseded: None },
+        Source::Partly(path, superseded) => Part { path, superseded: Some(superseded) },
+    };
+    shards.into_iter().map(part).collect()
+}
+
 /// Counts what lies in the shards of an index.
 #[pyfunction]
 #[pyo3(signature = (shards, rules, *, threads = 0, users = true, projects = false, osts = false))]
 pub fn tally(
     py: Python<'_>,
-    shards: Vec<PathBuf>,
+    shards: Vec<Source>,
     rules: &Rules,
     threads: usize,
     users: bool,
@@ -28,7 +44,7 @@ pub fn tally(
     osts: bool,
 ) -> PyResult<Tally> {
     let options = Options { users, projects, osts };
-    py.detach(|| namespace::tally::tally(&shards, &rules.0, options, threads))
+    py.detach(|| namespace::tally::tally(&parts(shards), &rules.0, options, threads))
         .map(Tally)
         .map_err(|error| raised(py, &error))
 }
@@ -38,7 +54,7 @@ pub fn tally(
 #[pyo3(signature = (shards, rules, *, before_s, out, threads = 0, memory_bytes = 1 << 30))]
 pub fn select(
     py: Python<'_>,
-    shards: Vec<PathBuf>,
+    shards: Vec<Source>,
     rules: &Rules,
     before_s: i64,
     out: PathBuf,
@@ -46,7 +62,14 @@ pub fn select(
     memory_bytes: usize,
 ) -> PyResult<(u64, u64)> {
     py.detach(|| {
-        namespace::selection::select(&shards, &rules.0, before_s, &out, threads, memory_bytes)
+        namespace::selection::select(
+            &parts(shards),
+            &rules.0,
+            before_s,
+            &out,
+            threads,
+            memory_bytes,
+        )
     })
     .map(pair)
     .map_err(|error| raised(py, &error))
@@ -57,7 +80,7 @@ pub fn select(
 #[pyo3(signature = (shards, rules, *, before_s, out, linked = None, memory_bytes = 1 << 28))]
 pub fn select_part(
     py: Python<'_>,
-    shards: Vec<PathBuf>,
+    shards: Vec<Source>,
     rules: &Rules,
     before_s: i64,
     out: PathBuf,
@@ -66,7 +89,14 @@ pub fn select_part(
 ) -> PyResult<(u64, u64)> {
     let linked = linked.as_deref().map(|tally| &tally.0);
     py.detach(|| {
-        namespace::selection::select_part(&shards, &rules.0, before_s, &out, memory_bytes, linked)
+        namespace::selection::select_part(
+            &parts(shards),
+            &rules.0,
+            before_s,
+            &out,
+            memory_bytes,
+            linked,
+        )
     })
     .map(pair)
     .map_err(|error| raised(py, &error))

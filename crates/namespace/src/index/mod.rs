@@ -21,5 +21,5 @@ mod writer;
 
 pub use rows::{Row, Rows, path_problem};
 pub use schema::{COLUMNS, Column, Kind};
-pub use shard::Shard;
+pub use shard::{Part, Shard, Source};
 pub use writer::{Finished, Limits, ShardWriter};

@@ -12,6 +12,42 @@ use super::packed::Kind;
 use super::schema::{Location, Name, locate};
 use crate::error::{Error, Result};
 
+/// Where a shard lies, and which of its rows later shards replace.
+pub trait Source: Sync {
+    /// The Parquet file.
+    fn path(&self) -> &Path;
+
+    /// The file with the numbers of the replaced rows: 32 bits each, little-endian, increasing.
+    fn superseded(&self) -> Option<&Path> {
+        None
+    }
+}
+
+impl Source for PathBuf {
+    fn path(&self) -> &Path {
+        self
+    }
+}
+
+/// A shard of an index that is kept up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The Parquet file.
+    pub path: PathBuf,
+    /// The file with the numbers of its rows that count no more.
+    pub superseded: Option<PathBuf>,
+}
+
+impl Source for Part {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn superseded(&self) -> Option<&Path> {
+        self.superseded.as_deref()
+    }
+}
+
 /// One Parquet file of an index. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shard(Arc<Open>);
@@ -21,18 +57,36 @@ struct Open {
     path: PathBuf,
     shared: Shared,
     metadata: ParquetMetaData,
+    superseded: Vec<u32>,
 }
 
 impl Shard {
     /// Opens a file and reads what it says of itself.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::opened(path, Vec::new())
+    }
+
+    /// The same, with the rows that later shards replace left out of a tally and a selection.
+    pub(crate) fn open_source(source: &impl Source) -> Result<Self> {
+        let superseded = source.superseded().map(read_superseded).transpose()?.unwrap_or_default();
+        let shard = Self::opened(source.path(), superseded)?;
+        let last = shard.0.superseded.last().copied();
+        match (last, source.superseded()) {
+            (Some(last), Some(path)) if u64::from(last) >= shard.rows() => {
+                Err(Error::data(path, format!("names row {last} of {} rows", shard.rows())))
+            }
+            _ => Ok(shard),
+        }
+    }
+
+    fn opened(path: &Path, superseded: Vec<u32>) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::system("open", path, error))?;
         let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
         let shared = Shared::new(file, length);
         let metadata = ParquetMetaDataReader::new()
             .parse_and_finish(&shared)
             .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })?;
-        let shard = Self(Arc::new(Open { path: path.to_path_buf(), shared, metadata }));
+        let shard = Self(Arc::new(Open { path: path.to_path_buf(), shared, metadata, superseded }));
         shard.check()?;
         Ok(shard)
     }
@@ -68,6 +122,14 @@ impl Shard {
         (0..number).map(|before| self.group(before).rows as u64).sum()
     }
 
+    /// The rows of a group that later shards replace, numbered within the shard.
+    pub(crate) fn superseded(&self, number: usize) -> &[u32] {
+        let first = self.first_row(number);
+        let end = first + self.group(number).rows as u64;
+        let place = |row| self.0.superseded.partition_point(|gone| u64::from(*gone) < row);
+        &self.0.superseded[place(first)..place(end)]
+    }
+
     /// How many groups of rows it has.
     pub(crate) fn groups(&self) -> usize {
         self.0.metadata.num_row_groups()
@@ -88,6 +150,16 @@ impl Shard {
     pub(crate) fn unreadable(&self, name: Name, problem: &str) -> Error {
         Error::data(self.path(), format!("column {} {problem}", name.text()))
     }
+}
+
+fn read_superseded(path: &Path) -> Result<Vec<u32>> {
+    let bytes = std::fs::read(path).map_err(|error| Error::system("read", path, error))?;
+    let number = |row: &[u8]| u32::from_le_bytes([row[0], row[1], row[2], row[3]]);
+    let rows: Vec<u32> = bytes.chunks_exact(4).map(number).collect();
+    if bytes.len() % 4 == 0 && rows.is_sorted_by(|one, other| one < other) {
+        return Ok(rows);
+    }
+    Err(Error::data(path, "is no increasing list of row numbers"))
 }
 
 /// A group of rows of a shard.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::rows::{Row, Rows};
-use crate::index::{Limits, Shard, ShardWriter};
+use crate::index::{Limits, Shard, ShardWriter, Source};
 use crate::rules::Rules;
 use crate::tally::judge::{Judge, Prepared, Stretch};
 use crate::tally::{Amount, Options, Tally, tally};
@@ -29,7 +29,7 @@ type Chosen = (i64, Row);
 /// About `memory_bytes` are used for rows. Returns how many files they are and what these take up:
 /// a file with several names counts once, as in a tally.
 pub fn select(
-    shards: &[PathBuf],
+    shards: &[impl Source],
     rules: &Rules,
     before_s: i64,
     out: &Path,
@@ -50,7 +50,7 @@ pub fn select(
 /// `linked` is a tally of the whole index, where files with several names may go. Returns what files
 /// with one name come to.
 pub fn select_part(
-    shards: &[PathBuf],
+    shards: &[impl Source],
     rules: &Rules,
     before_s: i64,
     out: &Path,
@@ -84,7 +84,7 @@ struct Within<'a> {
 }
 
 fn select_within(
-    shards: &[PathBuf],
+    shards: &[impl Source],
     rules: &Rules,
     within: &Within<'_>,
     out: &Path,

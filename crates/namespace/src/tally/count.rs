@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Terms;
 use super::curve::Amount;
-use super::judge::{Judge, Prepared, Stretch, UNKNOWN};
+use super::judge::{Judge, Prepared, SUPERSEDED, Stretch, UNKNOWN};
 use super::links::{Linked, Links, Look, first};
 use super::sums::{DAY_S, HOUR_S, Owner, Sums};
 use crate::error::Result;
@@ -79,6 +79,9 @@ impl<'a> Counter<'a> {
         let terms = self.terms;
         let amount = Amount::one(stretch.allocated[row]);
         let kept = stretch.kept[row];
+        if kept == SUPERSEDED {
+            return;
+        }
         if kept == Kept::NotRegular as u8 {
             self.sums.kept[usize::from(kept)].add(amount);
             return;

@@ -24,6 +24,9 @@ pub(crate) const STRETCH: usize = 4096;
 /// Stands for a time that is not known; no file was used then.
 pub(crate) const UNKNOWN: i64 = i64::MIN;
 
+/// In the place of a reason: a later shard replaces the row, which counts for nothing.
+pub(crate) const SUPERSEDED: u8 = u8::MAX;
+
 /// On a user or a project: it is exempt. The number itself has 32 bits.
 const EXEMPT: u64 = 1 << 32;
 
@@ -110,6 +113,9 @@ struct Late<K: Kind, T> {
 pub(crate) struct Judge<'a> {
     prepared: &'a Prepared,
     group: Group<'a>,
+    /// The rows of the group that count no more, numbered within the shard from `first`.
+    superseded: &'a [u32],
+    first: u64,
     done: usize,
     kinds: Binary<bool>,
     allocated: Numbers<u64>,
@@ -155,6 +161,8 @@ impl<'a> Judge<'a> {
             lists: options.osts.then(|| group.osts()).transpose()?,
             prepared,
             done: 0,
+            superseded: shard.superseded(number),
+            first: shard.first_row(number),
             group,
         })
     }
@@ -187,8 +195,20 @@ impl<'a> Judge<'a> {
         self.judge_paths(rows, stretch)?;
         mark(&mut stretch.kept, Kept::NotRegular, &stretch.regular, |is_regular| !is_regular);
         self.identify(rows, stretch)?;
+        for row in self.superseded_rows(rows) {
+            stretch.kept[row] = SUPERSEDED;
+        }
         self.done += rows;
         Ok(true)
+    }
+
+    /// The rows of the next stretch that later shards replace.
+    fn superseded_rows(&self, rows: usize) -> impl Iterator<Item = usize> + use<'a> {
+        let start = self.first + self.done as u64;
+        let place = |row| self.superseded.partition_point(|gone| u64::from(*gone) < row);
+        let gone = &self.superseded[place(start)..place(start + rows as u64)];
+        // Less than a stretch.
+        gone.iter().map(move |row| (u64::from(*row) - start) as usize)
     }
 
     fn read(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {
@@ -200,7 +220,11 @@ impl<'a> Judge<'a> {
         stretch.links.clear();
         self.links.read(rows, &mut stretch.links, |n| n as u32)?;
         stretch.last_use_s.clear();
-        self.last_use.read(rows, &mut stretch.last_use_s, &mut stretch.times)
+        self.last_use.read(rows, &mut stretch.last_use_s, &mut stretch.times)?;
+        for row in self.superseded_rows(rows) {
+            (stretch.allocated[row], stretch.regular[row]) = (0, false);
+        }
+        Ok(())
     }
 
     fn judge_sizes(&mut self, rows: usize, stretch: &mut Stretch) -> Result<()> {

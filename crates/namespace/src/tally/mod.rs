@@ -17,7 +17,6 @@ pub(crate) mod judge;
 pub(crate) mod links;
 mod sums;
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use curve::Amount;
 
 use crate::error::{Error, Result};
+use crate::index::Source;
 use crate::rules::{Kept, Rules};
 use crate::work::over_groups;
 use count::Counter;
@@ -68,7 +68,12 @@ pub struct Tally {
 const MAGIC: &[u8] = b"trimtab tally 2\n";
 
 /// Counts what lies in shards, on `threads` threads (0: one a core).
-pub fn tally(shards: &[PathBuf], rules: &Rules, options: Options, threads: usize) -> Result<Tally> {
+pub fn tally(
+    shards: &[impl Source],
+    rules: &Rules,
+    options: Options,
+    threads: usize,
+) -> Result<Tally> {
     let prepared = Prepared::new(rules, options);
     let terms = Terms { rules: prepared.rules.clone(), options };
     let counters = over_groups(

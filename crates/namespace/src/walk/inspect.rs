@@ -178,6 +178,19 @@ impl Inspector {
     }
 }
 
+impl Inspector {
+    /// An extended attribute of a name of a directory; `None` where there is none.
+    pub(crate) fn attribute(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        which: &CStr,
+    ) -> Result<Option<Vec<u8>>, Errno> {
+        self.hold_up();
+        attribute(&path_of(directory, name), which)
+    }
+}
+
 /// The device and mount of a name; the mount is 0 where the kernel does not say (before 5.8).
 fn whereabouts(stat: &Statx) -> (u64, u64) {
     let mount = if stat.stx_mask & StatxFlags::MNT_ID.bits() != 0 { stat.stx_mnt_id } else { 0 };

@@ -37,6 +37,7 @@ use crate::beneath::Root;
 use crate::error::{Error, Result};
 use crate::work::on_threads;
 
+pub(crate) use inspect::Inspector;
 pub use inspect::Wanted;
 pub(crate) use record::Record;
 pub use record::{Counts, Unread};
@@ -44,7 +45,6 @@ pub(crate) use scheduler::{Quiet, Scheduler};
 pub use sink::{Rows, Shard, Sink};
 
 use descriptors::Descriptors;
-use inspect::Inspector;
 
 /// How a walk goes about it.
 #[derive(Clone, Debug, PartialEq)]

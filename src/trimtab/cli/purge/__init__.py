@@ -9,6 +9,10 @@ from trimtab.cli.lazy import LazyGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("trimtab.cli.purge.policy", "Write a commented policy file, or check one."),
     "scan": ("trimtab.cli.purge.scan", "Scan every file into an index."),
+    "follow": (
+        "trimtab.cli.purge.follow",
+        "Keep the index of a Lustre up to date from its changelogs.",
+    ),
     "import": ("trimtab.cli.purge.import_", "Convert another tool's file list into an index."),
     "query": ("trimtab.cli.purge.query", "Query an index: usage by owner, or SQL."),
     "horizon": (

@@ -69,6 +69,9 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
     if system is not None:
         yield "file system", visible(f"{system.kind} {system.name or ''}".strip())
     yield "taken", _taken(manifest)
+    if manifest.followed is not None:
+        marks = (f"{mdt.mdt} to record {mdt.mark:,}" for mdt in manifest.followed.mdts)
+        yield "followed", ", ".join(marks)
     yield "times", _TIMES[manifest.times]
     if manifest.sizes is not None:
         yield "sizes", _sizes(manifest.sizes)
@@ -99,6 +102,9 @@ def _taken(manifest: Manifest) -> str:
     ended = utc_moment(datetime.fromtimestamp(manifest.as_of_s, UTC))
     if manifest.started_ns is None:
         return f"until {ended}"
+    if manifest.followed is not None:
+        scanned = utc_moment(datetime.fromtimestamp(manifest.started_ns // _NS, UTC))
+        return f"until {ended}; scanned from {scanned} on"
     took_s = (manifest.ended_ns - manifest.started_ns) / _NS
     rate = f", {manifest.rows / took_s:,.0f} names/s" if took_s > 0.05 else ""
     return f"until {ended}, in {format_duration(took_s)}{rate}"

@@ -163,6 +163,13 @@ PURGE_PARAMETERS: Final = (
 """What a purge asks an MDS, every few seconds while it waits. Everybody may read all of it, so it
 never goes through sudo, whose log would fill with it."""
 
+FOLLOW_PARAMETERS: Final = (
+    "mdd.*.changelog_users",
+    "mdd.*.changelog_current_mask",
+    LAST,
+)
+"""What following an index asks an MDS each round: whether its reader is still registered."""
+
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
     r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
@@ -218,6 +225,15 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Every command on a server by its key; ``why`` is for people and is not sent."""
 
+ON_REQUEST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "changelogs": {
+        "argv": ("lctl", "get_param", *FOLLOW_PARAMETERS),
+        "sudo": True,
+        "why": "whether the changelog user of `trimtab purge follow` is still there",
+    },
+}
+"""Commands that are no part of a snapshot; likewise."""
+
 _SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
 
 
@@ -250,6 +266,15 @@ def purge_request(*, deadline_s: float) -> dict[str, Any]:
     return {
         **clock_request(deadline_s=deadline_s),
         "commands": [_sent("parameters", command, deadline_s)],
+    }
+
+
+def changelog_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str, Any]:
+    """Return what following an index asks an MDS: who reads its changelogs."""
+    return {
+        **clock_request(deadline_s=deadline_s),
+        "sudo": None if sudo is None else list(sudo),
+        "commands": [_sent("parameters", ON_REQUEST["changelogs"], deadline_s)],
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
 from trimtab.loop.dask_workers import answering
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab._core import Tally
-    from trimtab.purge.index.manifest import Manifest
+    from trimtab.purge.index.manifest import Manifest, Shard
     from trimtab.purge.index.query import Answer
+
+ShardPath: TypeAlias = str | tuple[str, str]
+"""A shard, or a shard and the file with the numbers of its rows that count no more."""
 
 PIECE_BYTES: Final = 256 * 1024**2
 """Bytes of shards in one task: a few seconds of reading, many times what the scheduler takes."""
@@ -37,12 +40,12 @@ class TallyPart:
     Attributes
     ----------
     shards
-        Paths that every worker can read.
+        Paths that every worker can read; in pairs with the rows that count no more.
     threads
         0: one a processor.
     """
 
-    shards: tuple[str, ...]
+    shards: tuple[ShardPath, ...]
     rules: RulesInForce
     users: bool = False
     projects: bool = False
@@ -70,12 +73,22 @@ class TallyPart:
             )
 
 
-def shard_paths(directory: Path, manifest: Manifest) -> list[str]:
-    """Return the shards of an index as paths."""
-    return [str(directory / shard.name) for shard in manifest.shards]
+def shard_paths(directory: Path, manifest: Manifest) -> list[ShardPath]:
+    """Return the shards of an index as the core takes them."""
+    return [shard_path(directory, shard) for shard in manifest.shards]
 
 
-def pieces(directory: Path, manifest: Manifest, *, most_bytes: int = 0) -> list[tuple[str, ...]]:
+def shard_path(directory: Path, shard: Shard) -> ShardPath:
+    """Return the path of a shard; with that of the rows that count no more, where some do not."""
+    path = str(directory / shard.name)
+    if shard.superseded is None:
+        return path
+    return path, str(directory / shard.superseded.name)
+
+
+def pieces(
+    directory: Path, manifest: Manifest, *, most_bytes: int = 0
+) -> list[tuple[ShardPath, ...]]:
     """Return the shards of an index in groups of neighbours, each the work of one task.
 
     Parameters
@@ -83,14 +96,14 @@ def pieces(directory: Path, manifest: Manifest, *, most_bytes: int = 0) -> list[
     most_bytes
         Of a group, unless one shard has more; 0: `PIECE_BYTES`.
     """
-    groups: list[list[str]] = []
+    groups: list[list[ShardPath]] = []
     room = 0
     for shard in manifest.shards:
         room -= shard.size_bytes
         if room < 0 or not groups:
             groups.append([])
             room = (most_bytes or PIECE_BYTES) - shard.size_bytes
-        groups[-1].append(str(directory.absolute() / shard.name))
+        groups[-1].append(shard_path(directory.absolute(), shard))
     return [tuple(group) for group in groups] or [()]
 
 
@@ -132,7 +145,7 @@ class SelectPart:
         A tally of the index as a file; ``None``: files with several names stay.
     """
 
-    shards: tuple[str, ...]
+    shards: tuple[ShardPath, ...]
     rules: RulesInForce
     before_s: int
     out: str
@@ -232,7 +245,7 @@ def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) ->
     """
     import polars as pl
 
-    shards = {str(directory.absolute() / shard.name): shard for shard in manifest.shards}
+    shards = {shard_path(directory.absolute(), shard): shard for shard in manifest.shards}
     parts = [
         TotalsPart(
             directory.absolute(),

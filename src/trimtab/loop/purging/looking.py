@@ -1,4 +1,4 @@
-"""Files looked at exactly, in a process of its own that may be left behind.
+"""Files looked at, exactly or by their identifiers, in a process that may be left behind.
 
 Whoever asks a lost OST for a size waits until it is back or deactivated; no signal ends that, and a
 process with such a thread does not end either. So a child asks. The core in it waits for no file
@@ -40,7 +40,9 @@ def look_on(
         request = {"root": root, "files": rows, "lustre": lustre, "threads": threads}
         answers: Sequence[Exact] = ()
         for with_project in dict.fromkeys((project, False)):
-            columns = _of_child({**request, "project": with_project, "deadline_s": deadline_s})
+            columns = ask_core(
+                "glimpse", {**request, "project": with_project, "deadline_s": deadline_s}
+            )
             answers = [Exact(*answer) for answer in zip(*columns, strict=True)]
             if not with_project or any(answer.errno not in NO_PROJECTS for answer in answers):
                 break
@@ -49,10 +51,16 @@ def look_on(
     return look
 
 
-def _of_child(request: dict[str, Any]) -> Any:
-    """Return what a child answers; it ends by itself, or is left behind."""
+def ask_core(function: str, request: dict[str, Any]) -> Any:
+    """Return what a function of the core answers in a child; it ends by itself, or is left behind.
+
+    Parameters
+    ----------
+    request
+        Its arguments by name.
+    """
     reap()
-    with input_file(pickle.dumps(request)) as path, Path(path).open("rb") as questions:
+    with input_file(pickle.dumps((function, request))) as path, Path(path).open("rb") as questions:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__],
             stdin=questions,
@@ -80,11 +88,11 @@ def _of_child(request: dict[str, Any]) -> Any:
 
 def main() -> None:
     """Answer one request on standard input."""
-    from trimtab._core import glimpse
+    from trimtab import _core
 
-    request = pickle.load(sys.stdin.buffer)
+    function, request = pickle.load(sys.stdin.buffer)
     try:
-        answer: object = glimpse(request.pop("root"), request.pop("files"), **request)
+        answer: object = getattr(_core, function)(**request)
     except Exception as error:  # noqa: BLE001 (the parent raises it)
         answer = error
     # Closed, it has ended for whoever reads, though threads may keep the process.

@@ -5,7 +5,7 @@ Values only; `trimtab.purge.index.manifest_file` reads and writes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -70,6 +70,9 @@ class Lack(StrEnum):
         No group: 4294967295, which is no group.
     PLAIN_NAMES
         A name with a line feed in it cannot be told from two records.
+    READS
+        Reads since the scan: changelogs do not record them. An access time is that of the scan,
+        or of the last change of the file since.
     """
 
     IDENTITY = "identity"
@@ -86,6 +89,7 @@ class Lack(StrEnum):
     POOL = "pool"
     GROUP = "group"
     PLAIN_NAMES = "unambiguous names"
+    READS = "reads since the scan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,28 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """The rows of a shard that later shards replace.
+
+    Attributes
+    ----------
+    name
+        Of the file with their numbers, 32 bits each, little-endian, increasing.
+    sha256
+        In hexadecimal.
+    """
+
+    name: str
+    rows: int
+    sha256: str
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is."""
+        return 4 * self.rows
+
+
+@dataclass(frozen=True, slots=True)
 class Shard:
     """One Parquet file of an index.
 
@@ -197,14 +223,24 @@ class Shard:
     ----------
     name
         Of the file, within the directory of the index.
+    rows
+        In the file.
     sha256
         In hexadecimal; ``None`` where it was not taken.
+    superseded
+        Rows of it that count no more; ``None``: all count.
     """
 
     name: str
     rows: int
     size_bytes: int
     sha256: str | None
+    superseded: Superseded | None = None
+
+    @property
+    def rows_in_force(self) -> int:
+        """How many rows count."""
+        return self.rows - (0 if self.superseded is None else self.superseded.rows)
 
 
 class SizesMode(StrEnum):
@@ -237,6 +273,60 @@ class Sizes:
     looked_at: int = 0
     unknown: int = 0
     elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedMdt:
+    """How far an index follows the changelog of one MDT.
+
+    Attributes
+    ----------
+    mdt
+        ``MDT0000``.
+    user
+        The changelog user that is Trimtab's: ``cl2-trimtab``.
+    mark
+        Every change up to this record is in the index. It never goes down.
+    scanned
+        Changes up to this record may be of while the scan ran: a directory that was renamed then
+        may have been listed twice, or not at all.
+    due
+        Whether something was read since that user cleared last.
+    missing
+        A record that was not there when the changelog was read last, though a later one was.
+    stale
+        Why changes may have been lost, a sentence each; empty: none was.
+    """
+
+    mdt: str
+    user: str
+    mark: int
+    scanned: int
+    due: bool = False
+    missing: int | None = None
+    stale: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a scanned index learnt from changelogs since.
+
+    Attributes
+    ----------
+    generation
+        How often something was added.
+    mdts
+        Every MDT of the file system.
+    again
+        Files to look at once more, beside the shards; ``None``: none.
+    stale
+        Why the index may be wrong whatever the MDT, a sentence each.
+    """
+
+    generation: int
+    mdts: tuple[FollowedMdt, ...]
+    again: Shard | None = None
+    stale: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +366,8 @@ class Manifest:
     sizes
         How sizes were learned where a source has lazy ones; ``None`` where it has none, or an
         earlier version made the index.
+    followed
+        How it was kept up to date since the scan; ``None``: it was not.
     """
 
     index_id: str
@@ -297,12 +389,13 @@ class Manifest:
     notes: tuple[str, ...] = ()
     atime_settings: Mapping[str, str] | None = None
     sizes: Sizes | None = None
+    followed: Followed | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
     def rows(self) -> int:
         """How many names it has."""
-        return sum(shard.rows for shard in self.shards)
+        return sum(shard.rows_in_force for shard in self.shards)
 
     @property
     def size_bytes(self) -> int:
@@ -325,7 +418,7 @@ class Manifest:
         return tuple(_obstacles(self))
 
 
-def _obstacles(manifest: Manifest):
+def _obstacles(manifest: Manifest) -> Iterator[str]:
     if Lack.IDENTITY in manifest.lacking:
         yield "it knows files by their names only, and another file may have the name by now"
     if Lack.PLAIN_NAMES in manifest.lacking:
@@ -340,3 +433,13 @@ def _obstacles(manifest: Manifest):
         yield "it is not known when the file system was looked at"
     if manifest.filesystem is None:
         yield "it is not known which file system it is of"
+    if manifest.followed is not None:
+        yield from _lost_changes(manifest.followed)
+
+
+def _lost_changes(followed: Followed) -> Iterator[str]:
+    for mdt in followed.mdts:
+        for reason in mdt.stale:
+            yield f"{mdt.mdt} has to be scanned again: {reason}"
+    for reason in followed.stale:
+        yield f"it has to be scanned again: {reason}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import DataError, UnreadableError
-from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard
+from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
 from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
 
@@ -89,6 +89,8 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
         raise error.of(shown) from error
     for shard in manifest.shards:
         _check_shard(directory / shard.name, shard, verify=verify)
+        if shard.superseded is not None:
+            _check_shard(directory / shard.superseded.name, shard.superseded, verify=verify)
     return manifest
 
 
@@ -121,7 +123,8 @@ def from_json(content: bytes | str) -> Manifest:
             hint="scan or import again",
         )
     document.setdefault("sizes", None)  # what earlier versions wrote has none
-    for keys, problem in (({*_KEYS} - {*document}, "missing"), ({*document} - {*_KEYS}, "unknown")):
+    unknown = {*document} - {*_KEYS, _FOLLOWED}
+    for keys, problem in (({*_KEYS} - {*document}, "missing"), (unknown, "unknown")):
         if keys:
             raise DataError(f"{visible(min(keys))} is {problem}", code="manifest-malformed")
     manifest = _read(document)
@@ -144,6 +147,8 @@ _KEYS: Final = (
     "refused_examples", "vanished", "notes", "atime_settings", "sizes", "rows", "size_bytes",
     "shards",
 )  # fmt: skip
+_FOLLOWED: Final = "followed"
+"""Only where an index was kept up to date: earlier versions would count rows twice, and refuse."""
 
 
 @functools.cache
@@ -162,9 +167,13 @@ def _document(manifest: Manifest) -> dict[str, Any]:
         for word in ("uuid", "mount"):
             if values["filesystem"][word] is None:
                 del values["filesystem"][word]
+    for shard in values["shards"]:
+        if shard["superseded"] is None:
+            del shard["superseded"]
     for name in ("can_delete", "rows", "size_bytes"):
         values[name] = getattr(manifest, name)
-    return {key: values[key] for key in _KEYS}
+    keys = _KEYS if manifest.followed is None else (*_KEYS, _FOLLOWED)
+    return {key: values[key] for key in keys}
 
 
 def _read(document: dict[str, Any]) -> Manifest:
@@ -214,6 +223,10 @@ def _check(manifest: Manifest) -> None:
     if manifest.started_ns is not None and manifest.started_ns > manifest.ended_ns:
         raise DataError("started_ns is later than ended_ns", code="manifest-contradictory")
     names = [shard.name for shard in manifest.shards]
+    gone = [shard.superseded for shard in manifest.shards if shard.superseded is not None]
+    if any(shard.rows_in_force < 0 for shard in manifest.shards):
+        raise DataError("a shard has fewer rows than count no more", code="manifest-contradictory")
+    names += [superseded.name for superseded in gone]
     if len(set(names)) != len(names):
         raise DataError(
             "a shard is named twice: its rows would count twice", code="manifest-contradictory"
@@ -226,7 +239,7 @@ def _check(manifest: Manifest) -> None:
             )
 
 
-def _check_shard(file: Path, shard: Shard, *, verify: bool) -> None:
+def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:
     shown = visible(str(file))
     hint = "the index was damaged or changed: scan or import again"
     try:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import DataError
 from trimtab.purge.index import identity
-from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.manifest import Lack, Manifest, Shard, Superseded
 from trimtab.purge.index.owners import Naming, group_name, user_name
 from trimtab.purge.index.schema import columns
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 DAY_S: Final = 86400
 
@@ -105,12 +107,56 @@ def scanned(directory: Path, manifest: Manifest) -> pl.LazyFrame:
     """Return the rows of all shards, in the columns of the index; what a shard lacks is null."""
     import polars as pl
 
-    files = [directory / shard.name for shard in manifest.shards]
-    if not files:
+    if not manifest.shards:
         return pl.LazyFrame(schema=columns())
-    kinds = columns()
-    frames = [_frame(file, kinds) for file in files]
-    return pl.concat(frames)
+    return pl.concat([rows_in_force(directory, shard) for shard in manifest.shards])
+
+
+def rows_in_force(directory: Path, shard: Shard, *, numbered: bool = False) -> pl.LazyFrame:
+    """Return the rows of a shard that count, in the columns of the index.
+
+    Parameters
+    ----------
+    numbered
+        Also ``row``: the number of each within the shard.
+    """
+    import polars as pl
+
+    frame = pl.scan_parquet(directory / shard.name, glob=False)
+    present = set(frame.collect_schema().names())
+    chosen = [
+        (pl.col(name) if name in present else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in columns().items()
+    ]
+    if shard.superseded is None and not numbered:
+        return frame.select(chosen)
+    frame = frame.with_row_index("row")
+    if shard.superseded is not None:
+        gone = pl.Series("row", superseded_rows(directory, shard.superseded), pl.UInt32)
+        frame = frame.join(gone.to_frame().lazy(), on="row", how="anti")
+    return frame.select(*(["row"] if numbered else []), *chosen)
+
+
+def superseded_rows(directory: Path, superseded: Superseded) -> NDArray[np.uint32]:
+    """Return the numbers of the rows of a shard that count no more.
+
+    Raises
+    ------
+    DataError
+        The file is not what was written.
+    """
+    import numpy as np
+
+    file = directory / superseded.name
+    with readable():
+        rows = np.fromfile(file, "<u4")
+    if rows.size != superseded.rows:
+        raise DataError(
+            f"{visible(str(file))} names {rows.size} rows instead of {superseded.rows}",
+            code="index-unreadable",
+            hint="the index was damaged or changed: scan or import again",
+        )
+    return rows
 
 
 def tells(directory: Path, manifest: Manifest, column: str) -> bool:
@@ -119,17 +165,6 @@ def tells(directory: Path, manifest: Manifest, column: str) -> bool:
 
     return all(
         column in pl.read_parquet_schema(directory / shard.name) for shard in manifest.shards
-    )
-
-
-def _frame(file: Path, kinds) -> pl.LazyFrame:
-    import polars as pl
-
-    frame = pl.scan_parquet(file, glob=False)
-    present = set(frame.collect_schema().names())
-    return frame.select(
-        (pl.col(name) if name in present else pl.lit(None)).cast(kind).alias(name)
-        for name, kind in kinds.items()
     )
 
 

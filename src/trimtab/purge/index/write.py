@@ -38,6 +38,10 @@ class ShardWriter:
     repeated
         How many rows were left out because the name stood in the same shard already: a directory
         that changes while it is read may be read twice in part.
+    once
+        Whether they are left out.
+    prefix
+        What the names of the shards begin with.
     """
 
     directory: Path
@@ -45,6 +49,8 @@ class ShardWriter:
     bytes_maximum: int = SHARD_BYTES
     shards: list[Shard] = field(default_factory=list)
     repeated: int = 0
+    once: bool = True
+    prefix: str = "part"
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _rows: int = 0
     _bytes: int = 0
@@ -82,10 +88,10 @@ class ShardWriter:
         whole = whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
         ordered = whole.sort("parent", "name", maintain_order=True)
         again = pl.all_horizontal(pl.col(key) == pl.col(key).shift() for key in ("parent", "name"))
-        once = ordered.filter(~again.fill_null(value=False))
-        self.repeated += ordered.height - once.height
-        name = f"part-{len(self.shards):06}.parquet"
-        self.shards.append(write_shard(once, self.directory / name))
+        written = ordered.filter(~again.fill_null(value=False)) if self.once else ordered
+        self.repeated += ordered.height - written.height
+        name = f"{self.prefix}-{len(self.shards):06}.parquet"
+        self.shards.append(write_shard(written, self.directory / name))
 
 
 def write_shard(frame: pl.DataFrame, file: Path) -> Shard:

@@ -60,6 +60,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge": "purged.PurgeReportDocument",
     "purge-policy": "purged.PurgePolicyDocument",
     "purge-scan": "purged.IndexDocument",
+    "purge-follow": "purged.IndexDocument",
     "purge-import": "purged.IndexDocument",
     "purge-query": "purged.PurgeQueryDocument",
     "purge-horizon": "purged.PurgeHorizonDocument",

@@ -16,7 +16,14 @@ from trimtab.purge.horizon.horizon import Horizon, OwnedBy, Step
 from trimtab.purge.horizon.replay import Replay, UserReplay
 from trimtab.purge.horizon.targets import GroupHorizon, GroupHorizons, ost_name
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Unread
+from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
+    Followed,
+    FollowedMdt,
+    Manifest,
+    Shard,
+    Unread,
+)
 from trimtab.purge.index.owners import user_name
 from trimtab.purge.notice.mailing import MailFailure, MailResult
 from trimtab.purge.plan.model import Plan, UserTotals
@@ -323,10 +330,13 @@ def _plain(value: object) -> Plain:
 
 shape(FileSystemIdentity, omit=["device", "uuid", "mount"])
 shape(Unread, derive={"path": _text("path")})
+shape(Shard, optional=["superseded"])
+shape(FollowedMdt, omit=["scanned", "due", "missing"])
+shape(Followed, omit=["generation", "again"])
 shape(
     Manifest,
     omit=["filesystem", "started_ns", "ended_ns", "atime_settings", "schema_version"],
-    optional=["sizes"],
+    optional=["sizes", "followed"],
     derive={
         "root": _text("root"),
         "file_system": "filesystem",

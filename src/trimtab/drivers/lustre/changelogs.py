@@ -1,0 +1,123 @@
+"""The changelogs of a Lustre as a client and its servers have them: read, cleared, watched over.
+
+A client has a device for each MDT that it is connected to, ``/dev/changelog-FSNAME-MDT0000``, for
+root alone. Reading it starts at a record; writing to it clears. Either may hang while an MDT is
+down, so a child does it.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from trimtab.drivers.lustre import changelog_child
+from trimtab.drivers.lustre.asking import SUDO, ask_each
+from trimtab.drivers.lustre.changelog import ChangelogUsers, mdts_of
+from trimtab.drivers.lustre.collecting import parse_answer
+from trimtab.drivers.lustre.reads import changelog_request
+from trimtab.drivers.lustre.view import ServerView
+from trimtab.errors import ToolError
+from trimtab.launch.fleet import FanOut
+from trimtab.launch.process import ProcessResult, execute
+from trimtab.model.site import Servers
+from trimtab.visible import visible
+
+DEVICES: Final = Path("/dev")
+READ_MAX_BYTES: Final = 32 * 2**20
+"""Of one reading: a quarter of a million records."""
+_MARGIN_BYTES: Final = 2**20
+_READ_S: Final = 120.0
+_CLEAR_S: Final = 120.0
+
+
+def ask_users(
+    servers: Servers, file_system: str, *, fan_out: FanOut
+) -> Mapping[str, ChangelogUsers]:
+    """Return who reads the changelog of each MDT: one round trip to each MDS.
+
+    An MDT whose server did not answer is not among them.
+
+    Raises
+    ------
+    ToolError
+        There is no ssh, or no such Python here.
+    DataError
+        A server says something else.
+    """
+    request = changelog_request(deadline_s=servers.timeout_s, sudo=SUDO if servers.sudo else None)
+    results = ask_each(servers.mds, request, servers, fan_out=fan_out)
+    mdts: dict[str, ChangelogUsers] = {}
+    for name, result in results.items():
+        view = ServerView(name, file_system, parse_answer(name, result), request)
+        if not view.lacks("parameters"):
+            parameters = view.parameters
+            mdts.update(
+                mdts_of({key: parameters.get(key) or "" for key in parameters.names}, file_system)
+            )
+    return mdts
+
+
+def mdts_of_client(file_system: str, devices: Path = DEVICES) -> tuple[str, ...]:
+    """Return the MDTs of a file system whose changelogs this client can read."""
+    names = (file.name for file in devices.glob(f"changelog-{file_system}-MDT*"))
+    return tuple(sorted(name[-7:] for name in names if re.search("-MDT[0-9a-f]{4}$", name)))
+
+
+def read_records(
+    file_system: str,
+    mdt: str,
+    after: int,
+    *,
+    devices: Path = DEVICES,
+    limit_bytes: int = READ_MAX_BYTES,
+) -> tuple[bytes, bool]:
+    """Return the records of an MDT behind one, and whether they are all.
+
+    Raises
+    ------
+    ToolError
+        They could not be read, or not in time.
+    """
+    device = devices / f"changelog-{file_system}-{mdt}"
+    result = _child("read", device, after + 1, limit_bytes, timeout_s=_READ_S)
+    if result.exit_code not in (0, changelog_child.MORE) or result.truncated:
+        raise _failed(f"the changelog of {mdt} cannot be read", result)
+    return result.stdout, result.exit_code == 0
+
+
+def clear_records(
+    file_system: str, mdt: str, user: int, index: int, *, devices: Path = DEVICES
+) -> None:
+    """Tell an MDT that a user needs no record up to one any more.
+
+    A user who is gone is no error here: the next look at the users says so.
+
+    Raises
+    ------
+    ToolError
+        It was refused, or not answered in time.
+    """
+    device = devices / f"changelog-{file_system}-{mdt}"
+    result = _child("clear", device, user, index, timeout_s=_CLEAR_S)
+    if result.exit_code == 0 or result.stderr.startswith(b"%d " % errno.ENOENT):
+        return
+    raise _failed(f"records of {mdt} up to {index} cannot be cleared", result)
+
+
+def _child(verb: str, device: Path, *numbers: int, timeout_s: float) -> ProcessResult:
+    script = str(Path(changelog_child.__file__))
+    argv = (sys.executable, "-I", "-S", script, verb, str(device), *map(str, numbers))
+    return execute(argv, timeout_s=timeout_s, output_limit_bytes=READ_MAX_BYTES + 2 * _MARGIN_BYTES)
+
+
+def _failed(failure: str, result: ProcessResult) -> ToolError:
+    complaint = visible(result.stderr.decode("utf-8", "replace").strip().partition(" ")[2][:200])
+    return ToolError(
+        f"{failure}: {complaint or result.problem}",
+        code="changelog-unreachable",
+        hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
+    )

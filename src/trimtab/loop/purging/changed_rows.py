@@ -1,0 +1,271 @@
+"""What changed: files looked at, the directories above, and the rows of an index that differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trimtab.drivers.lustre.changelog import ChangelogUsers
+from trimtab.purge.follow.decide import Clear
+from trimtab.purge.follow.place import Name, Places, is_stripe, place
+from trimtab.purge.index.delta import Delta, beneath, find
+from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.schema import columns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_IN_THE_WAY_MAX: Final = 10
+_LEVELS_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at files brought.
+
+    Attributes
+    ----------
+    root
+        The FID of the file system's root.
+    rows
+        A row for each name, in the columns of an index; ``parent`` is the directory's FID.
+    gone
+        What has no name any more.
+    failed
+        What could not be looked at, with the error number.
+    overflowed
+        What may have more names than Lustre keeps with a file.
+    """
+
+    root: bytes
+    rows: pl.DataFrame
+    gone: frozenset[bytes] = frozenset()
+    failed: Mapping[bytes, int] = field(default_factory=dict)
+    overflowed: frozenset[bytes] = frozenset()
+
+
+class Changelogs(Protocol):
+    """A Lustre as a follower uses it."""
+
+    def mdts(self) -> Sequence[str]:
+        """Return every MDT that this client knows."""
+        ...
+
+    def users(self) -> Mapping[str, ChangelogUsers]:
+        """Return who reads the changelog of each MDT whose server answers."""
+        ...
+
+    def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
+        """Return records behind one, and whether they are all."""
+        ...
+
+    def clear(self, order: Clear) -> None:
+        """Tell an MDT what is not needed any more."""
+        ...
+
+    def look(self, files: Sequence[bytes]) -> Looked:
+        """Look at files by their FIDs."""
+        ...
+
+    def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
+        """Return what lies in directories, and those that could not be read; a file has nothing."""
+        ...
+
+
+class Search:
+    """Files looked at, and the rows of an index that change by that.
+
+    Attributes
+    ----------
+    looked
+        Everything that was looked at.
+    unknown
+        What could not be, or is in a directory that could not be.
+    failed, overflowed
+        As `Looked` has them.
+    unread
+        Directories of which it is not known what lies in them.
+    """
+
+    def __init__(self, changelogs: Changelogs, directory: Path, manifest: Manifest) -> None:
+        self._changelogs, self._directory, self._manifest = changelogs, directory, manifest
+        self._names: dict[bytes, list[Name]] = {}
+        self._frames: list[pl.DataFrame] = []
+        self._root = b""
+        self._gone: set[bytes] = set()
+        self.looked: set[bytes] = set()
+        self.failed: dict[bytes, int] = {}
+        self.overflowed: set[bytes] = set()
+        self.unknown: frozenset[bytes] = frozenset()
+        self.unread: set[bytes] = set()
+
+    def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
+        """Return everything that lies beneath directories now."""
+        below: set[bytes] = set()
+        todo = set(directories)
+        while todo:
+            children, failed = self._changelogs.children(sorted(todo))
+            self.unread |= failed.keys()
+            todo = children - below
+            below |= children
+        return frozenset(below)
+
+    def changes(self, files: frozenset[bytes], migrated: Mapping[bytes, bytes]) -> Delta:
+        """Return what changes in the index, now that files may have."""
+        delta = Delta()
+        if not files:
+            return delta
+        now, before = self._both(files, migrated)
+        known = self.looked - self.unknown
+        _compare(delta, before.filter(_is_in("id", known)), now)
+        moved = _moved(before, now, migrated)
+        if any(old != new for old, new in moved.items()):
+            for rows, renamed in beneath(self._directory, self._manifest, moved, known):
+                delta.supersede(rows)
+                delta.rows.append(renamed)
+        return delta
+
+    def _both(
+        self, files: frozenset[bytes], migrated: Mapping[bytes, bytes]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows that files have now, and those that the index has of them.
+
+        What the index lists under a name that another file has now was renamed or removed too,
+        whether or not its record was read: it is looked at as well. So is what it lists beneath a
+        directory that is gone: it was removed, or moved with a directory that has another FID.
+        """
+        now, before, todo = self._compared(set(files), migrated)
+        for _ in range(_IN_THE_WAY_MAX):
+            if not todo:
+                break
+            now, before, todo = self._compared(todo, migrated)
+        self.unknown |= todo
+        return now, before
+
+    def _compared(
+        self, todo: set[bytes], migrated: Mapping[bytes, bytes]
+    ) -> tuple[pl.DataFrame, pl.DataFrame, set[bytes]]:
+        """Look at files; return the rows of all, now and before, and what else to look at."""
+        now = self._placed(self._look_up(todo))
+        before = find(self._directory, self._manifest, self.looked, now)
+        more = set(before["id"].to_list()) - self.looked
+        if doubtful := self._doubtful(before, now, migrated):
+            nowhere = dict.fromkeys(doubtful, b"\0")
+            for rows, _ in beneath(self._directory, self._manifest, nowhere, self.looked):
+                more.update(rows["id"].to_list())
+        return now, before, more
+
+    def _doubtful(
+        self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
+    ) -> set[bytes]:
+        """Return the paths in the index of which it cannot be told where what is beneath went."""
+        placed = _paths(now)
+        followed = {old for new, old in migrated.items() if new in placed}
+        listed = _paths(before)
+        count = Counter(listed.values())
+        return {
+            path
+            for directory, path in listed.items()
+            if count[path] > 1 or (directory in self._gone and directory not in followed)
+        }
+
+    def _look_up(self, todo: set[bytes]) -> Places:
+        """Look at files, and at the directories above them."""
+        places = self._look(todo)
+        for _ in range(_LEVELS_MAX):
+            todo = set(places.missing) - self.looked
+            if not todo:
+                break
+            places = self._look(todo)
+        self.unknown = frozenset(self.failed) | places.nowhere | todo
+        return places
+
+    def _look(self, todo: set[bytes]) -> Places:
+        self._add(self._changelogs.look(sorted(todo)), todo)
+        return place(self._names, self._gone | self.failed.keys(), self._root)
+
+    def _add(self, answer: Looked, files: set[bytes]) -> None:
+        import polars as pl
+
+        self._root = answer.root
+        self.looked |= files
+        self._gone |= answer.gone
+        self.failed.update(answer.failed)
+        rows = answer.rows.filter(pl.col("id") != answer.root)
+        self._frames.append(rows)
+        for file, parent, name in rows.select("id", "parent", "name").iter_rows():
+            self._names.setdefault(file, []).append((parent, name))
+        many = rows.group_by("id").agg(pl.len(), pl.col("nlink").first())
+        short = many.filter(pl.col("len") < pl.col("nlink"))["id"].to_list()
+        self.overflowed |= answer.overflowed & set(short)
+
+    def _placed(self, places: Places) -> pl.DataFrame:
+        """Return rows under the paths of their directories."""
+        import polars as pl
+
+        stripes = {file for file, names in self._names.items() if is_stripe(file, names)}
+        paths = pl.DataFrame(
+            {"parent": list(places.directories), "path": list(places.directories.values())},
+            schema={"parent": pl.Binary, "path": pl.Binary},
+        )
+        rows = pl.concat(self._frames).filter(~_is_in("id", self.unknown | stripes))
+        placed = rows.join(paths, on="parent", how="inner", maintain_order="left")
+        return placed.with_columns(parent=pl.col("path")).select(*columns())
+
+
+def _is_in(column: str, values: Sequence[bytes] | set[bytes] | frozenset[bytes]) -> pl.Expr:
+    import polars as pl
+
+    return pl.col(column).is_in(pl.Series(list(values), dtype=pl.Binary).implode())
+
+
+def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
+    """Add to a delta what is different now."""
+    import polars as pl
+
+    wanted = dict.fromkeys(_values(now), True)
+    stay = []
+    for row in _values(before.select(*columns())):
+        # A row that stands twice stays once.
+        stay.append(wanted.get(row, False))
+        if row in wanted:
+            wanted[row] = False
+    delta.supersede(before.filter(~pl.Series(stay, dtype=pl.Boolean)))
+    new = [wanted[row] for row in _values(now)]
+    delta.rows.append(now.filter(pl.Series(new, dtype=pl.Boolean)))
+
+
+def _values(frame: pl.DataFrame) -> list[tuple[object, ...]]:
+    """Return rows as values that can be compared."""
+    return [
+        tuple(tuple(value) if isinstance(value, list) else value for value in row)
+        for row in frame.iter_rows()
+    ]
+
+
+def _moved(
+    before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
+) -> dict[bytes, bytes]:
+    """Return where each directory was and is; the same, for those that only changed."""
+    old, new = _paths(before), _paths(now)
+    moved = {}
+    for directory, path in new.items():
+        known = directory
+        while known not in old and known in migrated:
+            known = migrated[known]
+        if known in old:
+            moved[old[known]] = path
+    return moved
+
+
+def _paths(rows: pl.DataFrame) -> dict[bytes, bytes]:
+    import polars as pl
+
+    directories = rows.filter(pl.col("type") == "d").select("id", "parent", "name")
+    return {
+        file: parent + b"/" + name if parent else name
+        for file, parent, name in directories.iter_rows()
+    }

@@ -1,0 +1,98 @@
+"""A mounted Lustre as a follower uses it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimtab.drivers.lustre.changelogs import (
+    DEVICES,
+    ask_users,
+    clear_records,
+    mdts_of_client,
+    read_records,
+)
+from trimtab.launch.fleet import FanOut
+from trimtab.launch.fleet import fan_out as reach
+from trimtab.loop.purging.changed_rows import Looked
+from trimtab.loop.purging.core_errors import core_errors
+from trimtab.loop.purging.looking import ask_core
+from trimtab.purge.follow.decide import Clear
+from trimtab.purge.index.manifest import Lack, Manifest, SizesMode
+from trimtab.purge.index.schema import columns
+from trimtab.purge.index.views import readable
+
+if TYPE_CHECKING:
+    from trimtab.drivers.lustre.changelog import ChangelogUsers
+    from trimtab.model.site import Servers
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChangelogs:
+    """The changelogs of a mounted Lustre.
+
+    Attributes
+    ----------
+    root
+        Where it is mounted.
+    manifest
+        Of the index: what is asked of files follows from what the scan asked.
+    """
+
+    root: str
+    file_system: str
+    servers: Servers
+    manifest: Manifest
+    fan_out: FanOut = reach
+    devices: Path = DEVICES
+    threads: int = 0
+
+    def mdts(self) -> Sequence[str]:
+        """Return every MDT that this client knows."""
+        return mdts_of_client(self.file_system, self.devices)
+
+    def users(self) -> Mapping[str, ChangelogUsers]:
+        """Return who reads the changelog of each MDT whose server answers."""
+        return ask_users(self.servers, self.file_system, fan_out=self.fan_out)
+
+    def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
+        """Return records behind one, and whether they are all."""
+        return read_records(self.file_system, mdt, after, devices=self.devices)
+
+    def clear(self, order: Clear) -> None:
+        """Tell an MDT what is not needed any more."""
+        clear_records(self.file_system, order.mdt, order.user, order.index, devices=self.devices)
+
+    def look(self, files: Sequence[bytes]) -> Looked:
+        """Look at files by their FIDs."""
+        import polars as pl
+
+        lacking, sizes = self.manifest.lacking, self.manifest.sizes
+        known = self.manifest.filesystem
+        with (
+            tempfile.TemporaryDirectory(prefix="trimtab-") as directory,
+            core_errors("looking at what changed"),
+        ):
+            out = Path(directory, "rows.parquet")
+            request = {
+                "root": self.root, "ids": list(files), "out": str(out),
+                "project": Lack.PROJECT not in lacking, "layout": Lack.LAYOUT not in lacking,
+                "exact_sizes": sizes is not None and sizes.mode is SizesMode.EXACT,
+                "device": None if known is None else known.device, "threads": self.threads,
+            }  # fmt: skip
+            root, gone, failed, overflowed = ask_core("look_up", request)
+            with readable():
+                kinds = columns().items()
+                listed = pl.read_parquet(out, glob=False)
+                rows = listed.select(pl.col(name).cast(kind) for name, kind in kinds)
+        return Looked(root, rows, frozenset(gone), dict(failed), frozenset(overflowed))
+
+    def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
+        """Return what lies in directories, and those that could not be read."""
+        with core_errors("reading directories that were renamed"):
+            request = {"root": self.root, "ids": list(directories)}
+            children, failed = ask_core("children", request)
+        return set(children), dict(failed)

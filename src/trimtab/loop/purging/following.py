@@ -1,0 +1,351 @@
+"""Rounds of following: changelogs are read, files looked at, changes committed, records cleared.
+
+::
+
+    clear up to the marks that are committed
+    read the changelogs ──▶ decide ──▶ look at files ──▶ changes ──▶ commit: rows and marks at once
+
+A round may be killed between any two steps: the next one clears what is committed, reads what is
+not, and looks at the same files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
+from trimtab.drivers.lustre.site import lustre_name
+from trimtab.errors import Interrupted, RefusedError, UsageError
+from trimtab.launch.interruption import interruptible
+from trimtab.launch.process import utc_now
+from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.purging.changed_rows import Changelogs, Search
+from trimtab.loop.sites import open_site
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.follow.decide import TRIES_MAX, Seen, clears, decide, look_again
+from trimtab.purge.index.delta import commit, deltas, merge, read_again
+from trimtab.purge.index.manifest import Followed, FollowedMdt, Lack, Manifest, Source
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.record.system_errors import system_errors
+from trimtab.units import enumerated, plural
+from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    pass
+
+USER: Final = "trimtab"
+"""What a changelog user of Trimtab's is registered as."""
+
+DELTAS_MAX: Final = 32
+"""More small shards are merged into one: each costs every reader a file."""
+_IDLE_SLACK_S: Final = 1
+"""Idle times are whole seconds, rounded down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round of following did.
+
+    Attributes
+    ----------
+    manifest
+        Of the index as it is now.
+    records, looked, added, removed
+        Changelog records read, files looked at, rows added and rows that count no more.
+    unknown
+        Files that could not be looked at, or whose directory could not; they are tried again.
+    silent
+        MDTs whose server did not answer: nothing was read of them.
+    more
+        Whether there is more to read at once.
+    """
+
+    manifest: Manifest
+    records: int
+    looked: int
+    added: int
+    removed: int
+    unknown: int
+    silent: tuple[str, ...]
+    more: bool
+
+
+def follow(
+    where: str,
+    directory: Path,
+    *,
+    every_s: float,
+    once: bool,
+    threads: int = 0,
+    report: Callable[[Round], None],
+) -> Manifest:
+    """Return the manifest of an index that was followed until a signal came, or once.
+
+    Parameters
+    ----------
+    where
+        The site, whose MDSs are asked about changelog users.
+    report
+        Is called after each round.
+
+    Raises
+    ------
+    UsageError
+        The site is no Lustre, or the index cannot be followed.
+    RefusedError
+        The changelogs do not reach back to the scan.
+    ToolError, DataError, UnreadableError
+        A changelog, a server, the file system or the index cannot be read, or not be written.
+    """
+    from trimtab.loop.purging.changelogs import LiveChangelogs
+
+    site = open_site(where).site
+    if site.driver != "lustre" or not site.servers.mds:
+        raise UsageError(
+            f"the site {visible(site.name)} names no MDS of a Lustre",
+            code="site-without-mds",
+            hint="[servers] mds = [...] in the site file: they are asked whether the changelog "
+            "user is still registered",
+        )
+    file_system = lustre_name(site)
+    with alone(directory):
+        manifest = load_manifest(directory)
+        root = os.fsdecode(manifest.root)
+        require_answer(root, "following")
+        changelogs = LiveChangelogs(root, file_system, site.servers, manifest, threads=threads)
+        manifest = begin(
+            directory, changelogs, file_system=file_system, now_s=utc_now().timestamp()
+        )
+        with interruptible():
+            try:
+                while True:
+                    done = follow_once(directory, changelogs, utc_now)
+                    manifest = done.manifest
+                    report(done)
+                    if not done.more:
+                        if once:
+                            break
+                        time.sleep(every_s)
+            except Interrupted:
+                if once:
+                    raise
+    return manifest
+
+
+def compact_index(directory: Path) -> Manifest:
+    """Return the manifest of the same index with its changes merged.
+
+    Raises
+    ------
+    UsageError
+        The index is not followed, or somebody follows it now.
+    UnreadableError, DataError
+        It cannot be read or written.
+    """
+    with alone(directory):
+        manifest = load_manifest(directory)
+        if manifest.followed is None:
+            raise UsageError(
+                "the index is not followed: there is nothing to merge", code="index-not-followed"
+            )
+        return merge(directory, manifest, whole=True, now_s=int(utc_now().timestamp()))
+
+
+def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
+    """Return the manifest of an index that is followed from now on.
+
+    Raises
+    ------
+    UsageError
+        It is no scan of a whole Lustre, or is not of this one.
+    RefusedError
+        The changelogs do not reach back to the beginning of the scan.
+    """
+    manifest = load_manifest(directory)
+    if manifest.followed is not None:
+        return manifest
+    _require_scan(manifest, file_system)
+    assert manifest.started_ns is not None
+    users = changelogs.users()
+    since_s = now_s - manifest.started_ns / 10**9
+    mdts = []
+    for mdt in changelogs.mdts():
+        mine = [
+            user
+            for user in (users[mdt].users if mdt in users else ())
+            if user.name.partition("-")[2] == USER
+        ]
+        if len(mine) != 1:
+            raise RefusedError(
+                f"{mdt} has no changelog user named {USER}, or its server did not answer",
+                code="changelog-user-missing",
+                hint=f"on its server: lctl --device {file_system}-{mdt} changelog_register -u "
+                f"{USER}; then scan, then follow. Begin with one MDT, and watch its console",
+            )
+        if mine[0].idle_s + _IDLE_SLACK_S < since_s:
+            raise RefusedError(
+                f"{mine[0].name} of {mdt} was registered, or cleared records, after the scan began",
+                code="changelog-too-late",
+                hint="scan once more, with nobody following meanwhile, and follow that index",
+            )
+        mdts.append(FollowedMdt(mdt, mine[0].name, mine[0].index, users[mdt].index))
+    if not mdts:
+        raise UsageError(
+            f"this host has no changelog of {visible(file_system)}",
+            code="changelog-missing",
+            hint="follow on a client of the file system, as root: /dev/changelog-*",
+        )
+    begun = replace(
+        manifest,
+        followed=Followed(0, tuple(mdts)),
+        lacking=manifest.lacking | {Lack.READS},
+        notes=(*manifest.notes, _NO_READS),
+    )
+    save_manifest(begun, directory)
+    return begun
+
+
+_NO_READS: Final = (
+    "changelogs record no reads: of a file that did not change since the scan the access time is "
+    "that of the scan, and it may have been read since. It is looked at again before deletion"
+)
+
+
+def _require_scan(manifest: Manifest, file_system: str) -> None:
+    known = manifest.filesystem
+    if (
+        manifest.source is not Source.SCAN
+        or known is None
+        or known.kind != "lustre"
+        or known.name != file_system
+        or manifest.started_ns is None
+    ):
+        raise UsageError(
+            f"the index is no scan of the Lustre {visible(file_system)}",
+            code="index-unfollowable",
+            hint="trimtab purge scan makes one; an imported list does not say when it was begun",
+        )
+    if manifest.obstacles:
+        raise UsageError(
+            f"the index cannot be kept up to date: {manifest.obstacles[0]}",
+            code="index-unfollowable",
+            hint="scan again",
+        )
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Keep others from adding to an index.
+
+    Raises
+    ------
+    UsageError
+        Somebody follows it already.
+    """
+    with system_errors(f"cannot open {visible(str(directory))}", code="index-missing"):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{visible(str(directory))} is followed by another process already",
+                code="index-followed",
+                hint="one is enough",
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Round:
+    """Return what one round brought; whoever calls holds the index `alone`.
+
+    Raises
+    ------
+    ToolError, DataError, UnreadableError
+        A changelog, the index or the file system cannot be read, or the index not be written. The
+        index is what it was, or has the whole round.
+    """
+    manifest = load_manifest(directory)
+    followed = manifest.followed
+    assert followed is not None
+    users = changelogs.users()
+    for order in clears(followed.mdts, users):
+        changelogs.clear(order)
+    seen, silent = _read(changelogs, followed, users)
+    decision = decide(followed.mdts, seen)
+    tried = read_again(directory, followed)
+    search = Search(changelogs, directory, manifest)
+    files = decision.look | tried.keys() | search.beneath(decision.walk)
+    delta = search.changes(files, decision.migrated)
+    again = look_again(decision.look, tried, search.unknown)
+    now_ns = int(clock().timestamp() * 10**9)
+    after = commit(
+        directory,
+        replace(
+            manifest,
+            index_id=new_identifier(clock()),
+            ended_ns=max(now_ns, manifest.ended_ns),
+        ),
+        delta,
+        replace(
+            followed,
+            mdts=decision.mdts,
+            stale=tuple(dict.fromkeys((*followed.stale, *_stale(search, again)))),
+        ),
+        again={file: count for file, count in again.items() if count < TRIES_MAX},
+        now_s=now_ns // 10**9,
+    )
+    if deltas(after) > DELTAS_MAX:
+        after = merge(directory, after, whole=False, now_s=now_ns // 10**9)
+    return Round(
+        manifest=after,
+        records=sum(len(reading.records) for reading in seen.values()),
+        looked=len(search.looked),
+        added=sum(frame.height for frame in delta.rows),
+        removed=sum(rows.size for lists in delta.superseded.values() for rows in lists),
+        unknown=len(search.unknown),
+        silent=tuple(silent),
+        more=any(not reading.ended for reading in seen.values()),
+    )
+
+
+def _read(
+    changelogs: Changelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
+) -> tuple[dict[str, Seen], list[str]]:
+    marks = {mdt.mdt: mdt.mark for mdt in followed.mdts}
+    seen: dict[str, Seen] = {}
+    silent = []
+    for mdt in dict.fromkeys((*marks, *changelogs.mdts())):
+        if mdt not in users:
+            silent.append(mdt)
+        elif mdt not in marks:
+            seen[mdt] = Seen(users[mdt])
+        else:
+            data, ended = changelogs.read(mdt, marks[mdt])
+            seen[mdt] = Seen(users[mdt], tuple(parse_records(data)), ended)
+    return seen, silent
+
+
+def _stale(search: Search, again: Mapping[bytes, int]) -> Iterator[str]:
+    if search.unread:
+        yield f"{plural(len(search.unread), 'directory')} that moved while it ran cannot be read"
+    if search.overflowed:
+        files = plural(len(search.overflowed), "file", ",")
+        yield f"Lustre does not keep all names of {files}"
+    lost = [file for file, count in again.items() if count >= TRIES_MAX]
+    if lost:
+        reasons = sorted(
+            {os.strerror(search.failed[file]) for file in lost if file in search.failed}
+        )
+        why = f": {enumerated(reasons, 3)}" if reasons else ""
+        yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"

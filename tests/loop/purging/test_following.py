@@ -1,0 +1,484 @@
+"""Following a Lustre: each trap of changelogs by itself, what readers see, and the command."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from tests.fake_lustre.followed import Follower, Users, in_order, scan
+from tests.fake_lustre.namespace import ROOT, FakeNamespace
+from tests.support.codes import raises
+from tests.support.each import for_each
+
+from trimtab._core import Rules, select, tally
+from trimtab.cli.purge import command
+from trimtab.errors import DataError, RefusedError, UsageError
+from trimtab.loop.purging import changed_rows, changelogs, following
+from trimtab.loop.purging.by_shards import pieces, shard_paths
+from trimtab.model.site import Servers
+from trimtab.purge.follow.decide import HEARTBEAT_S, TRIES_MAX, Clear
+from trimtab.purge.index import delta
+from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.questions import By, holdings
+from trimtab.purge.index.write import ShardWriter
+from trimtab.purge.policy import Policy
+from trimtab.purge.rules import IndexFacts, ReadRecording, rules_in_force
+
+
+@pytest.fixture
+def lustre() -> FakeNamespace:
+    """A tree with a directory of two files, read by Trimtab."""
+    fake = FakeNamespace(2)
+    fake.register()
+    fake.directory = fake.create(ROOT, b"d", kind="d", mdt=1)  # type: ignore[attr-defined]
+    for name in (b"a", b"b"):
+        fake.create(fake.directory, name)  # type: ignore[attr-defined]
+    return fake
+
+
+@pytest.fixture
+def follower(lustre: FakeNamespace, tmp_path: Path) -> Follower:
+    """Somebody who follows it, and is up to date."""
+    scan(lustre, tmp_path)
+    follower = Follower(lustre, tmp_path)
+    follower.begin()
+    follower.catch_up()
+    return follower
+
+
+def directory_of(lustre: FakeNamespace) -> bytes:
+    return lustre.nodes[ROOT].children[b"d"]
+
+
+def file_of(lustre: FakeNamespace, name: bytes = b"a") -> bytes:
+    return lustre.nodes[directory_of(lustre)].children[name]
+
+
+def assert_equal(follower: Follower) -> None:
+    assert follower.catch_up().obstacles == ()
+    assert follower.rows().equals(in_order(follower.lustre.listing()))
+
+
+# Traps -------------------------------------------------------------------------------------------
+
+
+def test_a_change_whose_record_is_suppressed_is_found_after_the_next_clearing(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    file = file_of(lustre)
+    lustre.touch(file)
+    assert follower.round().records == 1
+    index = lustre.logs[1].index
+    lustre.touch(file)  # between look and clearing
+    assert lustre.logs[1].index == index, "no record tells of it"
+    assert_equal(follower)
+
+
+def test_a_user_dropped_by_garbage_collection_is_a_reason_to_scan_again(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lustre.drop(1, "-trimtab")
+    lustre.write(file_of(lustre), 77)
+    obstacles = follower.round().manifest.obstacles
+    assert obstacles == ("MDT0001 has to be scanned again: its changelog user cl1-trimtab is gone",)
+    lustre.register()
+    assert follower.round().manifest.obstacles == obstacles, "what was missed stays missed"
+
+
+def test_nothing_is_ever_cleared_backwards(lustre: FakeNamespace, follower: Follower) -> None:
+    """Before 2.17.57 that removes the user, and every one registered later."""
+    lustre.register("other")
+    for size in range(5):
+        lustre.write(file_of(lustre), size)
+        follower.round()
+    follower.catch_up()
+    marks = [order.index for order in lustre.cleared if order.mdt == "MDT0001"]
+    assert marks == sorted(set(marks))
+    assert (lustre.refused, len(lustre.logs[1].users)) == (0, 2)
+    lustre.clear(Clear("MDT0001", 1, 1))
+    assert lustre.logs[1].users == {}, "the fake does what a server of before did"
+
+
+def test_a_rename_across_mdts_is_one_record(lustre: FakeNamespace, follower: Follower) -> None:
+    lustre.create(ROOT, b"e", kind="d", mdt=0)
+    assert_equal(follower)
+    indices = [log.index for log in lustre.logs]
+    lustre.rename(directory_of(lustre), b"a", lustre.nodes[ROOT].children[b"e"], b"moved")
+    assert [log.index for log in lustre.logs] == [indices[0] + 1, indices[1]]
+    assert_equal(follower)
+
+
+def test_a_renamed_directory_takes_what_is_beneath_with_it(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lustre.rename(ROOT, b"d", ROOT, b"d d\n")
+    done = follower.round()
+    assert (done.records, done.looked) == (1, 2), "the directory and the root alone are looked at"
+    assert_equal(follower)
+
+
+def test_a_migration_gives_a_new_identity_and_keeps_what_is_beneath(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    old = directory_of(lustre)
+    new = lustre.migrate(old, 0)
+    lustre.rename(ROOT, b"d", ROOT, b"elsewhere")
+    assert_equal(follower)
+    ids = follower.rows()["id"].to_list()
+    assert new in ids
+    assert old not in ids
+
+
+def test_reads_leave_no_record_and_the_index_says_so(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lustre.read_file(file_of(lustre))
+    manifest = follower.catch_up()
+    assert Lack.READS in manifest.lacking
+    assert any("record no reads" in note for note in manifest.notes)
+    assert not follower.rows().equals(in_order(lustre.listing()))
+    lustre.write(file_of(lustre), 3)
+    assert_equal(follower)
+
+
+def test_an_idle_user_is_kept_alive(lustre: FakeNamespace, follower: Follower) -> None:
+    lustre.create(ROOT, b"on the other MDT")
+    follower.catch_up()
+    before = len(lustre.cleared)
+    for _ in range(3):
+        follower.round()
+    assert len(lustre.cleared) == before
+    lustre.now_ns += HEARTBEAT_S * 10**9
+    follower.round()
+    assert len(lustre.cleared) == before + 2
+
+
+def test_a_silent_mdt_is_waited_for(lustre: FakeNamespace, follower: Follower) -> None:
+    lustre.silent.add("MDT0001")
+    lustre.write(file_of(lustre), 9)
+    done = follower.round()
+    assert (done.silent, done.records, done.manifest.obstacles) == (("MDT0001",), 0, ())
+    lustre.silent.clear()
+    assert_equal(follower)
+
+
+def test_a_file_that_cannot_be_looked_at_is_tried_again_and_then_told(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    file = file_of(lustre)
+    lustre.broken[file] = errno.EIO
+    lustre.write(file, 9)
+    for _ in range(3):
+        assert follower.round().unknown == 1
+    del lustre.broken[file]
+    assert_equal(follower)
+    lustre.broken[file] = errno.EIO
+    lustre.write(file, 10)
+    manifest = [follower.round().manifest for _ in range(TRIES_MAX)][-1]
+    assert manifest.obstacles == (
+        "it has to be scanned again: 1 file could not be looked at: Input/output error",
+    )
+    assert manifest.followed is not None
+    assert manifest.followed.again is None
+
+
+def test_a_file_with_more_names_than_lustre_keeps_is_told(
+    lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, look = file_of(lustre), lustre.look
+    lustre.link(file, ROOT, b"another")
+
+    def short(files: list[bytes]) -> changed_rows.Looked:
+        answer = look(files)
+        rows = answer.rows.filter(pl.col("name") != b"another")
+        return changed_rows.Looked(answer.root, rows, answer.gone, {}, frozenset({file}))
+
+    monkeypatch.setattr(lustre, "look", short)
+    (obstacle,) = follower.round().manifest.obstacles
+    assert obstacle.endswith("Lustre does not keep all names of 1 file")
+
+
+def test_an_mdt_that_is_added_is_a_reason_to_scan_again(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    lustre.logs.append(type(lustre.logs[0])())
+    (obstacle,) = follower.round().manifest.obstacles
+    assert obstacle == "MDT0002 has to be scanned again: it was added after the scan"
+
+
+def test_small_shards_are_merged(
+    lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "DELTAS_MAX", 2)
+    for number in range(6):
+        lustre.write(file_of(lustre), number)
+        manifest = follower.round().manifest
+        assert delta.deltas(manifest) <= 2
+    assert_equal(follower)
+
+
+def test_replaced_files_stay_for_who_reads_them(lustre: FakeNamespace, follower: Follower) -> None:
+    def present() -> set[str]:
+        return {file.name for file in follower.directory.iterdir()}
+
+    lustre.write(file_of(lustre), 1)
+    before = delta.files_of(follower.round().manifest)
+    (follower.directory / "mine.parquet").touch()
+    os.utime(follower.directory / "mine.parquet", (0, 0))
+    lustre.write(file_of(lustre), 2)
+    after = delta.files_of(follower.round().manifest)
+    assert before - after
+    assert before <= present()
+    lustre.now_ns += delta.RETIRED_S * 10**9
+    last = delta.files_of(follower.round().manifest)
+    assert not (before - after - last) & present()
+    assert last | {"mine.parquet"} <= present()
+
+
+# Beginning ---------------------------------------------------------------------------------------
+
+
+def _imported(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
+    return replace(manifest, source=Source.LFS_FIND)
+
+
+def _of_another(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
+    return replace(manifest, filesystem=FileSystemIdentity("lustre", "other"))
+
+
+def _incomplete(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
+    return replace(manifest, complete=False)
+
+
+def _nobody(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
+    lustre.drop(1)
+    return manifest
+
+
+def _registered_since(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
+    lustre.now_ns += 100 * 10**9
+    lustre.drop(1)
+    lustre.register()
+    lustre.drop(0, "cl2-trimtab")
+    lustre.now_ns += 10**9
+    return manifest
+
+
+@for_each(
+    "change, kind, code",
+    [
+        (_imported, UsageError, "index-unfollowable"),
+        (_of_another, UsageError, "index-unfollowable"),
+        (_incomplete, UsageError, "index-unfollowable"),
+        (_nobody, RefusedError, "changelog-user-missing"),
+        (_registered_since, RefusedError, "changelog-too-late"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(
+    change: Callable[[FakeNamespace, Manifest], Manifest],
+    kind: type[UsageError],
+    code: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    directory = tmp_path_factory.mktemp("index")
+    lustre = FakeNamespace(2)
+    lustre.register()
+    lustre.create(ROOT, b"a")
+    save_manifest(change(lustre, scan(lustre, directory)), directory)
+    with raises(kind, code):
+        Follower(lustre, directory).begin()
+    assert load_manifest(directory).followed is None
+
+
+def test_two_do_not_follow_one_index(tmp_path: Path) -> None:
+    with following.alone(tmp_path), raises(UsageError, "index-followed"), following.alone(tmp_path):
+        pass
+
+
+def _rules(manifest: Manifest) -> Rules:
+    facts = IndexFacts.of(manifest)
+    policy = Policy("all", "/scratch")
+    return rules_in_force(policy, facts, ReadRecording(), now_s=manifest.as_of_s).core()
+
+
+# Readers -----------------------------------------------------------------------------------------
+
+
+def _changed(lustre: FakeNamespace, follower: Follower) -> Path:
+    """Return an index of the same rows without changes beside it, once many have been made."""
+    Users(lustre, random.Random(5)).act(60)
+    follower.catch_up()
+    manifest = load_manifest(follower.directory)
+    assert delta.deltas(manifest)
+    assert any(shard.superseded for shard in manifest.shards)
+    fresh = follower.directory / "fresh"
+    fresh.mkdir()
+    writer = ShardWriter(fresh, once=False)
+    writer.add(follower.rows())
+    save_manifest(replace(manifest, shards=writer.finish(), followed=None), fresh)
+    return fresh
+
+
+def test_base_and_changes_are_read_as_one(lustre: FakeNamespace, follower: Follower) -> None:
+    fresh = _changed(lustre, follower)
+    manifests = [load_manifest(place) for place in (follower.directory, fresh)]
+    as_of_s = manifests[0].as_of_s
+    rules = _rules(manifests[0])
+    found = []
+    for place, manifest in zip((follower.directory, fresh), manifests, strict=True):
+        shards = shard_paths(place, manifest)
+        assert list(itertools.chain(*pieces(place, manifest, most_bytes=1))) == shards
+        whole = tally(shards, rules, users=True)
+        parts = [tally(piece, rules, users=True) for piece in pieces(place, manifest, most_bytes=1)]
+        for part in parts[1:]:
+            parts[0].merge(part)
+        assert parts[0].to_bytes() == whole.to_bytes()
+        out = place / "candidates"
+        select(shards, rules, before_s=as_of_s + 10**6, out=str(out))
+        chosen = pl.read_parquet(out).sort("parent", "name").rows()
+        held = holdings(place, By.USER, top=100).frame.rows()
+        found.append((whole.to_bytes(), chosen, held))
+    assert found[0] == found[1]
+
+
+def test_rows_that_count_no_more_have_to_be_what_was_written(
+    lustre: FakeNamespace, follower: Follower
+) -> None:
+    _changed(lustre, follower)
+    manifest = load_manifest(follower.directory)
+    shard = next(shard for shard in manifest.shards if shard.superseded)
+    assert shard.superseded is not None
+    file = follower.directory / shard.superseded.name
+    rules = _rules(manifest)
+    path = str(follower.directory / shard.name)
+    for content in (b"\1\0\0\0\0\0\0\0", b"\0\0\0", (10**6).to_bytes(4, "little")):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="superseded"):
+            tally([(path, str(file))], rules)
+    file.write_bytes(b"\0" * (file.stat().st_size + 4 if file.stat().st_size else 4))
+    with raises(DataError, "shard-changed"):
+        load_manifest(follower.directory)
+
+
+# The command -------------------------------------------------------------------------------------
+
+
+SITE = """\
+[site]
+name = "scratch"
+path = "/scratch"
+driver = "lustre"
+file_system = "scratch"
+
+[servers]
+mds = "mds1"
+"""
+
+
+@pytest.mark.cli
+def test_from_the_command_to_a_query(
+    lustre: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan(lustre, tmp_path)
+    lustre.write(file_of(lustre), 123_456)
+    lustre.rename(ROOT, b"d", ROOT, b"renamed")
+    site = tmp_path / "scratch.toml"
+    site.write_text(SITE)
+    monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
+    monkeypatch.setattr(following, "require_answer", lambda *_: None)
+    at = datetime.fromtimestamp(lustre.now_ns / 10**9 + 60, UTC)
+    monkeypatch.setattr(following, "utc_now", lambda: at)
+    lustre.now_ns += 60 * 10**9
+    runner = CliRunner()
+    done = runner.invoke(
+        command, ["follow", str(site), "--index", str(tmp_path), "--once", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["obstacles"] == []
+    marks = {mdt["mdt"]: mdt["mark"] for mdt in document["followed"]["mdts"]}
+    assert marks == {f"MDT{number:04x}": log.index for number, log in enumerate(lustre.logs)}
+    assert "reads since the scan" in document["lacking"]
+    assert "records" in done.stderr
+    asked = runner.invoke(
+        command,
+        ["query", "--index", str(tmp_path), "--json",
+         "select path, size_bytes from files order by path"],
+    )  # fmt: skip
+    assert asked.exit_code == 0, asked.output
+    rows = [tuple(row.values()) for row in json.loads(asked.stdout)["rows"]]
+    assert rows == [("renamed/a", 123_456), ("renamed/b", 0)]
+    merged = runner.invoke(command, ["follow", str(site), "--index", str(tmp_path), "--compact"])
+    assert merged.exit_code == 0, merged.output
+    assert "followed" in merged.stdout
+    assert delta.deltas(load_manifest(tmp_path)) == 0
+
+
+# Live --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_files_are_looked_at_by_what_lustre_keeps_with_them(
+    lustre: FakeNamespace, tmp_path: Path
+) -> None:
+    """What Lustre keeps in `trusted` attributes any file system keeps for root."""
+    root, fids = tmp_path, tmp_path / ".lustre" / "fid"
+    fids.mkdir(parents=True)
+    lustre.link(file_of(lustre), ROOT, b"second\n")
+    lustre.write(file_of(lustre), 5000)
+    manifest = scan(lustre, tmp_path)
+    try:
+        _attributes(root, ROOT, [])
+    except OSError as error:
+        pytest.skip(f"no trusted attributes here: {error}")
+    for fid, node in lustre.nodes.items():
+        place = fids / _shown(fid)
+        place.mkdir() if node.kind == "d" else place.write_bytes(b"x" * node.size)
+        _attributes(place, fid, node.names)
+    inside = fids / _shown(directory_of(lustre)) / "b"
+    inside.touch()
+    _attributes(inside, file_of(lustre, b"b"), [])
+    live = changelogs.LiveChangelogs(str(root), "scratch", Servers(), manifest)
+    missing = bytes.fromhex("00000002000004020000ffff00000000")
+    looked = live.look([*lustre.nodes, missing])
+    expected = lustre.look(list(lustre.nodes)).rows
+    same = ["parent", "name", "id", "id_kind", "size_bytes", "type"]
+    files = pl.col("type") == "f"
+    key = ["parent", "name"]
+    found = looked.rows.filter(files).select(same).sort(key)
+    assert found.equals(expected.filter(files).select(same).sort(key))
+    assert (
+        looked.rows.filter(~files)
+        .select(key)
+        .sort(key)
+        .equals(expected.filter(~files).select(key).sort(key))
+    )
+    assert (looked.root, looked.gone, looked.failed) == (ROOT, {missing, ROOT}, {})
+    assert live.children([directory_of(lustre), missing, file_of(lustre)]) == (
+        {file_of(lustre, b"b")}, {},
+    )  # fmt: skip
+
+
+def _shown(fid: bytes) -> str:
+    parts = fid[:8], fid[8:12], fid[12:]
+    return f"[{':'.join(f'{int.from_bytes(part):#x}' for part in parts)}]"
+
+
+def _attributes(path: Path, fid: bytes, names: list[tuple[bytes, bytes]]) -> None:
+    wire = fid[:8][::-1] + fid[8:12][::-1] + fid[12:][::-1]
+    os.setxattr(path, "trusted.lma", bytes(8) + wire)
+    entries = b"".join((18 + len(name)).to_bytes(2) + parent + name for parent, name in names)
+    head = (0x11EAF1DF).to_bytes(4, "little") + len(names).to_bytes(4, "little")
+    head += (24 + len(entries)).to_bytes(8, "little") + bytes(8)
+    os.setxattr(path, "trusted.link", head + entries)

@@ -1,0 +1,115 @@
+"""Random histories of a Lustre, followed through kills, losses and races: equal to a fresh listing.
+
+A scan runs while users work; rounds of following are killed between any two durable steps; records
+come twice, are lost, and users are dropped. In the end the index is what a listing finds, row by
+row, or it says that it has to be scanned again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.fake_lustre.followed import Follower, Users, in_order, scan
+from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
+
+from trimtab.loop.purging import changed_rows
+from trimtab.purge.index import delta, write
+from trimtab.purge.index.manifest_file import load_manifest
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+class Killer:
+    """Ends a process before or after the n-th durable step from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lustre: FakeNamespace) -> None:
+        self.left: int | None = None
+        for module, name in (
+            (delta, "write_shard"), (write, "write_shard"), (delta, "_write"),
+            (delta, "save_manifest"), (lustre, "clear"),
+        ):  # fmt: skip
+            monkeypatch.setattr(module, name, self._killing(getattr(module, name)))
+
+    def _killing(self, step: Callable[..., object]) -> Callable[..., object]:
+        def killed(*arguments: object, **keywords: object) -> object:
+            self._count()
+            answer = step(*arguments, **keywords)
+            self._count()
+            return answer
+
+        return killed
+
+    def _count(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise KilledError
+
+
+def differences(one: pl.DataFrame, other: pl.DataFrame) -> list[tuple[object, ...]]:
+    first, second = map(changed_rows._values, (one, other))
+    return sorted(set(first) ^ set(second), key=repr)[:6]
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*range(24), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(24, 1000))],
+)
+def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    lustre = FakeNamespace(rng.choice((1, 2, 3)))
+    users = Users(lustre, rng)
+    users.act(rng.randrange(60, 400))
+    lustre.register()
+    busy = rng.random() < 0.7
+    scan(lustre, tmp_path, during=lambda: users.act(rng.choice((0, 0, 1, 3))) if busy else None)
+    follower = Follower(lustre, tmp_path)
+    follower.begin()
+    killer = Killer(monkeypatch, lustre)
+    kills, races = rng.random() < 0.6, rng.random() < 0.5
+    losing = rng.random() < 0.2
+    lost = False
+    lustre.read_maximum = rng.choice((1, 5, 1000))
+    lustre.repeat = rng.choice((0, 0, 3))
+    if races:
+        lustre.meanwhile = lambda: users.act() if rng.random() < 0.2 else None
+    for _ in range(rng.randrange(1, 8)):
+        users.act(rng.randrange(25))
+        if losing and rng.random() < 0.4:
+            log = rng.randrange(len(lustre.logs))
+            if rng.random() < 0.3:
+                lustre.drop(log)
+                lost = True
+            elif lustre.logs[log].records:
+                lost |= lustre.lose(log, rng.choice(lustre.logs[log].records).index)
+        killer.left = rng.randrange(12) if kills and rng.random() < 0.7 else None
+        with contextlib.suppress(KilledError):
+            follower.round()
+        killer.left = None
+        if rng.random() < 0.1:
+            delta.merge(tmp_path, load_manifest(tmp_path), whole=rng.random() < 0.5, now_s=0)
+    lustre.meanwhile, lustre.read_maximum = lambda: None, 1000
+    manifest = follower.catch_up()
+    if lost and manifest.obstacles:
+        return
+    assert not manifest.obstacles
+    expected = in_order(lustre.listing())
+    found = follower.rows()
+    assert differences(found, expected) == []
+    assert found.equals(expected)
+    assert manifest.rows == expected.height
+    assert manifest.ended_ns >= BEGAN_NS
+    assert lustre.refused == 0
+    merged = delta.merge(tmp_path, load_manifest(tmp_path), whole=True, now_s=0)
+    assert merged.rows == expected.height
+    assert follower.rows().equals(expected)
