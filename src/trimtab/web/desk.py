@@ -110,6 +110,7 @@ class Desk:
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
         self._bodies_bytes = 0
+        self.streams = 0  # pages that follow changes
         self._results: tuple[object, Results] = (None, Results())
 
     def sites(self) -> tuple[Site, ...]:
