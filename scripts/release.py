@@ -42,7 +42,8 @@ def run(*words: object, **environment: str) -> None:
 def build_wheel(out: Path, maturin: str) -> Path:
     """Build the wheel for the oldest C library that is supported."""
     options = ("--release", "--locked", "--zig", "--compatibility", MANYLINUX)
-    run(maturin, "build", *options, "--out", out)
+    # Else it asks the first python3 of the path for zig, which is another environment's.
+    run(maturin, "build", *options, "--out", out, CARGO_ZIGBUILD_PYTHON_PATH=sys.executable)
     (wheel,) = out.glob("trimtab-*.whl")
     return wheel
 

@@ -218,7 +218,7 @@ def parse_moment(text: str, timezone: str = "UTC") -> datetime:
         raise UsageError(
             f"{text[:_TEXT_MAX]!r} is not a time",
             code="time-malformed",
-            hint="write 2026-11-20T20:00:00Z",
+            hint="write 2026-11-20, or 2026-11-20T20:00:00Z",
         ) from error
 
 

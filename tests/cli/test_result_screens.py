@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
+import polars as pl
 import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
@@ -17,17 +19,35 @@ from tests.report.conftest import full_result
 from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
+from trimtab.cli.import_ import print_imported
 from trimtab.cli.ladder import print_ladder
 from trimtab.cli.purge.horizon import print_horizon
+from trimtab.cli.purge.query import print_answer
 from trimtab.cli.purge.report import print_report
 from trimtab.cli.render.check import print_check
+from trimtab.cli.render.screen import SCREEN_LINES
+from trimtab.cli.render.watch import print_state
+from trimtab.cli.reproduce import print_reproduction
+from trimtab.cli.size import print_sizing
 from trimtab.cli.sweep import print_sweep
+from trimtab.cli.twin import print_scenario, print_scenarios
 from trimtab.cli.whatif import print_swept
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState
+from trimtab.loop.workers import one_by_one
+from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
+from trimtab.model.run import Sample
+from trimtab.purge.index.query import Answer
+from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.check import sorted_findings
 from trimtab.site.ladder_file import load_ladder
+from trimtab.twin.scenario.drives import preset
+from trimtab.twin.scenario.load import load_scenario, preset_names
+from trimtab.whatif.reproduce.reproduce import Terms, reproduce
+from trimtab.whatif.sizing.amplifying import Miniature
+from trimtab.whatif.sizing.request import SizingRequest
+from trimtab.whatif.sizing.sizing import size
 
 
 def _horizon() -> None:
@@ -36,7 +56,7 @@ def _horizon() -> None:
         answer=horizon_answer_of(0.7), usage=USAGE, rules=rules, notes=("The index is 6 h old.",),
         policy=SimpleNamespace(root="/scratch"), files=21_000_000, allocated_bytes=10**16,
     )  # fmt: skip
-    print_horizon(cast(Any, horizons), top=5)
+    print_horizon(cast(Any, horizons))
 
 
 def _ladder() -> None:
@@ -53,12 +73,61 @@ def _sweep() -> None:
     print_sweep(SweepState(cast(Any, sweep), (), ()), sweep_analysis(), "STORE")
 
 
+def _size() -> None:
+    asked = SizingRequest(
+        daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
+        write_bytes_per_s=9e12,
+    )  # fmt: skip
+    print_sizing(size(asked, miniature=Miniature(4, 32, 1)), explained=False)
+
+
+def _import() -> None:
+    rate = Sample("write_bandwidth", 2.5e9)
+    result = Imported("write", FileStatus.OK, None, (rate,), run="r", new=True)
+    damaged = "archive/2023/ior.17.out:14: the line of the write has no figure"
+    files = (
+        ImportedFile("archive/2024/a.out", "ior", FileStatus.OK, None, (result,) * 6, named=True),
+        ImportedFile("archive/2023/ior.17.out", "ior", FileStatus.UNREADABLE, damaged),
+        *(ImportedFile(f"{n}", None, FileStatus.UNREADABLE, UNRECOGNISED) for n in range(9)),
+    )
+    print_imported(files, "scratch.db", lambda: ["scratch", "home"])
+
+
+def _query() -> None:
+    held = [3 * 2**50, 2**40, 0]
+    columns = {"user": ["anna", "bert", "carl"], "files": [2_100_000, 17, 1]}
+    columns |= {"allocated_bytes": held, "share": [n / sum(held) for n in held]}
+    print_answer(Answer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",)))
+
+
+def _watch() -> None:
+    due = datetime(2026, 11, 20, 8, tzinfo=UTC)
+    hour = timedelta(hours=1)
+    failed = Slot("scratch", "probe:hourly", due, SlotState.FAILED, detail="oss3 did not answer")
+    items = (
+        ItemState("snapshot", due + hour / 4, None, replace(failed, state=SlotState.DONE)),
+        ItemState("probe:hourly", due + hour, None, failed),
+        ItemState("policy:trim", due + 9 * hour, failed, None),
+    )
+    lease = Lease("scratch", "client7, process 4711", due - 30 * hour, due + hour)
+    print_state(WatchState("scratch", "scratch.db", due, lease, items), None)
+
+
 SCREENS: dict[str, Callable[[], None]] = {
     "check": _check,
+    "import": _import,
     "ladder": _ladder,
     "purge horizon": _horizon,
-    "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge", top=3),
+    "purge query": _query,
+    "purge report": partial(print_report, purge_runs(), "/var/lib/trimtab/purge"),
+    "reproduce": lambda: print_reproduction(
+        reproduce(Terms(("eth21", "hpe25"), seeds=1, layers_only=True), one_by_one)
+    ),
+    "size": _size,
     "sweep": _sweep,
+    "twin list": lambda: print_scenarios(map(load_scenario, preset_names())),
+    "twin show": lambda: print_scenario(load_scenario("perlmutter")),
+    "watch": _watch,
     "whatif": lambda: print_swept(*swept_policies()),
 }
 
@@ -78,5 +147,6 @@ def test_a_screen_fits_its_terminal(
         time.tzset()
         lines = printed(SCREENS[name], capsys, monkeypatch, width=width)
     time.tzset()
+    assert len(lines) <= SCREEN_LINES
     assert [line for line in lines if cell_len(line) > width] == []
     assert "\n".join(lines) == snapshot

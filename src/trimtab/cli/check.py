@@ -12,6 +12,7 @@ from trimtab.measure.table import names
 @click.command("check")
 @click.argument("path", metavar="PATH|SITE")
 @options.as_json
+@options.extent_options
 @options.store
 @click.option(
     "--site",

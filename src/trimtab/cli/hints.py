@@ -9,7 +9,7 @@ import click
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, print_indented
+from trimtab.cli.render.text import console
 from trimtab.explain.hints import Basis, paste_text
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     help="Where the job writes, for the command that sets the stripes. It is not touched.",
 )
 @options.as_json
+@options.extent_options
 def command(directory: str, **job: Any) -> None:
     """Recommend file striping and MPI-IO hints for a job, with reasons.
 
@@ -93,11 +94,12 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
     """Print lines for a job script, and beneath them the reason of each."""
     from rich.text import Text
 
-    out = console()
+    out, extent = console(), options.extent()
     out.print("For the job script", style="bold")
     for line in paste_text(request, hints, directory).splitlines():
         out.print(line, soft_wrap=True)
-    out.print()
+    if extent.brief:
+        return
     out.print("Why", style="bold")
     sources = list(dict.fromkeys(hint.source for hint in hints))
     for hint in hints:
@@ -105,7 +107,9 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
         head.append(hint.basis.value, style=_STYLES[hint.basis])
         head.append(f" [{sources.index(hint.source) + 1}]", style="dim")
         out.print(head, soft_wrap=True)
-        print_indented(out, f"{hint.reason}.")
-    out.print()
+        print_wrapped(out, f"{hint.reason}.", indent=2, hang=0)
+    if not extent.everything:
+        print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
+        return
     for number, source in enumerate(sources, start=1):
         print_wrapped(out, f"[{number}] {source}", "dim", hang=4)

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
 from trimtab.cli.render.text import console
 from trimtab.errors import UnreadableError
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
-from trimtab.units import format_value
+from trimtab.units import enumerated, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from rich.console import Console
 
-    from trimtab.model.imported import ImportedFile
+    from trimtab.model.imported import Imported, ImportedFile
     from trimtab.model.run import Sample
+    from trimtab.record.store import Store
 
 
 @click.command("import")
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 )
 @options.dask
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
+@options.extent_options
 def command(
     files: tuple[str, ...],
     store_url: str | None,
@@ -81,8 +86,12 @@ def command(
             for piece in import_json(imported, store=where, site=terms.site):
                 click.echo(piece, nl=False)
         else:
-            print_imported(imported, where)
+            print_imported(imported, where, partial(_sites, store))
     tally.refuse_nothing(reported=options.wants_json())
+
+
+def _sites(store: Store | None) -> list[str]:
+    return [] if store is None else [site.name for site in store.sites()]
 
 
 @dataclass(slots=True)
@@ -123,70 +132,162 @@ _STYLES = {
     FileStatus.FAILED: "red",
     FileStatus.UNREADABLE: "dim",
 }
-_SHOWN = 40
-"""Files that are told one by one; of a whole archive only the sum is, and what is wrong."""
-_RESULTS = 16
-"""Of one file that are told one by one: a table may hold a year of them."""
+_FILES = 5
+"""Files of each status that the screen has; ``--all`` prints each as soon as it is imported."""
+_RESULTS = 4
+"""Of one file on the screen: a table may hold a year of them."""
 _FIGURES = 4
 _WARNINGS = 2
 
 
-def print_imported(files: Iterable[ImportedFile], store: str | None) -> None:
-    """Print each file as soon as it is imported, then how many there were of each kind."""
-    out = console()
-    counts: Counter[tuple[str, str]] = Counter()
-    new = kept_before = facts = unknown = 0
+@dataclass(slots=True)
+class _Found:
+    """What the files of an import come to, in memory that does not grow with their number."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    results: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[str, list[ImportedFile]] = field(default_factory=dict)
+    new: int = 0
+    kept_before: int = 0
+    unknown: int = 0
+
+    def add(self, file: ImportedFile) -> None:
+        """Count a file, and keep it where it is among the first of its status."""
+        if _is_unknown(file):
+            self.unknown += 1
+            return
+        key = file.kind or "unknown", file.status.value
+        self.counts[key] += 1
+        self.results[key] += len(file.results)
+        self.new += sum(result.new for result in file.results)
+        self.kept_before += sum(
+            result.run is not None and not result.new for result in file.results
+        )
+        first = self.first.setdefault(file.status.value, [])
+        if len(first) < _FILES:
+            first.append(file)
+
+
+def _is_unknown(file: ImportedFile) -> bool:
+    return file.kind is None and not file.named and file.reason in (UNRECOGNISED, EMPTY)
+
+
+def print_imported(
+    files: Iterable[ImportedFile], store: str | None, sites: Callable[[], Sequence[str]] = tuple
+) -> None:
+    """Print what was imported, the files with troubles first, and how to go on.
+
+    Parameters
+    ----------
+    sites
+        Returns the sites of the store, called when all files are imported.
+    """
+    found, everything = _Found(), options.extent().everything
     for file in files:
-        if file.kind is None and not file.named and file.reason in (UNRECOGNISED, EMPTY):
-            unknown += 1
-            continue
-        counts[file.kind or "unknown", file.status.value] += 1
-        new += sum(result.new for result in file.results)
-        kept_before += sum(result.run is not None and not result.new for result in file.results)
-        if facts < _SHOWN:
-            facts += 1
-            _print_file(out, file)
-        elif facts == _SHOWN:
-            facts += 1
-            out.print("... (--json has every file)", style="dim")
-    out.print()
-    for (kind, status), count in sorted(counts.items()):
-        out.print(f"{count:>8}  {kind:<20} {status}")
-    if unknown:
-        out.print(f"{unknown:>8}  of no known format", style="dim")
+        found.add(file)
+        if everything and not _is_unknown(file):
+            _print_file(console(), file, results=sys.maxsize)
+    body = _print_counts if everything else _print_found
+    named = tuple(sites()) if found.new or found.kept_before else ()
+    print_screen(
+        _answer(found, store), partial(body, found), more=_more(found, named, everything=everything)
+    )
+
+
+def _answer(found: _Found, store: str | None) -> str:
+    files = plural(found.counts.total(), "file", ",")
     if store is None:
-        out.print("Nothing was kept: this was a dry run.")
+        results = plural(found.results.total(), "result", ",")
+        answer = f"{results} of {files} read; nothing was kept: this was a dry run"
     else:
-        again = f", {kept_before} were there before" if kept_before else ""
-        out.print(f"{new} results kept in {visible(store)}{again}.")
+        results = plural(found.new, "result", ",")
+        answer = f"{results} of {files} kept in {visible(store)}"
+        answer += f", {found.kept_before:,} were there before" if found.kept_before else ""
+    statuses: Counter[str] = Counter()
+    for (_, status), count in found.counts.items():
+        statuses[status] += count
+    troubles = [
+        f"{statuses[status.value]:,} {status.value}"
+        for status in (FileStatus.UNREADABLE, FileStatus.FAILED, FileStatus.PARTIAL)
+        if statuses[status.value]
+    ]
+    return f"{answer}. " + (f"Files: {', '.join(troubles)}." if troubles else "All files are ok.")
 
 
-def _print_file(out: Console, imported_file: ImportedFile) -> None:
+def _more(found: _Found, sites: Sequence[str], *, everything: bool) -> Iterator[str]:
+    if not everything and found.counts:
+        yield "--all prints every file with every result"
+    if sites:
+        others = f" ({enumerated(map(visible, sites[1:]), 3)} likewise)" if sites[1:] else ""
+        yield f"next: trimtab judge {visible(sites[0])}{others}"
+
+
+_COLUMNS = (
+    Column("kind"),
+    Column("status"),
+    Column("files", right=True),
+    Column("results", right=True),
+)
+
+
+def _print_counts(found: _Found, out: Console) -> None:
+    rows = [
+        (kind, status, f"{count:,}", f"{found.results[kind, status]:,}")
+        for (kind, status), count in sorted(found.counts.items())
+    ]
+    print_rows(out, _COLUMNS, rows)
+    if found.unknown:
+        out.print(f"{plural(found.unknown, 'file', ',')} of no known format", style="dim")
+
+
+def _print_found(found: _Found, out: Console) -> None:
+    _print_counts(found, out)
+    for status in reversed(FileStatus):
+        files = found.first.get(status.value, [])
+        for file in files:
+            _print_file(out, file, results=_RESULTS)
+        more = sum(n for (_, of), n in found.counts.items() if of == status.value) - len(files)
+        if more:
+            out.print(f"... {more:,} more that are {status.value}", style="dim")
+
+
+_INDENT = 2
+
+
+def _print_file(out: Console, imported_file: ImportedFile, *, results: int) -> None:
     from rich.text import Text
 
     line = Text(f"{imported_file.status.value:<10} ", style=_STYLES[imported_file.status])
-    line.append(f"{imported_file.kind or '-':<18} ", style="default")
+    line.append(f"{imported_file.kind or '-'} ", style="default")
     line.append(visible(imported_file.file), style="default")
     out.print(line, soft_wrap=True)
+
+    def print_line(text: str, style: str = "") -> None:
+        print_wrapped(out, text, style, indent=_INDENT)
+
     if imported_file.part_of is not None:
-        note = f"           read with {visible(imported_file.part_of)}"
-        out.print(note, style="dim", soft_wrap=True)
-    for result in imported_file.results[:_RESULTS]:
-        name = f"{visible(result.name)}: " if result.name else ""
-        figures = _figures(result.samples)
-        if result.snapshot is not None:
-            figures = f"{len(result.snapshot.targets)} targets of {visible(result.site or '')}"
-        if figures:
-            out.print(f"           {name}{figures}", soft_wrap=True)
-    if (more := len(imported_file.results) - _RESULTS) > 0:
-        out.print(f"           ... and {more:,} results more (--json has every one)", style="dim")
-    for result in imported_file.results[:_RESULTS]:
-        for line in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
-            out.print(f"           note: {visible(line)}", style="dim", soft_wrap=True)
+        print_line(f"read with {imported_file.part_of}", "dim")
+    for result in imported_file.results[:results]:
+        if figures := _told(result):
+            print_line(figures)
+    if (more := len(imported_file.results) - results) > 0:
+        print_line(f"... {plural(more, 'more result', ',')}", "dim")
+    for result in imported_file.results[:results]:
+        for note in (*_slowest(result.told), *result.warnings[:_WARNINGS]):
+            print_line(f"note: {note}", "dim")
     if imported_file.reason:
-        out.print(f"           {visible(imported_file.reason)}", style="dim", soft_wrap=True)
+        print_line(imported_file.reason, "dim")
     for reason in dict.fromkeys(r.at_reason for r in imported_file.results if r.at_reason):
-        out.print(f"           no time: {visible(reason)}", style="dim", soft_wrap=True)
+        print_line(f"no time: {reason}", "dim")
+
+
+def _told(result: Imported) -> str:
+    """Return one result in a line; empty where it has no figure."""
+    name = f"{result.name}: " if result.name else ""
+    if result.snapshot is not None:
+        return f"{name}{len(result.snapshot.targets)} targets of {result.site or ''}"
+    figures = _figures(result.samples)
+    return f"{name}{figures}" if figures else ""
 
 
 def _slowest(facts: Mapping[str, object]) -> list[str]:

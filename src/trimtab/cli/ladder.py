@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,18 +11,13 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import (
-    GAP,
-    console,
-    fixed_table,
-    natural_width,
-    print_indented,
-    taken_width,
-)
-from trimtab.model.ladder import LEVEL_NAMES
+from trimtab.cli.render.screen import print_screen, print_wrapped
+from trimtab.cli.render.text import GAP, fixed_table, natural_width, taken_width
+from trimtab.model.ladder import LEVEL_NAMES, Match
 from trimtab.report.ladder_text import (
+    DOUBT_SIGN,
     MATCH_WORDS,
+    PARITY_SIGN,
     TRACK_NAMES,
     absent_text,
     answer_text,
@@ -38,7 +35,7 @@ from trimtab.report.ladder_text import (
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
     from rich.console import Console
@@ -72,6 +69,7 @@ if TYPE_CHECKING:
     help="Run to use for its layer, by the beginning of its id. Repeatable.",
 )
 @options.report
+@options.extent_options
 def command(
     where: str,
     *,
@@ -117,39 +115,71 @@ _WORDS_MINIMUM: Final = 24
 """Characters: in fewer no sentence can be read."""
 
 
-def print_ladder(ladder: Ladder, out: Console | None = None) -> None:
+def print_ladder(ladder: Ladder) -> None:
     """Print a ladder, the highest layer first, as it stands in the stack."""
-    out = console() if out is None else out
-    for number, track in enumerate(ladder.tracks):
-        print_wrapped(out, visible(answer_text(track)), "" if number else "bold")
-    out.print(f"{visible(ladder.name)}", style="bold")
-    if ladder.source:
-        print_indented(out, visible(ladder.source))
-    out.print(f"rates are of {ladder.scale}; MB are 1,000,000 bytes")
-    for track in ladder.tracks:
-        out.print()
-        _print_track(out, track)
+    answers = [visible(answer_text(track)) for track in ladder.tracks]
+    answers = answers or ["Nothing is kept that a ladder is made of."]
+    everything = options.extent().everything
+    body = partial(_print_body, ladder, answers[1:], everything=everything)
+    print_screen(answers[0], body, more=() if everything else _more(ladder))
+
+
+def _more(ladder: Ladder) -> Iterator[str]:
     if not ladder.tracks:
-        out.print("Nothing is kept that a ladder is made of.")
-    out.print()
+        return
+    text = "--all shows what measured each rate, and why each limit is named"
+    if ladder.claims:
+        counts = Counter(claim.match for claim in ladder.claims)
+        text += f"; {counts[Match.NOT_GIVEN]} of {len(ladder.claims)} printed values do not follow"
+        text += " from those beside them"
+    yield text
+
+
+def _print_body(ladder: Ladder, answers: Sequence[str], out: Console, *, everything: bool) -> None:
+    for answer in answers:
+        print_wrapped(out, answer)
+    out.print(visible(ladder.name), style="bold")
+    if ladder.source and everything:
+        _print_indented(out, visible(ladder.source))
+    print_wrapped(out, f"rates are of {ladder.scale}; MB are 1,000,000 bytes", "dim")
+    for track in ladder.tracks:
+        if everything:
+            out.print()
+        _print_track(out, track, everything=everything)
+    if everything:
+        out.print()
+    # What a sign means stands wherever the sign does.
     for line in explanations(ladder):
-        print_indented(out, visible(line))
-    for note in ladder.notes:
-        print_indented(out, f"note: {visible(note)}")
+        if everything or line.startswith((PARITY_SIGN, DOUBT_SIGN, "(")):
+            _print_indented(out, visible(line))
     for absent in ladder.absent:
-        print_indented(out, absent_text(absent))
+        _print_indented(out, absent_text(absent))
+    if everything:
+        _print_notes(out, ladder)
+
+
+def _print_notes(out: Console, ladder: Ladder) -> None:
+    for note in ladder.notes:
+        _print_indented(out, f"note: {visible(note)}")
     if ladder.claims:
         out.print()
         out.print("printed values, and what the values printed beside them give", style="bold")
         _print_claims(out, ladder.claims)
 
 
-def _print_track(out: Console, track: Track) -> None:
+def _print_track(out: Console, track: Track, *, everything: bool) -> None:
     out.print(TRACK_NAMES[track.metric], style="bold")
     rows = [_cells(step, track.unit) for step in reversed(track.steps)]
+    if not everything:
+        _print_table(out, _COLUMNS, [(*row[:-1], "") for row in rows])
+        return
     _print_table(out, _COLUMNS, rows)
-    print_indented(out, f"limit: {visible(limit_text(track.limit))}")
-    print_indented(out, f"largest loss: {visible(loss_text(track.loss))}")
+    _print_indented(out, f"limit: {visible(limit_text(track.limit))}")
+    _print_indented(out, f"largest loss: {visible(loss_text(track.loss))}")
+
+
+def _print_indented(out: Console, text: str, indent: int = 2) -> None:
+    print_wrapped(out, text, indent=indent, hang=0)
 
 
 def _cells(step: Step, unit: str) -> tuple[str, ...]:
@@ -175,7 +205,8 @@ def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str
     natural = [natural_width((name, *cells)) for name, *cells in zip(names, *rows, strict=True)]
     widths = dict(enumerate(natural[:-1]))
     taken = taken_width(widths.values())
-    if taken + min(natural[-1], _WORDS_MINIMUM) <= out.width:
+    worded = any(row[-1] for row in rows)
+    if worded and taken + min(natural[-1], _WORDS_MINIMUM) <= out.width:
         table = _table(names, widths, out.width - taken)
         for row in rows:
             table.add_row(*row)
@@ -190,7 +221,7 @@ def _print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str
         table.add_row(*(row[index] for index in widths))
         out.print(table)
         if row[-1]:
-            print_indented(out, row[-1], indent=4)
+            _print_indented(out, row[-1], indent=4)
 
 
 def _table(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, table
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from trimtab.validation.statements import SeededRow
     from trimtab.whatif.reproduce.reproduce import Reproduction
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 @options.dask
 @options.report
 @options.as_json
+@options.extent_options
 def command(
     names: tuple[str, ...],
     report: str | None,
@@ -73,40 +76,60 @@ def command(
     )
 
 
-def print_reproduction(reproduction: Reproduction, report: str | None = None) -> None:
-    """Print a table a document, what contradicts itself, and how many rows are met."""
-    from trimtab.report.reproduce import headline, others_text, sections
+_COLUMNS: Final = (
+    Column("row", drop=1),
+    Column("quantity", wraps=True, least=16),
+    Column("printed", right=True, wraps=True, least=10),
+    Column("twin", right=True, wraps=True, least=12),
+    Column("error", right=True),
+    Column("class", drop=2),
+)
 
-    out = console()
-    print_wrapped(out, headline(reproduction.summary), "bold")
+
+def print_reproduction(reproduction: Reproduction, report: str | None = None) -> None:
+    """Print the predictions, misses first; with ``--all`` every row of each document."""
+    from trimtab.report.reproduce import headline
+
+    more = [] if options.extent().everything else ["--all shows every row of each document"]
+    if report is not None:
+        more.append(f"report: {visible(report)}")
+    print_screen(headline(reproduction.summary), partial(_print_body, reproduction), more=more)
+
+
+def _print_body(reproduction: Reproduction, out: Console) -> None:
+    from trimtab.report.reproduce import others_text, predictions, sections
+
     print_wrapped(out, others_text(reproduction.summary))
+    everything, shown = options.extent().everything, options.extent().rows(ROWS)
+    if not everything:
+        rows = predictions(reproduction)
+        _print_rows(out, rows[:shown])
+        if len(rows) > shown:
+            out.print(f"... {len(rows) - shown:,} more predictions: --all", style="dim")
+        return
     for title, rows in sections(reproduction):
         out.print(title, style="bold")
-        out.print(_table(rows))
+        _print_rows(out, rows)
     for tension in reproduction.tensions:
-        out.print()
-        out.print(f"{tension.title} ({tension.document}): {tension.verdict}", style="bold")
-        out.print(tension.text)
-    if report is not None:
-        click.echo(f"report    {report}")
+        title = f"{tension.title} ({tension.document}): {tension.verdict}"
+        print_wrapped(out, title, "bold")
+        print_wrapped(out, tension.text)
 
 
-def _table(rows: list[SeededRow]) -> Table:
+def _print_rows(out: Console, rows: Sequence[SeededRow]) -> None:
+    from rich.text import Text
+
     from trimtab.report.reproduce import class_text, error_text, printed_text, twin_text
 
-    names = ("row", "quantity", "printed>", "twin>", "error>!", "class")
-    grid = table(*names, padding=(0, 2, 0, 0), header_style="bold")
-    for column in grid.columns[2:4]:
-        column.max_width = 32
-    for row in rows:
-        style = "red" if row.missed else None
-        grid.add_row(
+    cells = [
+        (
             row.row.id,
             row.row.quantity,
             printed_text(row),
             twin_text(row),
-            error_text(row),
+            Text(error_text(row) or "-", style="red" if row.missed else ""),
             class_text(row),
-            style=style,
         )
-    return grid
+        for row in rows
+    ]
+    print_rows(out, _COLUMNS, cells)

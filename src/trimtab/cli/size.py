@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.screen import print_screen, print_wrapped
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from trimtab.twin.scenario.model import DriveModel, Raid
@@ -119,6 +121,7 @@ def _fullness() -> float:
 )  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
 @options.as_json
+@options.extent_options
 def command(explained: bool, **options_given: Any) -> None:
     """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
@@ -198,26 +201,68 @@ def _raid(text: str, drives: int) -> Raid:
 
 
 def print_sizing(sizing: Sizing, *, explained: bool) -> None:
-    """Print all figures; ``explained`` prints formula and source beneath each."""
-    out = console()
+    """Print the figures that decide, or all; ``explained`` prints formula and source of each."""
     drive = sizing.request.drive
     head = f"{plural(sizing.osts, 'OST', ',')} of {sizing.request.raid.drives} x {drive.name}"
     unmet = plural(len(sizing.shortfalls), "requirement")
     answer = f"{unmet} not met" if sizing.shortfalls else "all requirements met"
     full = format_percent(sizing.fullness, 0)
-    print_wrapped(out, f"{head}, {full} full, simulated: {answer}", "bold")
+    everything = explained or options.extent().everything
+    more = ["all of it is simulation: try it on one real target first"]
+    if not everything:
+        more.insert(0, "--all shows every figure and assumption, --explain the formula of each")
+    print_screen(
+        f"{head}, {full} full, simulated: {answer}",
+        partial(_print_everything if everything else _print_figures, sizing, explained=explained),
+        more=more,
+        whole=everything,
+    )
+
+
+DECIDING: Final = (
+    *("drives", "raw_bytes", "usable_bytes", "stored_bytes", "write_amplification"),
+    *("safe_fullness", "fullness_for_allocator", "purge_horizon_s", "life_years", "worn"),
+    *("flash_drive_writes_per_day", "write_bytes_per_s", "mean_write_bytes_per_s"),
+    *("fullness_for_bandwidth", "inodes", "mdt_bytes"),
+)
+"""Figures that a decision rests on: the screen has them, ``--all`` has the others too."""
+
+
+def _print_figures(sizing: Sizing, out: Console, *, explained: bool) -> None:
+    _print_shortfalls(out, sizing)
+    for section in sizing.sections:
+        figures = [
+            figure
+            for figure in section.figures
+            if figure.name in DECIDING and figure.value is not None
+        ]
+        _print_section(out, section.title, figures, explained=explained)
+    _print_schedules(out, sizing)
+
+
+def _print_shortfalls(out: Console, sizing: Sizing) -> None:
     for sentence in sizing.shortfalls:
         print_wrapped(out, sentence, "yellow", indent=2)
+
+
+def _print_section(out: Console, title: str, figures: Sequence[Figure], *, explained: bool) -> None:
+    if not figures:
+        return
+    out.print(title, style="bold")
+    for figure in figures:
+        print_wrapped(out, f"{figure.title:<46} {shown(figure)}", indent=2, hang=4)
+        if explained and figure.formula:
+            print_wrapped(out, f"{figure.formula}; {figure.source}", "dim", indent=6)
+
+
+def _print_everything(sizing: Sizing, out: Console, *, explained: bool) -> None:
+    _print_shortfalls(out, sizing)
     for section in sizing.sections:
-        out.print(f"\n{section.title}", style="bold")
-        for figure in section.figures:
-            print_wrapped(out, f"{figure.title:<46} {shown(figure)}", indent=2, hang=4)
-            if explained and figure.formula:
-                print_wrapped(out, f"{figure.formula}; {figure.source}", "dim", indent=6)
+        _print_section(out, section.title, section.figures, explained=explained)
     _print_schedules(out, sizing)
     _print_curve(out, sizing)
     _print_comparison(out, sizing)
-    out.print("\nassumed", style="bold")
+    out.print("assumed", style="bold")
     for sentence in sizing.assumptions:
         print_wrapped(out, sentence, "dim", indent=2)
 
@@ -249,7 +294,7 @@ def _decimal(value: float) -> str:
 
 
 def _print_schedules(out: Console, sizing: Sizing) -> None:
-    out.print("\nwrite amplification of each trim schedule, simulated", style="bold")
+    out.print("write amplification of each trim schedule, simulated", style="bold")
     for word, amplified in sizing.amplified.items():
         error = "" if amplified.error is None else f" (standard error {amplified.error:.3f})"
         mark = " <- asked" if word == sizing.request.trim else ""
@@ -265,7 +310,7 @@ def _print_schedules(out: Console, sizing: Sizing) -> None:
 
 
 def _print_curve(out: Console, sizing: Sizing) -> None:
-    out.print(f"\nwith trim {sizing.request.trim}, by fullness", style="bold")
+    out.print(f"with trim {sizing.request.trim}, by fullness", style="bold")
     parts = [
         f"{format_percent(point.case.fullness, 0)} {point.simulated:.2f}" for point in sizing.curve
     ]
@@ -275,7 +320,7 @@ def _print_curve(out: Console, sizing: Sizing) -> None:
 def _print_comparison(out: Console, sizing: Sizing) -> None:
     comparison, trim = sizing.comparison, sizing.request.trim
     peer, drive = comparison.peer, sizing.request.drive
-    out.print("\nthe same flash with other spare, holding the same bytes", style="bold")
+    out.print("the same flash with other spare, holding the same bytes", style="bold")
     print_wrapped(
         out,
         f"this drive, {format_percent(drive.spare)} spare, {format_percent(sizing.fullness, 0)}"

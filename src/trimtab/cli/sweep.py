@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import Column, print_rows, print_wrapped
-from trimtab.cli.render.text import console, percent_text, print_more, table, value_text
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import percent_text, table, value_text
 from trimtab.loop.excluded_runs import doubts_text
 from trimtab.model.run import METRIC_UNITS
 from trimtab.report.text import levels_text, metric_text
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
 @options.report
+@options.extent_options
 def command(
     spec: str,
     *,
@@ -155,46 +156,55 @@ _SETTINGS_SHOWN = 8
 
 
 def print_sweep(state: SweepState, analysis: SweepAnalysis, store: str) -> None:
-    """Print a sweep on standard output."""
-    out = console()
-    for best in analysis.best[:1]:
-        print_wrapped(out, f"{metric_text(best.metric)}: {best.reason}", "bold")
+    """Print the best settings of a sweep, what matters, and with ``--all`` every table."""
+    first = next(iter(analysis.best), None)
+    sweep = state.sweep
+    answer = f"{visible(sweep.name)}: {state.measured} of {len(state.points)} runs measured"
+    if first is not None:
+        answer = f"{metric_text(first.metric)}: {first.reason}"
+    more = [f"store: {visible(store)}"]
+    if not options.extent().everything:
+        more.insert(0, "--all shows every setting, heat map and curve")
+    print_screen(answer, partial(_print_body, state, analysis), more=more)
+
+
+def _print_body(state: SweepState, analysis: SweepAnalysis, out: Console) -> None:
     _print_extent(out, state)
     for failure in state.failures:
-        out.print(f"  failed: {visible(failure)}", style="red")
+        print_wrapped(out, f"failed: {failure}", "red", indent=2)
+    _print_waiting(out, state.waiting)
     for place, best in enumerate(analysis.best):
         _print_best(out, best, reason=place > 0)
     for metric, effects in (analysis.effects or {}).items():
         _print_effects(out, metric, effects)
-    for heat_map in analysis.maps:
-        _print_map(out, heat_map)
-    for curve in analysis.scaling:
-        _print_scaling(out, curve)
     for note in analysis.notes:
-        out.print(f"note: {visible(note)}", style="dim")
-    _print_waiting(out, state.waiting)
-    out.print(f"store     {visible(store)}", style="dim", soft_wrap=True)
+        print_wrapped(out, f"note: {note}", "dim")
+    if options.extent().everything:
+        for heat_map in analysis.maps:
+            _print_map(out, heat_map)
+        for curve in analysis.scaling:
+            _print_scaling(out, curve)
 
 
 def _print_extent(out: Console, state: SweepState) -> None:
     """Print how far the sweep is, and which of its runs count."""
     sweep = state.sweep
-    out.print(
-        f"{visible(sweep.name)}: {state.measured} of {len(state.points)} runs measured, "
-        f"{len(sweep.points)} points, {sweep.rounds} rounds",
-        style="bold",
-    )
+    line = f"{sweep.name}: {state.measured} of {len(state.points)} runs measured, "
+    print_wrapped(out, f"{line}{len(sweep.points)} points, {sweep.rounds} rounds")
     if sweep.fixed:
-        out.print(f"  always {visible(levels_text(sweep.fixed))}", style="dim")
+        print_wrapped(out, f"always {levels_text(sweep.fixed)}", "dim", indent=2)
     if state.doubts:
         count = sum(doubt.runs for doubt in state.doubts)
-        out.print(
-            f"  {count} of them hold{'s' * (count == 1)} no figure that is believed: "
-            f"{visible(doubts_text(state.doubts))}",
-            style="yellow",
+        print_wrapped(
+            out,
+            f"{count} of them hold{'s' * (count == 1)} no figure that is believed: "
+            f"{doubts_text(state.doubts)}",
+            "yellow",
+            indent=2,
         )
     if state.left_out:
-        out.print(f"  {state.left_out} kept runs are left out: their probe was another one")
+        text = f"{state.left_out} stored runs are left out: their probe was another one"
+        print_wrapped(out, text, indent=2)
 
 
 _COLUMNS = (
@@ -209,13 +219,14 @@ _COLUMNS = (
 
 def _print_best(out: Console, best: BestSetting, *, reason: bool) -> None:
     workload = f", {levels_text(best.workload)}" if best.workload else ""
-    out.print()
     out.print(f"{metric_text(best.metric)}{visible(workload)}", style="bold")
     if reason:
         print_wrapped(out, best.reason, indent=2)
-    print_rows(out, _COLUMNS, [_row(s, best.unit) for s in best.settings[:_SETTINGS_SHOWN]])
-    print_more(out, best.settings, _SETTINGS_SHOWN)
-    out.print(f"  {visible(best.method)}", style="dim")
+    shown = options.extent().rows(_SETTINGS_SHOWN)
+    print_rows(out, _COLUMNS, [_row(s, best.unit) for s in best.settings[:shown]])
+    if len(best.settings) > shown:
+        out.print(f"  ... {len(best.settings) - shown:,} more settings: --all", style="dim")
+    print_wrapped(out, best.method, "dim", indent=2)
 
 
 def _row(setting: SettingResult, unit: str) -> tuple[str, ...]:
@@ -238,15 +249,15 @@ def _interval(interval: Interval, *, apart: bool) -> str:
 def _print_effects(out: Console, metric: str, effects: Sequence[FactorEffect]) -> None:
     if not effects:
         return
-    out.print()
     out.print(f"what matters for {metric_text(metric)}", style="bold")
     for effect in effects:
         ratio = "" if effect.ratio is None else f", best over worst level {effect.ratio:.2f}"
         word = {True: "matters", False: "not significant", None: "cannot tell"}
-        out.print(
-            f"  {visible(' x '.join(effect.factors))}: "
-            f"{format_percent(effect.share)} of the scatter"
-            f"{ratio}: {word[effect.matters]}"
+        print_wrapped(
+            out,
+            f"{' x '.join(effect.factors)}: {format_percent(effect.share)} of the scatter"
+            f"{ratio}: {word[effect.matters]}",
+            indent=2,
         )
 
 
@@ -286,15 +297,14 @@ def _print_scaling(out: Console, curve: Scaling) -> None:
         f"{point.amount:g}: {format_value(point.middle, METRIC_UNITS[curve.metric])}"
         for point in curve.points
     )
-    out.print(f"  {points}")
-    out.print(f"  {visible(curve.reason)}")
+    print_wrapped(out, points, indent=2, hang=0)
+    print_wrapped(out, curve.reason, indent=2)
 
 
 def _print_waiting(out: Console, waiting: Sequence[Mapping[str, Level]]) -> None:
     if not waiting:
         return
-    out.print()
     out.print("to be set by hand before the rest can be measured", style="bold")
     for levels_waiting in waiting[:_SETTINGS_SHOWN]:
         now = " ".join(f"--now {key}={value}" for key, value in levels_waiting.items())
-        out.print(f"  {visible(levels_text(levels_waiting))}: then add {visible(now)}")
+        print_wrapped(out, f"{levels_text(levels_waiting)}: then add {now}", indent=2)

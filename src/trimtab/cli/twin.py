@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.lazy import SuggestingGroup
 from trimtab.cli.output import show
-from trimtab.cli.render.text import console, table
-from trimtab.units import format_bytes, format_duration, format_percent
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import console
+from trimtab.units import format_bytes, format_duration, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.console import Console
 
     from trimtab.twin.amplification import Amplification
     from trimtab.twin.kept import TwinRun
@@ -126,6 +130,7 @@ def list_() -> None:
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.as_json
+@options.extent_options
 def show_(scenario: str, as_toml: bool) -> None:
     """Describe a scenario: hardware, events, and assumptions.
 
@@ -216,13 +221,12 @@ def print_amplification(amplification: Amplification, preset: Preset | None) -> 
     drive += f"{terms.units:,} units, {terms.policy}"
     if terms.separate:
         drive += ", copies kept apart"
-    out.print(f"write amplification of a simulated drive: {drive}")
+    answer = f"Write amplification {amplification.simulated:.3f}, simulated"
+    print_wrapped(out, f"{answer} (standard error {amplification.error:.3f}).", "bold")
+    print_wrapped(out, f"drive      {drive}", indent=2, hang=11)
     if preset is not None:
-        out.print(f"  {preset.name}: {preset.reason}", style="dim")
-    out.print(f"  writes to {_workload(amplification)}")
-    out.print(
-        f"  simulated  {amplification.simulated:.3f} (standard error {amplification.error:.3f})"
-    )
+        print_wrapped(out, f"{preset.name}: {preset.reason}", "dim", indent=13, hang=0)
+    print_wrapped(out, f"writes     to {_workload(amplification)}", indent=2, hang=11)
     if amplification.formula is not None and amplification.relative_error is not None:
         off = format_percent(amplification.relative_error, 2)
         out.print(f"  formula    {amplification.formula:.3f}, the simulation is {off} off it")
@@ -257,38 +261,59 @@ def print_scenarios(scenarios: Iterable[Scenario]) -> None:
     """Print the scenarios that come with Trimtab, one a row."""
     from trimtab.twin.scenario.geometry import capacity_bytes
 
-    made = table("name", "OSTs>", "capacity>", "length", "what", header_style="bold")
-    for scenario in scenarios:
-        made.add_row(
+    out = console()
+    rows = [
+        (
             visible(scenario.name),
             str(scenario.osts.count),
             format_bytes(capacity_bytes(scenario)),
             format_duration(scenario.length_s),
             visible(scenario.title),
         )
-    console().print(made)
+        for scenario in scenarios
+    ]
+    out.print(f"{plural(len(rows), 'file system')} can be simulated.", style="bold")
+    columns = ("name", "OSTs>", "capacity>", "length>")
+    print_rows(
+        out,
+        [
+            *(Column(name.rstrip(">"), right=name.endswith(">")) for name in columns),
+            Column("what", wraps=True),
+        ],
+        rows,
+    )
+    print_wrapped(
+        out, "trimtab twin show NAME describes one, trimtab twin run NAME simulates it", "dim"
+    )
 
 
 def print_scenario(scenario: Scenario) -> None:
     """Print what a scenario is built of, what happens to it, and what of it is assumed."""
     from trimtab.twin.scenario import facts
 
-    out = console()
-    out.print(visible(scenario.title), style="bold", soft_wrap=True)
+    events = plural(len(facts.timeline(scenario)), "event")
+    answer = f"{scenario.title}. {events}, {plural(len(scenario.assumptions), 'assumption')}."
+    more = ["a simulation is worth what its assumptions are worth"]
+    if not options.extent().everything:
+        more.insert(0, "--all shows every event and assumption, --toml the file")
+    print_screen(answer, partial(_print_scenario, scenario), more=more)
+
+
+def _print_scenario(scenario: Scenario, out: Console) -> None:
+    from trimtab.twin.scenario import facts
+
     span = f"{facts.local(scenario.start, scenario)} to {facts.local(scenario.end, scenario)}"
-    out.print(f"  {visible(scenario.name)}, {span} {scenario.timezone}, seed {scenario.seed}")
+    line = f"{visible(scenario.name)}, {span} {scenario.timezone}, seed {scenario.seed}"
+    print_wrapped(out, line, indent=2)
     for title, rows in (
         ("built of", facts.built_of(scenario)),
         ("at the start", facts.used_by(scenario)),
         ("probes", [(probe.name, facts.probe_text(probe, scenario)) for probe in scenario.probes]),
     ):
-        _print_rows(title, rows)
+        _print_rows(out, title, rows)
     moments = facts.timeline(scenario)
-    if moments:
-        _print_rows("what happens", [(_when(scenario, moment), moment.text) for moment in moments])
-    _print_rows("assumed, as no source says it", scenario.assumptions.items())
-    out.print()
-    out.print("a simulation is worth what these are worth", style="dim")
+    _print_rows(out, "what happens", [(_when(scenario, moment), moment.text) for moment in moments])
+    _print_rows(out, "assumed, as no source says it", scenario.assumptions.items())
 
 
 def _when(scenario: Scenario, moment: facts.Moment) -> str:
@@ -298,17 +323,17 @@ def _when(scenario: Scenario, moment: facts.Moment) -> str:
     return f"{facts.local(moment.at, scenario)}{until}"
 
 
-def _print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    pairs = list(rows)
-    if not pairs:
-        return
-    out = console()
-    out.print()
-    out.print(title, style="bold")
-    grid = table("!", "", show_header=False, padding=(0, 2, 0, 0))
-    for name, value in pairs:
-        grid.add_row(f"  {visible(name)}", visible(value))
-    out.print(grid)
+def _print_rows(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
+    pairs = [(visible(name), visible(value)) for name, value in rows]
+    if pairs:
+        out.print(title, style="bold")
+        width = min(max(len(name) for name, _ in pairs), _NAMES_MOST) + 2
+        for name, value in pairs:
+            print_wrapped(out, f"{name:<{width}}{value}", indent=2, hang=width)
+
+
+_NAMES_MOST: Final = 20
+"""Characters of the column of names: a longer one is followed by its value at once."""
 
 
 def print_run(twin_run: TwinRun) -> None:
@@ -317,10 +342,14 @@ def print_run(twin_run: TwinRun) -> None:
 
     out = console()
     scenario = twin_run.scenario
-    title = f"simulated: {visible(scenario.title)}"
-    out.print(title, style="bold", soft_wrap=True)
+    count = sum(twin_run.statuses.values())
+    length = format_duration((twin_run.end - twin_run.start).total_seconds())
+    answer = f"Simulated {length} of {scenario.name}: {plural(count, 'run', ',')}, "
+    answer += f"{plural(twin_run.surveys, 'survey', ',')} and "
+    answer += f"{plural(twin_run.snapshots, 'snapshot', ',')} kept."
+    print_wrapped(out, answer, "bold")
     span = f"{facts.local(twin_run.start, scenario)} to {facts.local(twin_run.end, scenario)}"
-    out.print(f"  {span} {scenario.timezone}, seed {scenario.seed}")
+    print_wrapped(out, f"{scenario.title}; {span} {scenario.timezone}, seed {scenario.seed}")
     runs = ", ".join(f"{count:,} {status.value}" for status, count in twin_run.statuses.items())
     rows = [
         ("runs", runs or "none"),
@@ -331,6 +360,5 @@ def print_run(twin_run: TwinRun) -> None:
         *(("truth", str(path)) for path in twin_run.truth),
         ("site file", str(twin_run.site_file)),
     ]
-    _print_rows("kept", rows)
-    out.print()
+    _print_rows(out, "kept", rows)
     out.print(f"go on with: trimtab status {visible(str(twin_run.site_file))}", soft_wrap=True)

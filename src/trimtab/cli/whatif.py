@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,17 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.screen import ROWS, Column, print_rows, print_screen, print_wrapped
 from trimtab.units import format_duration, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
     from trimtab.twin.scenario.model import Scenario
-    from trimtab.whatif.sweep import Row, Swept
+    from trimtab.whatif.sweep import Row, SummedFigure, Swept
 
 
 @click.command("whatif")
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
 @options.report
 @options.as_json
+@options.extent_options
 def command(
     where: str, results: str | None, again: bool, report: str | None, **options_given: Any
 ) -> None:
@@ -88,25 +93,33 @@ def command(
 
 
 def print_swept(scenario: Scenario, swept: Swept, report: str | None = None) -> None:
-    """Print each combination: median with interval over seeds, difference from the first."""
+    """Print the best policy, and a row for each; with ``--all`` every figure of each too."""
     from trimtab.report.whatif import whatif_answers
+
+    answer, *idle = whatif_answers(swept)
+    more = [] if options.extent().everything else ["--all shows every figure, and what is assumed"]
+    if report is not None:
+        more.append(f"report: {visible(report)}")
+    print_screen(answer, partial(_print_body, scenario, swept, idle), more=more)
+
+
+def _print_body(scenario: Scenario, swept: Swept, idle: Sequence[str], out: Console) -> None:
     from trimtab.whatif.sweep import SEEDS_LEAST
 
-    out = console()
-    answer, *idle = whatif_answers(swept)
-    print_wrapped(out, answer, "bold")
     taken = f", {plural(swept.taken_up, 'run')} taken up" if swept.taken_up else ""
-    out.print(
-        visible(
-            f"simulated: {scenario.name}, {format_duration(swept.until_s)}, "
-            f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each{taken}"
-        ),
-        style="dim",
+    terms = (
+        f"simulated: {scenario.name}, {format_duration(swept.until_s)}, "
+        f"{plural(len(swept.rows), 'combination')}, {plural(swept.seeds, 'seed')} each{taken}"
     )
+    print_wrapped(out, terms, "dim")
     if swept.seeds < SEEDS_LEAST:
         out.print(f"no intervals: {plural(swept.seeds, 'seed')}, at least {SEEDS_LEAST} are needed")
     for sentence in idle:
         print_wrapped(out, sentence, "yellow")
+    print_wrapped(out, swept.assumptions[0], "dim")
+    _print_policies(out, swept)
+    if not options.extent().everything:
+        return
     for number, row in enumerate(swept.rows):
         out.print()
         out.print(visible(row.combination.title), style="bold")
@@ -117,8 +130,42 @@ def print_swept(scenario: Scenario, swept: Swept, report: str | None = None) -> 
         print_wrapped(out, sentence, "dim", indent=2)
     for key, why in sorted(scenario.assumptions.items()):
         print_wrapped(out, f"{key}: {why}", "dim", indent=2)
-    if report is not None:
-        out.print(f"\nreport: {visible(report)}", soft_wrap=True)
+
+
+def _cell(figure: SummedFigure, unit: str) -> str:
+    """Return a figure, its interval on a line of its own."""
+    from trimtab.report.whatif import with_interval
+
+    if figure.median is None:
+        return "-"
+    return with_interval(figure.median, figure.interval, unit).replace(" (", "\n(", 1)
+
+
+def _print_policies(out: Console, swept: Swept) -> None:
+    """Print a row for each policy: the best first, then in its order, figures that differ."""
+    from trimtab.report.whatif import policy_kinds, ranked
+    from trimtab.whatif.best import best_of
+
+    best = best_of(swept)
+    kinds = policy_kinds(swept, best)
+    columns = [Column("policy", wraps=True, least=12), Column("")]
+    columns += [
+        Column(kind.title, right=True, drop=place, wraps=True, least=12)
+        for place, kind in enumerate(kinds)
+    ]
+    shown = options.extent().rows(ROWS)
+    rows = []
+    for number in ranked(swept, best)[:shown]:
+        row = swept.rows[number]
+        word = "first" if number == 0 else ""
+        if best is not None:
+            word = "best" if number == best.row else "tied" if number in best.tied else word
+        cells = (_cell(row.figure(kind.name), kind.unit) for kind in kinds)
+        rows.append((visible(row.combination.title), word, *cells))
+    print_rows(out, columns, rows)
+    if len(swept.rows) > shown:
+        out.print(f"... {len(swept.rows) - shown:,} more combinations: --all", style="dim")
+    print_wrapped(out, "medians over seeds, with their intervals", "dim")
 
 
 def _lines(row: Row, *, first: bool) -> list[str]:
@@ -136,5 +183,5 @@ def _lines(row: Row, *, first: bool) -> list[str]:
         lines.append(text)
     missing = [kind.title for kind in KINDS if row.figure(kind.name).median is None]
     if missing:
-        lines.append(f"nothing tells: {', '.join(missing)}")
+        lines.append(f"no simulated data for: {', '.join(missing)}")
     return lines

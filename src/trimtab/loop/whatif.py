@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site
@@ -111,7 +112,18 @@ def scenario_of(where: str) -> Scenario:
     """
     if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
         return load_scenario(where)
-    scenario = scenario_of_site(open_site(where).site)
+    try:
+        site = open_site(where).site
+    except UsageError as error:
+        # A name that is near one of a scenario was meant as one.
+        if not is_path(where) and (near := did_you_mean(where, preset_names())):
+            raise UsageError(
+                f"there is no scenario or site {visible(where[:80])!r}",
+                code="scenario-unknown",
+                hint=near,
+            ) from error
+        raise
+    scenario = scenario_of_site(site)
     if scenario is None:
         raise UsageError(
             f"{visible(where[:80])} is a real site: its users' behaviour is unknown",

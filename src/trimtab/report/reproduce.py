@@ -27,13 +27,11 @@ def render_reproduction(reproduction: Reproduction) -> str:
     """Return a self-contained HTML page: no network, no script, equal for equals."""
     page = environment().get_template("reproduce.html.j2")
     documents = sections(reproduction)
-    everything = [(title, seeded) for title, rows in documents for seeded in rows]
-    predictions = [pair for pair in everything if pair[1].row.row_class == "prediction"]
     return page.render(
         reproduction=reproduction,
         seeds=plural(reproduction.terms.seeds, "seed"),
         tone=_tone(reproduction.summary),
-        predictions=_predictions_table(predictions),
+        predictions=_predictions_table(documents),
         tables=[(title, _rows_table(rows)) for title, rows in documents],
         figures=drawn(charts_of(reproduction)),
         headline=headline(reproduction.summary),
@@ -67,9 +65,23 @@ def _twin(seeded: SeededRow) -> Cell:
     return Cell(value_text(seeded.row.twin, seeded), f"{low} to {high}")
 
 
-def _predictions_table(pairs: Sequence[tuple[str, SeededRow]]) -> Table | None:
+_ORDER: Final = {"missed": 0, "open": 1, "met": 2, None: 3}
+
+
+def predictions(reproduction: Reproduction) -> list[SeededRow]:
     """Return the rows that are evidence, misses first."""
-    order = {"missed": 0, "open": 1, "met": 2, None: 3}
+    rows = [seeded for _, rows in sections(reproduction) for seeded in rows]
+    rows = [seeded for seeded in rows if seeded.row.row_class == "prediction"]
+    return sorted(rows, key=lambda seeded: _ORDER[seeded.verdict])
+
+
+def _predictions_table(documents: Sequence[tuple[str, Sequence[SeededRow]]]) -> Table | None:
+    pairs = [
+        (title, seeded)
+        for title, rows in documents
+        for seeded in rows
+        if seeded.row.row_class == "prediction"
+    ]
     return table(
         ("row", "quantity", "document", "printed>", "twin>", "error>", "verdict"),
         (
@@ -83,7 +95,7 @@ def _predictions_table(pairs: Sequence[tuple[str, SeededRow]]) -> Table | None:
                 _verdict(seeded),
                 note=seeded.row.note,
             )
-            for title, seeded in sorted(pairs, key=lambda pair: order[pair[1].verdict])
+            for title, seeded in sorted(pairs, key=lambda pair: _ORDER[pair[1].verdict])
         ),
         "Nothing was fitted on these rows. Below a figure of the twin: its least and greatest over "
         "the seeds. Met: all of that range is where the document has it; missed: no seed is.",

@@ -11,7 +11,7 @@ from trimtab.report.kit import Cell, Key, Row, Table, row, table
 from trimtab.report.sections import Document, Section, render_document
 from trimtab.report.series import Scale, value_scale
 from trimtab.units import format_duration, format_value, plural
-from trimtab.whatif.best import Best, best_of, varying
+from trimtab.whatif.best import NEVER_RECOMMENDED, Best, best_of, varying
 from trimtab.whatif.figures import KINDS, FigureKind
 from trimtab.whatif.sweep import SEEDS_LEAST, SummedFigure, Swept
 
@@ -95,6 +95,9 @@ def whatif_answers(swept: Swept) -> list[str]:
         if not best.tested:
             words += f"; not tested: {plural(swept.seeds, 'seed')}, {SEEDS_LEAST} are needed"
         lines = [f"{words}."]
+    names = {name for entry in swept.rows for name, _ in entry.combination.settings}
+    if secure := sorted(names & NEVER_RECOMMENDED):
+        lines.append(f"{', '.join(secure)}: cost alone is shown; it is never recommended off.")
     return [
         *lines,
         *(f"{name} has no effect in any run: {why}." for name, why in swept.without_effect.items()),
@@ -103,10 +106,7 @@ def whatif_answers(swept: Swept) -> list[str]:
 
 def policies_table(swept: Swept, best: Best | None) -> Table | None:
     """Return a row for each combination with the figures that differ, the best marked."""
-    kinds = list(varying(swept))
-    if best is not None:
-        kinds = [best.goal, *(kind for kind in kinds if kind != best.goal)]
-    kinds = kinds[:_COLUMNS_MOST] or [kind for kind in KINDS if _is_known(swept, kind)][:1]
+    kinds = policy_kinds(swept, best)
     return table(
         ("policy", "", *(f"{kind.title}>" for kind in kinds)),
         (
@@ -119,6 +119,31 @@ def policies_table(swept: Swept, best: Best | None) -> Table | None:
             for number, entry in enumerate(swept.rows)
         ),
         "Medians over seeds, with their intervals below. Figures that differ between the policies.",
+    )
+
+
+def policy_kinds(swept: Swept, best: Best | None) -> list[FigureKind]:
+    """Return the figures of a table of policies: what is best, then what differs between them."""
+    kinds = list(varying(swept))
+    if best is not None:
+        kinds = [best.goal, *(kind for kind in kinds if kind != best.goal)]
+    return kinds[:_COLUMNS_MOST] or [kind for kind in KINDS if _is_known(swept, kind)][:1]
+
+
+def ranked(swept: Swept, best: Best | None) -> list[int]:
+    """Return the places of all policies, the best first, by the figure that makes it the best."""
+    places = list(range(len(swept.rows)))
+    if best is None:
+        return places
+    name = best.goal.name
+    figures = [swept.rows[place].figure(name).median for place in places]
+    least = min((figure for figure in figures if figure is not None), default=0.0) - 1.0
+    return sorted(
+        places,
+        key=lambda place: (
+            place != best.row,
+            -(least if figures[place] is None else figures[place]),
+        ),
     )
 
 

@@ -103,9 +103,10 @@ def serve(
     from trimtab.loop.watching.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
     from trimtab.web.desk import Desk, warmed
-    from trimtab.web.server import guarded, in_background, listening, server_of
+    from trimtab.web.server import allow_connections, guarded, in_background, listening, server_of
 
     log = configured()
+    allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
     desk = Desk(store, only, results=results)

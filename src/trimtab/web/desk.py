@@ -104,6 +104,7 @@ class Desk:
         self.results_directory = results or (None if path is None else path.parent / "results")
         self.purges = purges or purge_place()
         self._lock = threading.Lock()
+        self._looked_at = float("-inf")
         self._slots: OrderedDict[tuple[str, ...], _Slot] = OrderedDict()
         self._marks: dict[str, tuple[float, Mark]] = {}
         self._places: dict[str, Place] = {}
@@ -115,6 +116,7 @@ class Desk:
 
     def sites(self) -> tuple[Site, ...]:
         """Return the sites that are served."""
+        self._look()
         return tuple(
             site
             for site in self.store.sites()
@@ -148,6 +150,19 @@ class Desk:
     def now(self, name: str) -> datetime:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
+
+    def _look(self) -> None:
+        """Look, at most once a second, whether the store is still the one that was opened."""
+        now = self._elapsed_s()
+        if now - self._looked_at < LOOKS_S:
+            return
+        if self.store.look_again():
+            with self._lock:
+                self._slots.clear()
+                self._marks.clear()
+                self._bodies.clear()
+                self._bodies_bytes = 0
+        self._looked_at = now
 
     def mark(self, site: str) -> Mark:
         """Return what differs when anything of a site has changed."""

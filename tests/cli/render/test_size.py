@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+from tests.cli.test_screens import printed
 from tests.support.command import trimtab
 
+from trimtab.cli.options import Extent
 from trimtab.cli.size import print_sizing, shown
 from trimtab.twin.scenario.drives import preset
 from trimtab.whatif.sizing.amplifying import Miniature
@@ -24,11 +28,16 @@ def found() -> Sizing:
     return size(asked, miniature=COARSE)
 
 
-def test_figures_stand_in_peoples_units(found, capsys):
-    print_sizing(found, explained=False)
-    text = capsys.readouterr().out
-    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "0.0619", "not met",
-                  "GB/s wanted", "<- asked", "does not hold these bytes", "assumed"):  # fmt: skip
+def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
+    show = partial(print_sizing, found, explained=False)
+    usual = "\n".join(printed(show, capsys, monkeypatch, width=120))
+    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met", "GB/s wanted",
+                  "<- asked"):  # fmt: skip
+        assert words in usual
+    assert "assumed" not in usual
+    everything = Extent(everything=True)
+    text = "\n".join(printed(show, capsys, monkeypatch, width=120, extent=everything))
+    for words in ("0.0619", "does not hold these bytes", "assumed"):
         assert words in text
     assert "- (neither --files nor --mean-file tells how many)" in text
     assert "raw less sold size" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
+from trimtab.cli.render.screen import ROWS, print_screen
+from trimtab.cli.render.text import print_sentences, print_table, table, utc_moment
 from trimtab.purge.signs import KINDS, MAY_BE, statement
 from trimtab.units import format_bytes, plural
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from rich.console import Console
 
     from trimtab.purge.signs import Signs
 
@@ -38,18 +41,14 @@ if TYPE_CHECKING:
     "--files", type=click.IntRange(1), metavar="N",
     help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
-@click.option(
-    "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="Number of signs to show; --json has all.",
-)  # fmt: skip
 @options.as_json
+@options.extent_options
 def command(
     *,
     directory: Path,
     earlier: tuple[Path, ...],
     policy: Path | None,
     files: int | None,
-    top: int,
 ) -> None:
     """Detect files kept artificially young. For information only.
 
@@ -67,18 +66,26 @@ def command(
         signs = look_for_evasion(directory, earlier=earlier, policy=loaded, files=files)
     show(
         lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
-        lambda: print_evasion(signs, directory, top=top),
+        lambda: print_evasion(signs, directory),
     )
 
 
-def print_evasion(signs: Signs, directory: Path, *, top: int) -> None:
-    """Print the ``top`` signs, what they may be, and what was not looked for."""
-    out = console()
+def print_evasion(signs: Signs, directory: Path) -> None:
+    """Print signs, what they may be, and what was not looked for."""
     root = visible(signs.manifest.root.decode("utf-8", "surrogateescape"))
     as_of = _moment(signs.manifest.as_of_s)
-    count = plural(len(signs.found), "sign") if signs.found else "no sign"
-    out.print(f"{root}, as of {as_of}: {count} that files are kept alive unused", style="bold")
-    if signs.found and top:
+    count = plural(len(signs.found), "sign").capitalize() if signs.found else "No sign"
+    answer = f"{count} that files are kept alive unused: {root}, as of {as_of}."
+    more = []
+    if signs.found:
+        argv = ["trimtab", "purge", "query", "--index", str(directory), statement(signs.found[0])]
+        more.append(f"the files of the first: {shell_text(argv)}")
+    print_screen(answer, partial(_print_body, signs), more=more)
+
+
+def _print_body(signs: Signs, out: Console) -> None:
+    top = options.extent().rows(ROWS)
+    if signs.found:
         made = table("", "owner", "files>", "hold>", "from", "to")
         for sign in signs.found[:top]:
             made.add_row(
@@ -96,9 +103,6 @@ def print_evasion(signs: Signs, directory: Path, *, top: int) -> None:
     over = (f"not looked for: {kind}: {why}" for kind, why in signs.passed_over.items())
     print_sentences(out, over, "dim")
     print_sentences(out, signs.notes, "yellow")
-    if signs.found:
-        argv = ["trimtab", "purge", "query", "--index", str(directory), statement(signs.found[0])]
-        out.print(f"\n  the files of the first: {shell_text(argv)}", style="dim", soft_wrap=True)
 
 
 def _meanings(signs: Signs) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,8 +13,8 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import fullness, owner
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
+from trimtab.cli.render.screen import print_screen
+from trimtab.cli.render.text import print_sentences, print_table, table, utc_moment
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
@@ -50,10 +51,6 @@ if TYPE_CHECKING:
     "--used", type=options.SIZE, help="Bytes in use, if the file system is not mounted here."
 )
 @click.option("--available", type=options.SIZE, help="Bytes available; with --used.")
-@click.option(
-    "--top", type=click.IntRange(0), default=20, show_default=True, metavar="N",
-    help="Number of users, projects, OSTs and pools to show; --json has all.",
-)  # fmt: skip
 @terms.site
 @terms.place
 @terms.threads
@@ -61,7 +58,8 @@ if TYPE_CHECKING:
 @options.store
 @options.report
 @options.as_json
-def command(directory: Path, top: int, report: str | None, **options_given: Any) -> None:
+@options.extent_options
+def command(directory: Path, report: str | None, **options_given: Any) -> None:
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
@@ -113,7 +111,7 @@ def command(directory: Path, top: int, report: str | None, **options_given: Any)
             Freed(horizons.files, horizons.allocated_bytes),
             tuple(horizons.notes),
         ),
-        lambda: print_horizon(horizons, top=top),
+        lambda: print_horizon(horizons, report),
     )
 
 
@@ -124,19 +122,30 @@ _STATUS = {
 }
 
 
-def print_horizon(horizons: Found, *, top: int) -> None:
-    """Print a horizon; ``top`` users, projects, OSTs and pools of it."""
-    out = console()
-    answer = horizons.answer
+_OWNERS: Final = 5
+"""Users, projects, OSTs and pools of each list on the screen."""
+
+
+def print_horizon(horizons: Found, report: str | None = None) -> None:
+    """Print a horizon: what each cut-off frees, and whom it affects."""
+    more = []
+    if not options.extent().everything:
+        more.append("--all shows the rules of what may be deleted, and every owner")
+    if report is not None:
+        more.append(f"report: {visible(report)}")
+    print_screen(horizon_answer(horizons.answer), partial(_print_body, horizons), more=more)
+
+
+def _print_body(horizons: Found, out: Console) -> None:
+    answer, extent = horizons.answer, options.extent()
+    top = extent.rows(_OWNERS)
     usage, root = horizons.usage, visible(horizons.policy.root)
     use = f"{format_bytes(usage.used_bytes)} of {format_bytes(usage.total_bytes)}"
-    print_wrapped(out, horizon_answer(answer), "bold")
     out.print(f"{root}: {format_percent(usage.fullness, 2)} full ({use})", soft_wrap=True)
-    print_sentences(out, [word for word in answer.words if word not in horizons.rules.words])
+    if extent.everything:
+        print_sentences(out, [word for word in answer.words if word not in horizons.rules.words])
     print_sentences(out, horizons.notes, "yellow")
-    out.print("\nthe rules", style="bold")
-    print_sentences(out, horizons.rules.words, "dim")
-    out.print("\nwhat deleting by age alone would free", style="bold")
+    out.print("what deleting by age alone would free", style="bold")
     print_table(out, _curve(answer.steps, (answer.needed, answer.published), answer.as_of_s))
     _print_kept(out, horizons)
     _print_owners(out, "the lists, by user", "user", answer.users, top)
@@ -146,6 +155,9 @@ def print_horizon(horizons: Found, *, top: int) -> None:
         _print_groups(out, f"every OST at or under {limit}", answer.osts, top)
     if answer.pools is not None:
         _print_groups(out, "every pool at or under its limit", answer.pools, top)
+    if extent.everything:
+        out.print("the rules", style="bold")
+        print_sentences(out, horizons.rules.words, "dim")
 
 
 def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: int) -> Table:
@@ -179,7 +191,7 @@ def _curve(steps: Sequence[Step], cut_offs: tuple[Horizon, Horizon], as_of_s: in
 def _print_kept(out: Console, horizons: Found) -> None:
     needed = horizons.answer.needed
     totals = Freed(horizons.files, horizons.allocated_bytes)
-    out.print("\nwhat may be deleted, and what stays", style="bold")
+    out.print("what may be deleted, and what stays", style="bold")
     made = table("", "files>", "holds>")
     made.add_row("may be deleted", *_numbers(needed.eligible))
     for row in needed.kept:
@@ -190,9 +202,9 @@ def _print_kept(out: Console, horizons: Found) -> None:
 
 
 def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy], top: int) -> None:
-    if not owners or not top:
+    if not owners:
         return
-    out.print(f"\n{title}", style="bold")
+    out.print(title, style="bold")
     made = table(noun, "files>", "would go>", "of what may>")
     for row in owners[:top]:
         name = owner(row.owner) if noun == "user" else str(row.owner)
@@ -209,7 +221,7 @@ def _print_owners(out: Console, title: str, noun: str, owners: Sequence[OwnedBy]
 
 def _print_groups(out: Console, title: str, group_horizons: GroupHorizons, top: int) -> None:
     """Print what each OST or pool needs, the fullest first."""
-    out.print(f"\n{title}", style="bold")
+    out.print(title, style="bold")
     noun = group_horizons.groups[0].group.noun
     pool_heads = ("OSTs>", "limit>") if noun == "pool" else ()
     made = table(noun, *pool_heads, "full>", "over by>", "frees>", "leaves>", "")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
-from trimtab.cli.render.text import console, print_sentences, print_table, table
+from trimtab.cli.render.screen import Column, print_rows, print_screen
+from trimtab.cli.render.text import print_sentences
 from trimtab.errors import UsageError
-from trimtab.units import format_bytes, format_percent
+from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.purge.index.query import Answer
 
 
+_ROWS_MOST: Final = 10_000
+_ROWS: Final = 30
+"""Of an answer that are printed unless ``--all`` or ``--top`` is given."""
 _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 
 
@@ -27,14 +34,10 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @click.argument("statement", metavar='["SQL"]', required=False)
 @terms.index
 @click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
-@click.option(
-    "--top", type=click.IntRange(1, 10_000), metavar="N", help="So many rows. Default: 10,000."
-)
 @options.dask
 @options.as_json
-def command(
-    statement: str | None, directory: Path, by: str | None, top: int | None, dask: str | None
-) -> None:
+@options.extent_options
+def command(statement: str | None, directory: Path, by: str | None, dask: str | None) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has a row for each name, `files` one for each regular file however many names it has.
@@ -49,7 +52,7 @@ def command(
             code="query-missing",
             hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
         )
-    most = 10_000 if top is None else top
+    most = min(options.extent().top or _ROWS_MOST, _ROWS_MOST)
     if statement is not None and dask is not None:
         raise UsageError(
             "--dask goes with --by: a SELECT of any kind cannot be divided",
@@ -71,19 +74,39 @@ def command(
 
 def print_answer(answer: Answer) -> None:
     """Print an answer; bytes and shares of known columns in people's units."""
-    out = console()
+    print_screen(_answer_text(answer), partial(_print_rows, answer))
+
+
+def _answer_text(answer: Answer) -> str:
     frame = answer.frame
-    numbers = {name for name, kind in frame.schema.items() if kind.is_numeric()}
-    made = table(
-        *(f"{visible(name)}>" if name in numbers else visible(name) for name in frame.columns)
-    )
-    for row in frame.iter_rows(named=True):
-        made.add_row(*(_shown(name, value) for name, value in row.items()))
-    print_table(out, made)
     if not frame.height:
-        print_sentences(out, ["nothing fits"], "dim")
+        return "Nothing fits."
+    count = plural(frame.height, "row", ",")
     if answer.cut_off:
-        print_sentences(out, [f"only the first {frame.height:,} rows are shown"], "yellow")
+        count = f"the first {count}, there are more"
+    if "share" not in frame.columns:
+        return f"{count[:1].upper()}{count[1:]}."
+    largest = max(frame.iter_rows(named=True), key=lambda row: row["share"] or 0.0)
+    name, value = next(iter(largest.items()))
+    held = format_bytes(largest.get("allocated_bytes") or 0)
+    share = format_percent(largest["share"] or 0.0)
+    return f"{name} {_shown(name, value)} holds {held}, {share} of all; {count}."
+
+
+def _print_rows(answer: Answer, out: Console) -> None:
+    frame, shown = answer.frame, options.extent().rows(_ROWS)
+    numbers = {name for name, kind in frame.schema.items() if kind.is_numeric()}
+    columns = [
+        Column(visible(name), right=name in numbers, wraps=name not in numbers)
+        for name in frame.columns
+    ]
+    rows = [
+        tuple(_shown(name, value) for name, value in row.items())
+        for row in frame.head(shown).iter_rows(named=True)
+    ]
+    print_rows(out, columns, rows)
+    if frame.height > shown:
+        out.print(f"... {frame.height - shown:,} more rows: --all, or --json", style="dim")
     print_sentences(out, answer.notes, "yellow")
 
 

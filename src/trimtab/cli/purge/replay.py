@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,11 +13,13 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.text import console, print_sentences, print_table, table, utc_moment
+from trimtab.cli.render.screen import print_screen
+from trimtab.cli.render.text import print_sentences, print_table, table, utc_moment
 from trimtab.errors import UsageError
-from trimtab.units import format_bytes, format_percent
+from trimtab.units import format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from trimtab.loop.purging.replaying import Replayed
@@ -40,16 +43,11 @@ if TYPE_CHECKING:
 @click.option(
     "--reads-known", is_flag=True, help="Every class of client recorded reads in between."
 )
-@click.option(
-    "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="Number of users to show; --json has all that are kept.",
-)  # fmt: skip
 @terms.threads
 @options.dask
 @options.as_json
-def command(
-    directory: Path, later: Path, before: str | None, top: int, **options_given: Any
-) -> None:
+@options.extent_options
+def command(directory: Path, later: Path, before: str | None, **options_given: Any) -> None:
     """Replay a policy at the time of --index, and count what was used afterwards.
 
     Files are matched by their identity in the later index. Reads are counted only where every
@@ -81,30 +79,45 @@ def command(
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
     show(
         lambda: documents.purged.PurgeReplayDocument(replayed.replay, replayed.before_s),
-        lambda: print_replay(replayed, top=top),
+        lambda: print_replay(replayed),
     )
 
 
-def print_replay(replayed: Replayed, *, top: int) -> None:
+_USERS: Final = 5
+"""On the screen."""
+
+
+def print_replay(replayed: Replayed) -> None:
     """Print what would have been deleted and what became of it."""
-    out, replay = console(), replayed.replay
+    replay = replayed.replay
+    deleted, missed = replay.deleted, replay.missed
+    answer = f"{plural(deleted.files, 'file', ',')} ({format_bytes(deleted.allocated_bytes)}) would"
+    answer += f" have been deleted; {missed.files:,} ({format_bytes(missed.allocated_bytes)}) of"
+    answer += " them were used later."
+    more = () if options.extent().everything else ("--all shows every age and user",)
+    print_screen(answer, partial(_print_body, replayed), more=more)
+
+
+def _print_body(replayed: Replayed, out: Console) -> None:
+    replay, top = replayed.replay, options.extent().rows(_USERS)
     then, later = (datetime.fromtimestamp(at_s, UTC) for at_s in (replay.then_s, replay.later_s))
-    out.print(f"tried on {utc_moment(then)}, looked at on {utc_moment(later)}", style="bold")
+    span = f"tried on {utc_moment(then)}, looked at on {utc_moment(later)}"
+    print_sentences(out, [span])
     cut_off = utc_moment(datetime.fromtimestamp(replayed.before_s, UTC))
     print_sentences(out, [f"deleting what was last used before {cut_off}"])
     print_sentences(out, replay.words)
-    out.print("\nwhat became of it", style="bold")
+    out.print("what became of it", style="bold")
     outcomes = table("", "files>", "held>")
     for outcome, share in replay.outcomes.items():
         outcomes.add_row(outcome.value, *_numbers(share))
     print_table(out, outcomes)
-    out.print("\nby age at the time", style="bold")
+    out.print("by age at the time", style="bold")
     ages = table("days>", "files>", "deleted>", "used since>", "part>")
     for age in replay.ages:
         _add(ages, f"{age.from_days} to {age.from_days + 28}", age.deleted, age.missed)
     print_table(out, ages)
-    if replay.users and top:
-        out.print("\nwho would have missed something", style="bold")
+    if replay.users:
+        out.print("who would have missed something", style="bold")
         users = table("user", "files>", "deleted>", "used since>", "part>")
         for user in replay.users[:top]:
             _add(users, owner(user.uid), user.deleted, user.missed)

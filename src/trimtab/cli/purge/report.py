@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from trimtab.cli import options
 from trimtab.cli.output import show
 from trimtab.cli.purge import terms
 from trimtab.cli.render.purge_tables import owner
-from trimtab.cli.render.screen import print_wrapped
+from trimtab.cli.render.screen import print_screen, print_wrapped
 from trimtab.cli.render.text import console, print_sentences, utc_moment
 from trimtab.errors import UsageError
 from trimtab.report.purge import counts_text, runs_answer
@@ -37,19 +38,15 @@ if TYPE_CHECKING:
     show_default=True,
     help="Time zone of the days: Europe/Zurich.",
 )
-@click.option(
-    "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="Number of users to show per day; --json has all.",
-)  # fmt: skip
 @terms.place
 @options.report
 @options.as_json
+@options.extent_options
 def command(
     *,
     since: str | None,
     until: str | None,
     timezone: str,
-    top: int,
     place: str | None,
     report: str | None,
 ) -> None:
@@ -74,7 +71,7 @@ def command(
         lambda: documents.purged.PurgeReportDocument(
             visible(str(where.directory)), deletions.days, deletions.plans
         ),
-        lambda: print_report(deletions, str(where.directory), top=top),
+        lambda: print_report(deletions, str(where.directory)),
     )
 
 
@@ -100,14 +97,22 @@ def _zone(name: str) -> tzinfo:
         ) from error
 
 
-def print_report(purge_report: PurgeReport, place: str, *, top: int) -> None:
-    """Print days with their ``top`` users, and plans."""
-    out = console()
+_USERS: Final = 3
+"""Of each day on the screen."""
+
+
+def print_report(purge_report: PurgeReport, place: str) -> None:
+    """Print days with their users, the last one first, and plans."""
     if not purge_report.days and not purge_report.plans:
-        out.print(f"No purge runs recorded in {visible(place)}.", soft_wrap=True)
+        print_wrapped(console(), f"No purge runs recorded in {place}.")
         return
-    print_wrapped(out, runs_answer(purge_report), "bold")
-    for day in purge_report.days:
+    more = () if options.extent().everything else ("--all shows every day and user",)
+    print_screen(runs_answer(purge_report), partial(_print_body, purge_report), more=more)
+
+
+def _print_body(purge_report: PurgeReport, out: Console) -> None:
+    top = options.extent().rows(_USERS)
+    for day in reversed(purge_report.days):
         _print_day(out, day, top)
     if purge_report.plans:
         out.print("plans", style="bold")
@@ -132,7 +137,6 @@ def _print_day(out: Console, day: Day, top: int) -> None:
         print_sentences(out, run.objections, "yellow")
         aside = (f"moved aside by an interrupted run: {path}" for path in run.unexplained)
         print_sentences(out, aside, "yellow")
-    out.print()
 
 
 def _facts(day: Day, top: int) -> Iterator[tuple[str, str]]:

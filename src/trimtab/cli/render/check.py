@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from trimtab.cli.render.screen import Column, print_rows, print_wrapped
-from trimtab.cli.render.text import console, print_indented, value_text, verdict_word
+from trimtab.cli.options import extent
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import value_text, verdict_word
 from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Severity
@@ -16,6 +18,8 @@ from trimtab.units import format_percent, format_value
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
     from rich.text import Text
 
@@ -26,6 +30,8 @@ _SEVERITY_STYLE = {
 }
 
 _TONES = {"healthy": "bold green", "info": "bold green"}
+_DOUBTED: Final = 2
+"""Figures that are not judged, on the screen, each with its reason."""
 _OF_TARGETS = ("servers", "targets")
 """What is missing of a parallel file system: named in full, since troubles may hide there."""
 
@@ -34,16 +40,18 @@ def print_check(result: CheckResult) -> None:
     """Print a check on standard output."""
     from trimtab.report.health import health
 
-    out = console()
     tone, sentence = health(result, result.findings)
-    print_wrapped(out, sentence, _TONES.get(tone, "bold yellow"))
+    body, style = partial(_print_body, result), _TONES.get(tone, "bold yellow")
+    print_screen(sentence, body, more=tuple(_closing(result)), style=style)
+
+
+def _print_body(result: CheckResult, out: Console) -> None:
     print_wrapped(out, _path_line(result), "dim")
     for note in result.path.notes:
         print_wrapped(out, note, "dim", indent=2)
     print_verdicts(out, result.run, result.verdicts, result.comparisons)
     out.print()
     _print_findings(out, result)
-    _print_closing(out, result)
 
 
 def print_verdicts(
@@ -61,7 +69,8 @@ def print_verdicts(
     for comparison in comparisons:
         print_wrapped(out, f"{comparison.metric}: {comparison.reason}", indent=2)
     if run is not None and run.problem:
-        out.print(f"  run {run.status.value}: {visible(run.problem)}", style="bold red")
+        text = f"run {run.status.value}: {run.problem}"
+        print_wrapped(out, text, "bold red", indent=2)
 
 
 _VERDICT_COLUMNS = (
@@ -91,24 +100,27 @@ def _verdict_row(verdict: Verdict) -> tuple[str | Text, ...]:
 
 
 def print_finding(out: Console, finding: Finding) -> None:
-    """Print one finding: what, why, what to do."""
+    """Print one finding: what was seen and what to do; with ``--all`` why, and how sure it is."""
     from rich.padding import Padding
     from rich.text import Text
 
     head = Text()
     head.append(f"{finding.severity.value}", style=_SEVERITY_STYLE[finding.severity])
     head.append(f"  {finding.id}: {visible(finding.title)}")
-    out.print(head)
+    print_wrapped(out, head)
+    everything = extent().everything
     seen = f"seen  {format_value(finding.seen.value, finding.seen.unit)}, {finding.seen.what}"
-    if finding.source:
+    if finding.source and everything:
         seen += f" ({finding.source})"
-    print_indented(out, visible(seen))
-    print_indented(out, f"why   {visible(finding.why)}")
-    print_indented(out, f"do    {visible(finding.fix.prose)}")
+    print_wrapped(out, seen, indent=2, hang=6)
+    if everything:
+        print_wrapped(out, f"why   {finding.why}", indent=2, hang=6)
+    print_wrapped(out, f"do    {finding.fix.prose}", indent=2, hang=6)
     if finding.fix.argv:
         command = shell_text(finding.fix.argv)
         out.print(Padding(Text(f"      {command}", style="cyan"), (0, 0, 0, 2)), soft_wrap=True)
-    print_indented(out, f"sure  {finding.confidence:.0%}", "dim")
+    if everything:
+        print_wrapped(out, f"sure  {finding.confidence:.0%}", "dim", indent=2)
 
 
 def describe_layers(path: PathDescription) -> str:
@@ -150,7 +162,10 @@ def _not_believed(run: Run | None) -> list[str]:
             name = f"{sample.metric.split('_')[0]} {sample.repetition}"
             value = format_value(sample.value, sample.unit)
             figures.setdefault(sample.reason, []).append(f"{name} {value}")
-    return [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
+    lines = [visible(f"not believed: {', '.join(f)} ({why}).") for why, f in figures.items()]
+    if extent().everything or len(lines) <= _DOUBTED:
+        return lines
+    return [*lines[:_DOUBTED], f"... {len(lines) - _DOUBTED} more that are not believed: --all"]
 
 
 def _print_findings(out: Console, result: CheckResult) -> None:
@@ -158,18 +173,20 @@ def _print_findings(out: Console, result: CheckResult) -> None:
         print_finding(out, finding)
     for missing in result.not_available:
         if missing.what in _OF_TARGETS:
-            out.print(f"{missing.what}: {visible(missing.reason)}", style="yellow")
+            print_wrapped(out, f"{missing.what}: {missing.reason}", "yellow")
 
 
-def _print_closing(out: Console, result: CheckResult) -> None:
+def _closing(result: CheckResult) -> Iterator[str]:
+    if result.findings and not extent().everything:
+        yield "--all shows why each finding matters, and how sure it is"
     if result.not_available:
         names = sorted({missing.what for missing in result.not_available})
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        out.print(f"not seen  {visible(shown)} (reasons: --json, or the report)", style="dim")
+        yield f"not seen  {shown} (reasons: --json, or the report)"
     if result.run is not None:
-        out.print(f"run       {result.run.id}   (trimtab show {result.run.id[:13]})", style="dim")
+        yield f"run       {result.run.id[:13]}: trimtab show {result.run.id[:13]}"
     if result.report:
-        out.print(f"report    {visible(result.report)}", style="dim", soft_wrap=True)
+        yield f"report    {result.report}"
 
 
 def _interval(interval: Interval | None, unit: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from trimtab.cli.options import wants_json
 from trimtab.cli.render.text import console
+from trimtab.launch.moving import NOW
 
 QUIET_S: Final = 2.0
 """Of commands that read what is kept: they show progress where they take longer than this."""
@@ -56,14 +57,22 @@ def _bar(*, percentage: bool) -> Iterator[Show]:
         yield show
 
 
+_LINE_EVERY_S: Final = 10.0
+"""Between lines of one step: a rate that changes all the time is no step."""
+
+
 class _Lines:
-    """One line whenever the step changes: readable in a log."""
+    """One line whenever the step changes, and its rate now and then: readable in a log."""
 
     def __init__(self, quiet_s: float) -> None:
         self._last = ""
         self._from_s = time.monotonic() + quiet_s
+        self._again_s = 0.0
 
     def __call__(self, step: str, fraction: float | None) -> None:
-        if step != self._last and time.monotonic() >= self._from_s:
-            self._last = step
+        now_s = time.monotonic()
+        name, has_rate, _ = step.partition(NOW)
+        due = name != self._last or (has_rate and now_s >= self._again_s)
+        if due and now_s >= self._from_s:
+            self._last, self._again_s = name, now_s + _LINE_EVERY_S
             print(f"[{fraction or 0.0:4.0%}] {step}", file=sys.stderr, flush=True)

@@ -65,6 +65,7 @@ def print_screen(
     *,
     more: Iterable[str] = (),
     style: str = "bold",
+    whole: bool = False,
 ) -> None:
     """Print the answer to a command's question, what carries it, and how to see more.
 
@@ -77,12 +78,14 @@ def print_screen(
         ``--top`` is given.
     more
         Lines at the end: commands that show more.
+    whole
+        Print all of the body, since an option asked for it.
     """
     out, requested, more = console(), extent(), tuple(more)
     print_wrapped(out, answer, style)
     if requested.brief:
         return
-    if requested.everything or requested.top is not None:
+    if whole or requested.everything or requested.top is not None:
         body(out)
     else:
         with out.capture() as captured:

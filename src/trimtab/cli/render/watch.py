@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trimtab.cli.render.acting import print_plan
-from trimtab.cli.render.screen import print_wrapped
-from trimtab.cli.render.text import console, moment, print_table, table
+from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
+from trimtab.cli.render.text import console, moment
+from trimtab.model.run import RunStatus
+from trimtab.model.verdict import VerdictStatus
 from trimtab.record.slots import SlotState
 from trimtab.units import enumerated, format_value, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.model.action import Plan
     from trimtab.model.run import Run
     from trimtab.record.slots import ItemState, Slot, WatchState
@@ -28,39 +33,50 @@ def print_state(state: WatchState, plans: Sequence[Plan] | None) -> None:
     plans
         What the armed policies would change now; ``None``: not asked.
     """
+    print_screen(_standing(state), partial(_print_items, state, plans))
+
+
+def _standing(state: WatchState) -> str:
+    site = visible(state.site)
+    failed = [item for item in state.items if item.last and item.last.state is SlotState.FAILED]
+    if failed:
+        outcome = f"{plural(len(failed), 'item')} of {len(state.items)} failed last: "
+        outcome += enumerated(visible(item.item) for item in failed)
+    elif state.items:
+        outcome = f"none of {plural(len(state.items), 'item')} failed last"
+    else:
+        outcome = "nothing is scheduled"
+    if state.lease is None:
+        return f"{site}: not watched; {outcome}. Start it: trimtab watch {site}"
+    holder, since = visible(state.lease.holder), moment(state.lease.taken_at)
+    return f"{site}: watched by {holder} since {since}; {outcome}."
+
+
+_COLUMNS = (
+    Column("next"),
+    Column("item"),
+    Column("last", drop=1),
+    Column("outcome"),
+    Column("detail", wraps=True, least=16),
+)
+
+
+def _print_items(state: WatchState, plans: Sequence[Plan] | None, out: Console) -> None:
     from rich.text import Text
 
-    out = console()
-    if state.lease is None:
-        out.print(f"{visible(state.site)}: not watched. Start it: trimtab watch {state.site}")
-    else:
-        since = moment(state.lease.taken_at)
-        failed = [item for item in state.items if item.last and item.last.state is SlotState.FAILED]
-        holder = visible(state.lease.holder)
-        print_wrapped(
-            out,
-            f"{visible(state.site)}: watched by {holder} since {since}; "
-            + (
-                f"{plural(len(failed), 'item')} of {len(state.items)} failed last: "
-                f"{enumerated(visible(item.item) for item in failed)}"
-                if failed
-                else f"none of {plural(len(state.items), 'item')} failed last"
-            ),
-        )
-    if not state.items:
-        out.print("  nothing is scheduled")
-    else:
-        rows = table("next!", "item!", "last!", "outcome!", "detail")
-        for item in state.items:
-            last = item.last
-            rows.add_row(
+    rows = []
+    for item in state.items:
+        last = item.last
+        rows.append(
+            (
                 "running" if item.running else moment(item.next_at),
                 visible(item.item),
                 "-" if last is None else moment(last.due_at),
                 "-" if last is None else Text(last.state.value, style=_STYLES[last.state]),
                 visible(_outcome_of(item)),
             )
-        print_table(out, rows)
+        )
+    print_rows(out, _COLUMNS, rows)
     if plans is None:
         return
     if not plans:
@@ -78,10 +94,30 @@ def _outcome_of(item: ItemState) -> str:
     return last.detail or ", ".join(dict.fromkeys(verdicts))
 
 
+def _went_wrong(slot: Slot, runs: Mapping[str, Run]) -> bool:
+    run = None if slot.run is None else runs.get(slot.run)
+    return slot.state is not SlotState.DONE if run is None else run.status is not RunStatus.OK
+
+
 def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str, Run]) -> None:
     """Print each slot with its run and verdicts."""
     out = console()
-    out.print(visible(site), style="bold")
+    failed = [slot for slot in slots if _went_wrong(slot, runs)]
+    missed = [
+        f"{slot.item} {verdict.metric}"
+        for slot in slots
+        for verdict in slot.verdicts
+        if verdict.status is VerdictStatus.MISSED
+    ]
+    answer = f"{site}: {plural(len(slots), 'slot')} done" if slots else f"{site}: nothing was due"
+    if slots and not failed:
+        answer += ", none failed"
+    elif failed:
+        answer = f"{site}: {len(failed)} of {plural(len(slots), 'slot')} went wrong: "
+        answer += enumerated(dict.fromkeys(slot.item for slot in failed))
+    if missed:
+        answer += f"; goal missed: {enumerated(dict.fromkeys(missed), 3)}"
+    print_wrapped(out, f"{answer}.", "bold")
     for slot in slots:
         out.print(f"  {visible(slot.item)}, due {moment(slot.due_at)}: {slot.state.value}")
         if slot.detail:
@@ -97,6 +133,4 @@ def print_slots(site: str, store: str, slots: Sequence[Slot], runs: Mapping[str,
                 f"{verdict.status.value.replace('_', ' ')} ({visible(verdict.reason)})",
                 soft_wrap=True,
             )
-    if not slots:
-        out.print("  nothing was due")
     out.print(f"  stored in {visible(store)}", style="dim", soft_wrap=True)

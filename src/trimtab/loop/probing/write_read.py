@@ -12,6 +12,7 @@ from trimtab.drivers.local.counters import DeviceBytes
 from trimtab.errors import Interrupted, NeverStarted
 from trimtab.judge.credibility import RepetitionFacts, reason_not_to_believe
 from trimtab.launch.launchers import Launcher
+from trimtab.launch.moving import NOW, MovingRate
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.probing.probe import PATIENCE_S, RunningProbe
 from trimtab.loop.probing.tools import Instrument
@@ -19,6 +20,7 @@ from trimtab.measure import workload
 from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, status_of, with_reason
 from trimtab.message import Message, code_of
 from trimtab.model.run import Access, ProbeSpec, Run, RunStatus, Sample
+from trimtab.units import format_bytes_per_s
 
 _DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
 """These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
@@ -81,9 +83,12 @@ class WriteRead:
         argv = self.instrument.command(self.spec, access, probe.directory, size_bytes)
         step, steps = position
         planned_s = self.spec.duration_s + 0.5
+        moving = MovingRate(access)
 
         def advance(elapsed_s: float) -> None:
-            probe.progress(text, (step + min(0.99, elapsed_s / planned_s)) / steps)
+            rate = moving(elapsed_s)
+            now = "" if rate is None else f"{NOW}{format_bytes_per_s(rate)}"
+            probe.progress(text + now, (step + min(0.99, elapsed_s / planned_s)) / steps)
 
         counters_before = probe.around.counters()
         result = probe.execute(

@@ -15,7 +15,7 @@ from trimtab.loop.purging.plans import require_approval
 from trimtab.loop.sites import site_file, with_store
 from trimtab.loop.stores import open_store
 from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
@@ -88,6 +88,7 @@ def arm_plan(
     RefusedError
         Nobody has seen the plan yet, it expired, or it is not what was signed.
     """
+    require_plan(directory)
     loaded = load_plan(directory, read_key(place.key, owner=place.owner), owner=place.owner)
     if loaded.publication is None:
         raise RefusedError(

@@ -16,7 +16,7 @@ from trimtab.purge.notice.mail import Postman, SmtpPostman
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish
 from trimtab.purge.plan.key import SigningKey, read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
+from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before, require_plan
 from trimtab.purge.policy import Notices, Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
@@ -68,6 +68,7 @@ def notify(
     again
         Whether mails whose fate is not known are sent once more.
     """
+    require_plan(directory)
     key = read_key(place.key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
     previous, passed_over = published_beside(loaded, key, place)

@@ -27,7 +27,7 @@ from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import LoadedPlan, load_plan
+from trimtab.purge.plan.load import LoadedPlan, load_plan, require_plan
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
@@ -123,6 +123,7 @@ def run_plan(
     NoAnswer
         The file system hangs.
     """
+    require_plan(directory)
     key = read_key(prepared(place).key, owner=place.owner)
     loaded = load_plan(directory, key, owner=place.owner)
     policy, changes = _policy_in_force(loaded, options, at_s=int(clock()))

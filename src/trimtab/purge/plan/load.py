@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trimtab.errors import RefusedError, TrimtabError
+from trimtab.errors import RefusedError, TrimtabError, UnreadableError
 from trimtab.purge.plan.candidates import sha256_of
 from trimtab.purge.plan.document import PLAN, check_signature, plan_of
 from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
@@ -49,6 +49,16 @@ class LoadedPlan:
     def candidates(self) -> Path:
         """The file of candidates."""
         return self.directory / CANDIDATES_FILE
+
+
+def require_plan(directory: str | os.PathLike[str]) -> None:
+    """Raise UnreadableError where a directory holds no plan: before its key is looked for."""
+    if not os.path.lexists(Path(directory) / PLAN_FILE):
+        raise UnreadableError(
+            f"there is no plan in {visible(os.fspath(directory))}: it has no {PLAN_FILE}",
+            code="plan-missing",
+            hint="trimtab purge plan --index INDEX --policy FILE makes one",
+        )
 
 
 def load_plan(
