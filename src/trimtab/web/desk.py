@@ -143,10 +143,6 @@ class Desk:
                 self._places[name] = known
         return known
 
-    def where(self, name: str) -> str:
-        """Return the word by which the record functions know a site."""
-        return name if self._only is None else self._only[0]
-
     def now(self, name: str) -> datetime:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
