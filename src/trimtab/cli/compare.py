@@ -88,8 +88,8 @@ def command(before: str, after: str, store_url: str | None, **sides: Any) -> Non
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, or
     @2026-10-01.. with --site), a setting (SITE:nodes=4,tasks=64), a run's id or several joined by
-    commas, or a published result: '673320±31779/240 MB/s' (mean, deviation, number of runs), or a
-    TOML file of those.
+    commas, result files of a tool joined by commas (fio-1.json,fio-2.json), or a published result:
+    '673320±31779/240 MB/s' (mean, deviation, number of runs), or a TOML file of those.
     """
     from trimtab.errors import UsageError
     from trimtab.judge.compare import CompareTerms
@@ -135,13 +135,18 @@ def _answer(result: CompareResult) -> str:
     ]
     more = len(parts) - _NAMED
     parts[_NAMED:] = [f"{more} more differ"] if more > 0 else []
+    if not parts and effects and effects[0][1].change is Change.CANNOT_TELL:
+        name, effect = effects[0]
+        parts.append(f"cannot tell: {name} {change_text(effect.ratio)}, {effect.reason}")
+        effects = effects[1:]
     counts = Counter(effect.change for _, effect in effects)
     for change, words in (
         (Change.NO_DIFFERENCE, "without a difference"),
         (Change.CANNOT_TELL, "cannot tell"),
     ):
         if counts[change]:
-            parts.append(f"{plural(counts[change], 'metric')} {words}")
+            other = "other " if parts and parts[0].startswith("cannot") else ""
+            parts.append(f"{plural(counts[change], f'{other}metric')} {words}")
     return f"B against A: {visible('; '.join(parts)) or 'no metric in common'}."
 
 

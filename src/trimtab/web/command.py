@@ -109,7 +109,12 @@ def serve(
     allow_connections()
     listener = listening(host, port)
     port = listener.getsockname()[1]
-    desk = Desk(store, only, results=results)
+    desk = Desk(
+        store,
+        only,
+        beside=lambda work: in_background(work, log, "what is shown could not be renewed"),
+        results=results,
+    )
     hosts = _hosts(host, port, settings)
     if settings is not None and settings.proxy.peers:
         access = ProxyAccess(settings)

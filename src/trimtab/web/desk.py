@@ -6,6 +6,9 @@
                      │ Store.mark: newest rows, counts            one works it out,
                      └──another mark──> make() ──────────────────> others wait
 
+Judging a year anew takes seconds. With ``beside`` that is done there when the store has changed,
+and until it is done what is shown is the view of before, all of one state: a `_View`.
+
 Nothing is kept on disk: after a kill everything is worked out again from the store.
 """
 
@@ -67,11 +70,26 @@ BODIES_MAX_BYTES: Final = 32 * 2**20
 """Of documents that are remembered as they are sent."""
 
 
+_FILES, _LASTING = "\0files", "\0lasting"
+"""Beside the sites, none of which can be called so."""
+LONG: Final = ("status", "judged", "state", "targets", "panels")
+"""Values that are worked out beside the requests; the others are soon made of them."""
+
+
 @dataclass(slots=True)
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    mark: Mark | None = None
+    is_made: bool = False
     value: object = None
+    make: Callable[[], object] | None = None
+
+
+@dataclass(slots=True)
+class _View:
+    """What was worked out for one state of a site's store."""
+
+    mark: Mark
+    slots: OrderedDict[tuple[str, ...], _Slot] = field(default_factory=OrderedDict)
 
 
 class Desk:
@@ -83,6 +101,8 @@ class Desk:
         The one site that is served, with its file; ``None``: every site of the store.
     elapsed_s
         A clock that only goes forward.
+    beside
+        Does some work in another thread; ``None``: every value is worked out by who asks for it.
     results
         Directory of what commands left (`trimtab.loop.results`); default ``results`` beside the
         file of the store.
@@ -96,6 +116,7 @@ class Desk:
         only: tuple[str, Place] | None = None,
         *,
         elapsed_s: Callable[[], float] = time.monotonic,
+        beside: Callable[[Callable[[], object]], object] | None = None,
         results: Path | None = None,
         purges: PurgePlace | None = None,
     ) -> None:
@@ -103,9 +124,12 @@ class Desk:
         path = store.location.path
         self.results_directory = results or (None if path is None else path.parent / "results")
         self.purges = purges or purge_place()
+        self._beside, self._thread = beside, threading.local()
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
-        self._slots: OrderedDict[tuple[str, ...], _Slot] = OrderedDict()
+        self._views: dict[str, _View] = {}
+        self._presents: dict[str, _View] = {}
+        self._renewing: set[str] = set()
         self._marks: dict[str, tuple[float, Mark]] = {}
         self._places: dict[str, Place] = {}
         self._answers: OrderedDict[object, object] = OrderedDict()
@@ -154,14 +178,19 @@ class Desk:
             return
         if self.store.look_again():
             with self._lock:
-                self._slots.clear()
+                self._views.clear()
+                self._presents.clear()
                 self._marks.clear()
                 self._bodies.clear()
                 self._bodies_bytes = 0
         self._looked_at = now
 
     def mark(self, site: str) -> Mark:
-        """Return what differs when anything of a site has changed."""
+        """Return what differs when anything that is shown of a site has changed."""
+        return self._view(site).mark, self._mark(site)
+
+    def _mark(self, site: str) -> Mark:
+        """Return what differs when anything of a site has changed in its store."""
         now = self._elapsed_s()
         with self._lock:
             at, mark = self._marks.get(site, (float("-inf"), ()))
@@ -176,32 +205,86 @@ class Desk:
         with self._lock:
             self._marks.pop(site, None)
 
-    def remembered(self, site: str, *name: str, make: Callable[[], Value]) -> Value:
-        """Return a value that depends on a site's store alone, worked out once for each state."""
-        return self._marked((site, *name), self.mark(site), make)
+    def remembered(
+        self, site: str, *name: str, make: Callable[[], Value], at_once: bool = False
+    ) -> Value:
+        """Return a value that depends on a site's store alone, worked out once for each state.
+
+        Parameters
+        ----------
+        make
+            Works it out. What it needs of other remembered values it asks for itself.
+        at_once
+            Of the present state, whatever the view that is shown: what somebody has just written.
+        """
+        view = self._view_of(site, self._mark(site)) if at_once else self._view(site)
+        return self._made(view, name, make)
 
     def recent(self, *name: str, make: Callable[[], Value]) -> Value:
         """Return a value that depends on files, worked out again when it is `FILES_S` old."""
-        return self._marked(("", *name), (self._elapsed_s() // FILES_S,), make)
+        return self._made(self._view_of(_FILES, (self._elapsed_s() // FILES_S,)), name, make)
 
     def lasting(self, *name: str, make: Callable[[], Value]) -> Value:
         """Return a value that depends on its name alone."""
-        return self._marked(("", *name), ("",), make)
+        return self._made(self._view_of(_LASTING, ()), name, make)
 
-    def _marked(self, key: tuple[str, ...], mark: Mark, make: Callable[[], Value]) -> Value:
+    def _made(self, view: _View, name: tuple[str, ...], make: Callable[[], Value]) -> Value:
         with self._lock:
-            slot = self._slots.setdefault(key, _Slot())
-            self._slots.move_to_end(key)
-            while len(self._slots) > _REMEMBERED:
-                self._slots.popitem(last=False)
+            slot = view.slots.setdefault(name, _Slot())
+            view.slots.move_to_end(name)
+            while len(view.slots) > _REMEMBERED:
+                view.slots.popitem(last=False)
         with slot.lock:
-            if slot.mark != mark:
-                slot.value, slot.mark = make(), mark
+            if not slot.is_made:
+                slot.value, slot.make, slot.is_made = make(), make, True
             return cast("Value", slot.value)
+
+    def _view(self, site: str) -> _View:
+        """Return the view that is shown: of this state, or of before until the next is ready."""
+        of_thread: dict[str, _View] = getattr(self._thread, "views", {})
+        if site in of_thread:
+            return of_thread[site]
+        mark = self._mark(site)
+        with self._lock:
+            shown = self._views.get(site)
+            if shown is None or (shown.mark != mark and self._beside is None):
+                shown = self._views[site] = _View(mark)
+            is_old = shown.mark != mark and site not in self._renewing
+            if is_old:
+                self._renewing.add(site)
+        if is_old and self._beside is not None:
+            self._beside(lambda: self._renew(site, mark, shown))
+        return shown
+
+    def _view_of(self, key: str, mark: Mark) -> _View:
+        with self._lock:
+            view = self._presents.get(key)
+            if view is None or view.mark != mark:
+                view = self._presents[key] = _View(mark)
+            return view
+
+    def _renew(self, site: str, mark: Mark, shown: _View) -> None:
+        """Work out the next view, then show it; where that fails, who asks gets the failure."""
+        fresh = _View(mark)
+        self._thread.views = {site: fresh}
+        try:
+            for name in LONG:
+                slot = shown.slots.get((name,))
+                if slot is not None and slot.make is not None:
+                    self.remembered(site, name, make=slot.make)
+        except BaseException:
+            fresh = _View(mark)
+            raise
+        finally:
+            self._thread.views = {}
+            with self._lock:
+                self._renewing.discard(site)
+                if self._views.get(site) is shown:
+                    self._views[site] = fresh
 
     def encoded(self, site: str, *name: str, make: Callable[[], bytes]) -> bytes:
         """Return a document as it is sent, made once for each state of a site's store."""
-        mark = self.mark(site)
+        mark = self._view(site).mark
         with self._lock:
             known = self._bodies.get((site, *name))
             if known is not None and known[0] == mark:
@@ -250,19 +333,22 @@ class Desk:
 
     def targets(self, name: str) -> tuple[TargetOverview, ...]:
         """Return the targets of the last stored snapshot, those in trouble first."""
-        state = self.state(name)
-        if state is None:
-            return ()
-        return self.remembered(
-            name,
-            "targets",
-            make=lambda: target_overviews(self.store, name, state, self.events(name)),
-        )
+        self.place(name)
+
+        def make() -> tuple[TargetOverview, ...]:
+            state = self.state(name)
+            if state is None:
+                return ()
+            return target_overviews(self.store, name, state, self.events(name))
+
+        return self.remembered(name, "targets", make=make)
 
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""
         self.place(name)
-        return self.remembered(name, "events", make=lambda: self.store.events(site=name))
+        return self.remembered(
+            name, "events", make=lambda: self.store.events(site=name), at_once=True
+        )
 
     def overview(self, name: str) -> Overview:
         """Return a site at one glance; its clock and the watch are looked at now."""
@@ -280,7 +366,9 @@ class Desk:
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:
         """Return the incidents of a site as they were last found, the newest first."""
         self.place(name)
-        return self.remembered(name, "incidents", make=lambda: self.store.incidents(name))
+        return self.remembered(
+            name, "incidents", make=lambda: self.store.incidents(name), at_once=True
+        )
 
     def incident(self, name: str, identifier: str) -> KeptIncident:
         """Return one incident.
@@ -356,7 +444,7 @@ class Desk:
         of_file = self.place(name).site
         if of_file is not None:
             return of_file
-        return site_as_kept(next(kept for kept in self.store.sites() if kept.name == name))
+        return site_as_kept(next(stored for stored in self.store.sites() if stored.name == name))
 
     def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
         """Return the ladder of the newest results of each layer."""
@@ -382,16 +470,19 @@ class Desk:
         """
         if sweep not in {entry.name for entry in self.sweeps(name)}:
             raise UsageError("no such sweep", code="sweep-unknown")
-        stored = self.remembered(
-            name, "sweep", sweep, make=lambda: stored_sweep(self.store, name, sweep)
-        )
+
+        def of_sweep() -> StoredSweep:
+            make = lambda: stored_sweep(self.store, name, sweep)  # noqa: E731
+            return self.remembered(name, "sweep", sweep, make=make)
+
+        stored = of_sweep()
         if unknown := set(workload) - stored.varying:
             raise UsageError(
                 f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
             )
 
         def make() -> SweepAnalysis:
-            return analyse_sweep(measured_points(stored.measured), workload=workload)
+            return analyse_sweep(measured_points(of_sweep().measured), workload=workload)
 
         return stored, self.remembered(name, "analysis", sweep, *workload, make=make)
 
@@ -411,7 +502,9 @@ class Desk:
     def forget_plans(self, name: str) -> None:
         """Look at the plans of a site again at the next question."""
         with self._lock:
-            self._slots.pop(("", "plans", name), None)
+            view = self._presents.get(_FILES)
+            if view is not None:
+                view.slots.pop(("plans", name), None)
 
     def purge_runs(self, name: str) -> PurgeReport:
         """Return what runs of purges on this host deleted of a site."""

@@ -46,12 +46,12 @@ async def changes(
 ) -> AsyncIterator[str]:
     """Yield the state of a site's store, and again whenever it differs; ends after `END_S`."""
     desk.streams += 1
-    told, silent_s = "", 0.0
+    last, silent_s = "", 0.0
     try:
         for _ in range(int(END_S / LOOK_S)):
             state = await run_in_threadpool(_state, desk, site)
-            if state not in (None, told):
-                told, silent_s = state, 0.0
+            if state not in (None, last):
+                last, silent_s = state, 0.0
                 yield f"event: state\ndata: {state}\n\n"
             elif silent_s >= BEAT_S:
                 silent_s = 0.0

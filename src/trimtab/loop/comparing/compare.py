@@ -13,6 +13,7 @@ from trimtab.errors import UsageError
 from trimtab.judge.compare import CompareTerms, compare
 from trimtab.judge.summaries import compare_summaries
 from trimtab.judge.target_count import TargetCount
+from trimtab.loop.comparing.files import as_files, side_of_files
 from trimtab.loop.comparing.operands import Operand, as_runs, parse_operand
 from trimtab.loop.comparing.published import is_published, published, published_file
 from trimtab.loop.comparing.sides import Group, SideOfStore, matches, side_of_runs, side_of_site
@@ -194,7 +195,9 @@ def _compare_kept(request: Request) -> CompareResult:
     with ExitStack() as opened:
         stores: dict[str | None, Store] = {}
         compared_series = [
-            _side(parse_operand(text), request, stores, opened)
+            side_of_files(paths, Operand(text), probe=request.probe)
+            if (paths := as_files(text))
+            else _side(parse_operand(text), request, stores, opened)
             for text in (request.before, request.after)
         ]
         if request.opened is not None:
