@@ -240,7 +240,7 @@ def test_every_answer_carries_the_policy(client, stranger):
         headers = client.get(path).headers
         assert headers["content-security-policy"] == guarding.POLICY
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
     assert "unsafe" not in guarding.POLICY
 
 

@@ -110,14 +110,14 @@ def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the documents and ladder files of a directory itself, the newest first; no link."""
     try:
         with os.scandir(directory) as entries:
-            found = [
+            files = [
                 (Path(entry.path), entry.stat(follow_symlinks=False))
                 for entry in entries
                 if entry.name.endswith((".json", ".toml"))
             ]
     except FileNotFoundError:
         return
-    regular = [(path, state) for path, state in found if stat.S_ISREG(state.st_mode)]
+    regular = [(path, state) for path, state in files if stat.S_ISREG(state.st_mode)]
     yield from sorted(regular, key=lambda pair: (-pair[1].st_mtime_ns, pair[0].name))
 
 

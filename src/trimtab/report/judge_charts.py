@@ -213,7 +213,7 @@ def runs_chart(
     x = time_axis([row for rows in sides for row in rows])
     y = value_axis("value", axis_title(key.metric, scale), largest / scale.divisor * 1.05)
     layers: list[altair.Chart] = []
-    looks = (("circle", MUTED), ("triangle-up", ACCENT))
+    looks = (("circle", MUTED), ("triangle-down", ACCENT))
     for rows, (shape, color) in zip(sides, looks, strict=True):
         done = [row for row in rows if not row["unfinished"]]
         lost = [row for row in rows if row["unfinished"]]

@@ -132,12 +132,12 @@ def _owners_section(answer: Answer, only: Collection[int] | None) -> Section:
             tables=(_owners_table("user", answer.users), _owners_table("project", answer.projects)),
             lines=() if answer.users or answer.projects else ("No file would be deleted.",),
         )
-    own = [entry for entry in answer.users if entry.owner in only]
+    shares = [entry for entry in answer.users if entry.owner in only]
     nothing = "None of your files would be deleted." if only else "This host knows no such user."
     return Section(
         "Your files",
-        tables=(_owners_table("user", own),),
-        lines=() if own else (nothing,),
+        tables=(_owners_table("user", shares),),
+        lines=() if shares else (nothing,),
     )
 
 

@@ -169,7 +169,7 @@ def heat_chart(heat_map: HeatMap) -> Chart:
     return Chart(
         name=f"map-{heat_map.metric}",
         title=f"{text.metric_title(heat_map.metric)}{unit}",
-        caption="Geometric mean over rounds; the darker, the nearer to the best, which is framed."
+        caption="Geometric mean over rounds; the stronger the colour, the nearer to the framed one."
         + fixed,
         specification=layered(
             (cells, frame, words), looks.WIDTH - _LABEL_EXTENT, _ROW_HEIGHT * len(heat_map.rows)

@@ -237,7 +237,7 @@ def compared(
     desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
 ) -> Any:
     """Return the comparison of two stretches of a site."""
-    desk.place(site)
+    place = desk.place(site)
     sides = [_stretch(text) for text in (before, after)]
     return desk.remembered(
         site,
@@ -248,10 +248,9 @@ def compared(
         make=lambda: compare_sides(
             Comparison(
                 *sides,
-                store_url=desk.store.location.url,
-                site=desk.where(site),
                 metric=metric,
                 probe=probe,
+                opened=(desk.store, place),
             )
         ),
     )

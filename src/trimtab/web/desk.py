@@ -135,6 +135,7 @@ class Desk:
         self._answers: OrderedDict[object, object] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, ...], tuple[Mark, bytes]] = OrderedDict()
         self._bodies_bytes = 0
+        self.streams = 0  # pages that follow changes
         self._results: tuple[object, Results] = (None, Results())
 
     def sites(self) -> tuple[Site, ...]:
@@ -165,10 +166,6 @@ class Desk:
             with self._lock:
                 self._places[name] = known
         return known
-
-    def where(self, name: str) -> str:
-        """Return the word by which the record functions know a site."""
-        return name if self._only is None else self._only[0]
 
     def now(self, name: str) -> datetime:
         """Return the time by a site's own clock."""
@@ -447,7 +444,7 @@ class Desk:
         of_file = self.place(name).site
         if of_file is not None:
             return of_file
-        return site_as_kept(next(kept for kept in self.store.sites() if kept.name == name))
+        return site_as_kept(next(stored for stored in self.store.sites() if stored.name == name))
 
     def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
         """Return the ladder of the newest results of each layer."""
@@ -505,7 +502,9 @@ class Desk:
     def forget_plans(self, name: str) -> None:
         """Look at the plans of a site again at the next question."""
         with self._lock:
-            self._presents[_FILES].slots.pop(("plans", name), None)
+            view = self._presents.get(_FILES)
+            if view is not None:
+                view.slots.pop(("plans", name), None)
 
     def purge_runs(self, name: str) -> PurgeReport:
         """Return what runs of purges on this host deleted of a site."""

@@ -69,7 +69,7 @@ def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) 
 
 @router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
 def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
-    """Return the COV over the window that ends with each run: at (UTC), n, cov, low, high, status."""
+    """Return the COV over the window before each run: at (UTC), n, cov, low, high, status."""
     import polars as pl
 
     judgement, _ = desk.series(site, name)

@@ -206,9 +206,8 @@ def series_page(
     comparison, problem = None, None
     if before and after:
         try:
-            comparison = _comparison(
-                desk, site, chosen, times.stretch(before), times.stretch(after)
-            )
+            both = times.stretch(before), times.stretch(after)
+            comparison = _comparison(desk, site, chosen, both)
         except UsageError as error:
             problem = error
     rows = stretch.reverse().slice(offset, ROWS)

@@ -130,6 +130,8 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
     """Show what was done and what waits, and the log book."""
     glance = desk.overview(site)
     ledger = desk.store.actions(site)[::-1]
+    plans, plan_problems = desk.plans(site)
+    now = desk.now(site)
     events = desk.events(site)[::-1]
     return page(
         request,
@@ -138,6 +140,8 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
         "actions",
         "actions.html.j2",
         glance=glance,
+        plans=[(plan, plan.state(now), plan.waits(now)) for plan in plans],
+        plan_problems=plan_problems,
         ledger=ledger[:ROWS],
         ledger_total=len(ledger),
         events=events[offset : offset + ROWS],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
+from trimtab.message import code_of
 from trimtab.model.compare import CompareResult, Effect
 from trimtab.model.event import Event, EventKind
 from trimtab.model.series import SeriesJudgement
@@ -147,7 +148,9 @@ def _effect_text(effect: Effect) -> str:
     if (interval := effect.ratio_interval) is not None:
         low, high = (f"{100 * (end - 1):+.1f}" for end in (interval.low, interval.high))
         words += f" ({low} to {high} %, {format_percent(interval.level, 0)} interval)"
-    return f"{words}. {text.sentence(effect.reason)}"
+    # A reason of these says the same figures again.
+    known = code_of(effect.reason) in {"better", "worse"} and effect.ratio_interval is not None
+    return f"{words}." if known else f"{words}. {text.sentence(effect.reason)}"
 
 
 def _sides(effect: Effect) -> Iterator[Row]:
@@ -193,9 +196,12 @@ def days_above(
 def day_figures(series: SeriesJudgement) -> Drawings:
     """Return the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
     name = "series"
+    panel = judge_charts.panel_chart(series, f"panel-{name}")
+    if panel is not None:
+        panel = replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
     return drawn(
         [
-            judge_charts.panel_chart(series, f"panel-{name}"),
+            panel,
             judge_charts.days_cov_chart(series, name),
             judge_charts.cov_chart(series, name),
         ]

@@ -25,7 +25,7 @@ from trimtab.loop.watching.log import fields
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.measured import FailureDocument
 from trimtab.visible import visible
-from trimtab.web import api, files_api, pages, record_pages, result_api, result_pages
+from trimtab.web import api, files_api, live, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access
 from trimtab.web.guard import Guard, Refusal
 from trimtab.web.openapi import described
@@ -73,6 +73,7 @@ def application_of(desk: Desk) -> FastAPI:
     application.include_router(pages.router)
     application.include_router(record_pages.router)
     application.include_router(result_pages.router)
+    application.include_router(live.router)
     application.add_exception_handler(TrimtabError, _failed)
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _missing)

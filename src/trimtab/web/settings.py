@@ -62,11 +62,13 @@ class Proxy:
 class Roles:
     """Who may do what, by the name that the proxy gives; a star is everybody it signed in."""
 
-    viewers: tuple[str, ...] = key(TEXTS, "See everything.", (), example='["*"]')
+    viewers: tuple[str, ...] = key(
+        TEXTS, "See everything but whose files a purge takes.", (), example='["*"]'
+    )
     operators: tuple[str, ...] = key(
         TEXTS, "Also acknowledge incidents and write into the log book.", (), example='["alice"]'
     )
-    admins: tuple[str, ...] = key(TEXTS, "Also approve plans.", (), example='["bob"]')
+    admins: tuple[str, ...] = key(TEXTS, "Also approve purge plans.", (), example='["bob"]')
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,10 +139,10 @@ def damaged(node: Any) -> Iterator[Any]:
 )
 def test_a_damaged_document_is_read_whole_or_refused(data):
     document = json.loads(data)
-    for name in ("steps", "users", "combinations"):
-        document[name] = document.get(name, [])[:2]
+    for name in document.keys() & {"steps", "users", "combinations"}:
+        document[name] = document[name][:2]
     count = refused = 0
-    for other in damaged({name: value for name, value in document.items() if value != []}):
+    for other in damaged(document):
         count += 1
         try:
             read_document(json.dumps(other).encode())

@@ -34,6 +34,7 @@ from trimtab.units import plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
+    from trimtab.loop.event_log import Place
     from trimtab.record.store import Store
 
 _LISTED: Final = 6
@@ -53,6 +54,8 @@ class Request:
         Only this one; all where ``None``.
     autocorrelation
         Of published results, which do not tell.
+    opened
+        An open store and the site in it that both sides are of: no file is looked for.
     targets
         How many either side had; ``files`` beside them, where the probe's parameters do not tell.
     """
@@ -68,6 +71,7 @@ class Request:
     files: int | None = None
     target_bytes_per_s: float | None = None
     terms: CompareTerms = field(default_factory=CompareTerms)
+    opened: tuple[Store, Place] | None = None
 
 
 def compare_sides(request: Request) -> CompareResult:
@@ -196,6 +200,8 @@ def _compare_kept(request: Request) -> CompareResult:
             else _side(parse_operand(text), request, stores, opened)
             for text in (request.before, request.after)
         ]
+        if request.opened is not None:
+            stores[None] = request.opened[0]
         where = "; ".join(dict.fromkeys(str(store.location) for store in stores.values()))
     before, after = compared_series
     _require_apart(request, before, after)
@@ -225,6 +231,9 @@ def _compare_kept(request: Request) -> CompareResult:
 def _side(
     operand: Operand, request: Request, stores: dict[str | None, Store], opened: ExitStack
 ) -> SideOfStore:
+    if request.opened is not None:
+        store, place = request.opened
+        return _side_of(store, place.name, operand, request, place.timezone)
     word = operand.where or request.site
     loaded = site_file(word)
     known = None if loaded is None else loaded.site
@@ -244,9 +253,15 @@ def _side(
         return side_of_runs(store, as_ids.runs)
     name = site_of(store, word if known is None else known.name)
     zone = known.timezone if known is not None else known_sites[name].timezone
-    side = side_of_site(store, name, operand, timezone=zone or "UTC", probe=request.probe)
+    return _side_of(store, name, operand, request, zone or "UTC")
+
+
+def _side_of(
+    store: Store, name: str, operand: Operand, request: Request, zone: str
+) -> SideOfStore:
+    side = side_of_site(store, name, operand, timezone=zone, probe=request.probe)
     if not any(group.stretches for group in side.groups):
-        raise _nothing_to_compare(store, name, operand, zone or "UTC", request.probe)
+        raise _nothing_to_compare(store, name, operand, zone, request.probe)
     return side
 
 

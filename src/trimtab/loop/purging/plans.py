@@ -91,8 +91,8 @@ def site_plans(
     if directory is None:
         return (), ()
     try:
-        found = sorted(Path(directory).glob(f"*.plan/{PLAN_FILE}"), reverse=True)[:PLANS_MAX]
-        if not found:
+        files = sorted(Path(directory).glob(f"*.plan/{PLAN_FILE}"), reverse=True)[:PLANS_MAX]
+        if not files:
             os.scandir(directory).close()  # glob does not tell a directory that is closed
             return (), ()
         key = read_key(place.key, owner=place.owner)
@@ -105,7 +105,7 @@ def site_plans(
         return (), (Message(error.code, error.message),)
     plans: list[SitePlan] = []
     problems: list[Message] = []
-    for path in found:
+    for path in files:
         try:
             loaded = load_plan(path.parent, key, owner=place.owner, candidates=False)
         except TrimtabError as error:

@@ -92,5 +92,33 @@ function drawAll(root) {
   for (const place of root.querySelectorAll("[data-chart]:not([data-drawn])")) draw(place);
 }
 
+// The server tells when the store has changed: an overview is loaded again, another page says so.
+// A page that nobody looks at holds no connection: browsers have only six for one server.
+let stream = null;
+let seen = null;
+
+function follow() {
+  const address = document.body.dataset.live;
+  if (!address || document.hidden === (stream === null)) return;
+  if (document.hidden) {
+    stream.close();
+    stream = null;
+    return;
+  }
+  stream = new EventSource(address);
+  stream.addEventListener("state", (event) => {
+    if (seen !== null && event.data !== seen) changed();
+    seen = event.data;
+  });
+}
+
+function changed() {
+  const live = document.getElementById("live");
+  if (live) window.htmx.trigger(live, "changed");
+  else document.getElementById("news")?.removeAttribute("hidden");
+}
+
+document.addEventListener("visibilitychange", follow);
+follow();
 drawAll(document);
 document.addEventListener("htmx:afterSettle", (event) => drawAll(event.target));
