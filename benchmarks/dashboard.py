@@ -1,13 +1,14 @@
 """How fast the dashboard answers: a year of 298 OSTs, 50 viewers, while a watch writes.
 
-The store is that of ``explain_a_year.py``: 8,760 hourly runs, 365 surveys of 298 OSTs, 8,760 snapshots
-of 298 targets. ``trimtab serve`` runs as a person would start it behind a proxy. Each viewer asks for
-a document of the API about once a second (exponential, its own connection), and a run and a snapshot
-are stored every ``--watch-every`` seconds, each an hour later than the last. A time is counted from
-when a viewer meant to ask, so that a server that holds everybody up does not look quick.
+The store is that of ``explain_a_year.py``: 8,760 hourly runs, 365 surveys of 298 OSTs, 8,760
+snapshots of 298 targets. ``trimtab serve`` runs as a person would start it behind a proxy. Each
+viewer asks for a document of the API about once a second (exponential, its own connection), and a
+run and a snapshot are stored every ``--watch-every`` seconds, each an hour later than the last. A
+time is counted from when a viewer meant to ask: a server that holds everybody up does not look
+quick.
 
-Beside it, in turns, what a dashboard over plain SQL would ask for the same panels: the same viewers,
-the same store, the same writer; SQLite's rows as they are, without a verdict.
+Beside it, in turns, what a dashboard over plain SQL would ask for the same panels: the same
+viewers, the same store, the same writer; SQLite's rows as they are, without a verdict.
 """
 
 from __future__ import annotations
@@ -242,7 +243,12 @@ def measured(store: Path, directory: Path, asked: argparse.Namespace) -> dict[st
                     for name, values in found.items():
                         times[way].setdefault(name, []).extend(values)
                 open_s.append(asyncio.run(opened(port)))
-                print(number, summary(sum(took.values(), [])), file=sys.stderr, flush=True)
+                print(
+                    number,
+                    summary([v for of in took.values() for v in of]),
+                    file=sys.stderr,
+                    flush=True,
+                )
         finally:
             ended.set()
             watch.join()
@@ -271,13 +277,14 @@ def main() -> None:
         kept = asked.store or directory / "year.db"
         if not kept.exists():
             prepare(kept)
-            subprocess.run([sys.executable, "-m", "trimtab.cli.main", "incidents", SITE, "--json",
-                            "--store", str(kept)], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+            search = ["incidents", SITE, "--json", "--store", str(kept)]
+            argv = [sys.executable, "-m", "trimtab.cli.main", *search]
+            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         store = directory / "copy.db"
         shutil.copyfile(kept, store)
         result = {
-            "what": f"the API of trimtab serve on a year of 298 OSTs, {VIEWERS} viewers, each about "
-            "one request a second, while runs and snapshots are stored; beside plain SQL, in turns",
+            "what": f"the API of trimtab serve on a year of 298 OSTs, {VIEWERS} viewers, a request "
+            "a second of each, while runs and snapshots are stored; beside plain SQL, in turns",
             **measured_on(),
             "store": {**contents(store), "bytes": store.stat().st_size},
             "watch_every_s": asked.watch_every,
