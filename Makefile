@@ -7,6 +7,7 @@
 # make bench-plans  what planning each policy costs for 298 OSTs with a month of actions; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
+# make bench-dashboard  the API of the dashboard on a year of 298 OSTs, 50 viewers, beside plain SQL; result beside it
 # make bench-scan  scanning a million files beside a bare loop, find and bfs; result beside it
 # make bench-removal  verified deletion beside a bare loop of unlinkat, rm and find; result beside it
 # make bench-twin  nine months of Perlmutter in simulation, and a sweep of 100; result beside it
@@ -56,7 +57,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint bench bench-snapshot bench-plans bench-import bench-explain bench-dashboard bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: purge-case reproduce bench-judge soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-scan bench-scale bench-workers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration
 .DEFAULT_GOAL := run
@@ -121,6 +122,9 @@ bench-import: .venv/.core .venv/.dev
 
 bench-explain: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/explain_a_year.py $(ARGS)
+
+bench-dashboard: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/dashboard.py $(ARGS)
 
 bench-flash: .venv/.core
 	$(BIN)/python benchmarks/flash_writes.py $(ARGS)

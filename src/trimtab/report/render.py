@@ -150,10 +150,12 @@ def _inline(svg: str, *, name: str, label: str) -> str:
     width, height = size.groups()
     body = _BACKGROUND_PATHS.sub("", svg[size.end() :])
     body = _IDENTIFIER.sub(rf"\g<1>{name}-\g<2>", body)
-    body = _MARK.sub(_with_tooltip, body)
+    body = _MARK.sub(_with_tooltip, body).removesuffix("</svg>")
+    # The drawing is one image with one label: its parts, which Vega gives roles, are not read out.
     return (
         f'<svg class="drawing" role="img" aria-label="{escape(printable(label))}" '
-        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}'
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        f'<g aria-hidden="true">{body}</g></svg>'
     )
 
 

@@ -163,6 +163,7 @@ class Guard:
         # Not a redirect: from a link in another page the browser would not send the cookie along.
         body = (
             b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
+            b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
             b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
         )
         headers = [

@@ -54,6 +54,7 @@ async function draw(place) {
     const [embed, answer] = await Promise.all([vega(), fetch(place.dataset.chart)]);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const result = await embed(place, await answer.json(), { ...EMBED, renderer: place.dataset.renderer ?? "svg" });
+    place.querySelector("svg")?.setAttribute("aria-hidden", "true"); // its place has role and label
     place.dataset.drawn = "yes";
     if (place.dataset.zoom) followZoom(place, result.view);
   } catch (error) {
