@@ -15,7 +15,7 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.render.screen import Column, print_rows, print_screen, print_wrapped
-from trimtab.cli.render.text import console
+from trimtab.cli.render.text import console, site_labels
 from trimtab.errors import UnreadableError
 from trimtab.model.imported import EMPTY, UNRECOGNISED, FileStatus
 from trimtab.model.run import METRIC_UNITS
@@ -91,7 +91,7 @@ def command(
 
 
 def _sites(store: Store | None) -> list[str]:
-    return [] if store is None else [site.name for site in store.sites()]
+    return [] if store is None else list(site_labels(site.name for site in store.sites()).values())
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ def policies_table(swept: Swept, best: Best | None) -> Table | None:
                 *(_figure_cell(entry.figure(kind.name), kind.unit) for kind in kinds),
                 marked=best is not None and number == best.row,
             )
-            for number, entry in enumerate(swept.rows)
+            for number, entry in ((place, swept.rows[place]) for place in ranked(swept, best))
         ),
         "Medians over seeds, with their intervals below. Figures that differ between the policies.",
     )
